@@ -22,7 +22,7 @@ MINUTES ?= 30
 COUNT ?=
 SIM := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.campaigns
 SIM_DELEGATED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.delegated_campaigns
-SIM_ASKED := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.asked_campaigns
+SIM_ENDPOINT := PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.endpoint_campaigns
 # Tests in several processes: those of a file stay in one, as they share what is expensive.
 UNIT := PYTHONHASHSEED=0 $(BIN)/python -m pytest tests --numprocesses auto
 ON_BROKERS := $(BIN)/python -m pytest integration --numprocesses 2 --dist loadfile --timeout 300
@@ -89,10 +89,10 @@ test: $(READY) ## what has to pass before a change goes in: check, unit, first-h
 
 test-all: setup check unit exhaustive histories integration chaos ## with every test on real brokers, and half an hour of random faults
 
-histories: $(READY) ## ten thousand seeded histories, a thousand of the delegated engine, and two thousand with brokers that ask, on every processor
+histories: $(READY) ## ten thousand seeded histories, a thousand of the delegated engine, and two thousand with brokers that send requests, on every processor
 	$(SIM) --count 10000
 	$(SIM_DELEGATED) --count 1000
-	$(SIM_ASKED) --count 2000
+	$(SIM_ENDPOINT) --count 2000
 
 sim: $(READY) ## seeded histories of faults: SEED=n repeats one, COUNT=n plays many from SEED on
 	$(SIM) $(if $(SEED),--seed $(SEED)) --count $(or $(COUNT),$(if $(SEED),1,300))

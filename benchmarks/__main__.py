@@ -20,7 +20,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Extent], list[Figure]]]] = {
     "reaction": reaction.measure,
     "memory": memory.measure,
     "side-by-side": side_by_side.measure,
-    "side-by-side-asked": side_by_side.measure_asked,
+    "side-by-side-asked": side_by_side.measure_requested,
     "scale": scale.measure,
     "in-flight": in_flight.measure,
     "snapshot": captures.measure,

@@ -73,12 +73,12 @@ def floor_s(cluster: Cluster, topic: str, partitions: int) -> float:
 def _delete(cluster: Cluster, topic: str) -> None:
     """Delete a topic whose brokers are ahead of what ZooKeeper says of it."""
 
-    def is_asked() -> bool:
+    def is_requested() -> bool:
         cluster.delete_topics(topic)
         return True
 
     # Clients need a moment to learn that a broker is the controller again.
-    eventually(is_asked, within_s=120, every_s=1.0, tolerating=(KafkaException,))
+    eventually(is_requested, within_s=120, every_s=1.0, tolerating=(KafkaException,))
     eventually(lambda: cluster.topic(topic) is None, within_s=120, what=f"{topic} is deleted")
 
 

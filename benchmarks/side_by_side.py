@@ -32,12 +32,12 @@ ROUNDS: Final[Mapping[Extent, Mapping[int, int]]] = {
     Extent.FULL: {1000: 5, 3000: 3},
 }
 """By how many partitions the topic has; Kafka's controller takes minutes for each."""
-WRITING, ASKING = NATIVE
+WRITING, REQUESTING = NATIVE
 """Leaders write their ISR at protocol 2.6; at 3.9 they ask the daemon, or Kafka's controller."""
 BROKERS: Final = 5
 GOAL: Final = 12.0
 """Times as fast as Kafka's controller."""
-ASKED_GOAL: Final[Mapping[int, float]] = {1000: 2.9, 3000: 7.2}
+REQUESTED_GOAL: Final[Mapping[int, float]] = {1000: 2.9, 3000: 7.2}
 """The same where leaders ask, by partitions: what the same machine had where they write."""
 FLOOR_GOAL: Final = 1.3
 """Times the floor, at most."""
@@ -145,9 +145,9 @@ def measure(extent: Extent, row: Row = WRITING) -> list[Figure]:
     return figures
 
 
-def measure_asked(extent: Extent) -> list[Figure]:
+def measure_requested(extent: Extent) -> list[Figure]:
     """Measure the same where leaders ask the controller for ISR changes."""
-    return measure(extent, ASKING)
+    return measure(extent, REQUESTING)
 
 
 def _compare(cluster: Cluster, row: Row, size: int, rounds: int) -> list[Figure]:
@@ -168,7 +168,7 @@ def _compare(cluster: Cluster, row: Row, size: int, rounds: int) -> list[Figure]
         if name == KAFKA:
             continue
         ours = median(took[name])
-        goal = GOAL if floors else ASKED_GOAL[size]
+        goal = GOAL if floors else REQUESTED_GOAL[size]
         ratio, spec = f"{kafka / ours:.1f} times Kafka's", f"{goal:g} times Kafka's"
         is_met = kafka / ours >= goal
         if floors:

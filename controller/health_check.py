@@ -24,14 +24,14 @@ from controller.settings import Settings
 _ANSWER_WITHIN_S: Final = 4.0
 _LOOPBACK: Final[Mapping[str, str]] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here
 """Addresses at which a server on all interfaces is asked."""
-_NOT_ASKED: Final = {"zookeeper": "localhost:2181"}
+_UNUSED: Final = {"zookeeper": "localhost:2181"}
 """A required setting, which may be an option of the daemon's command line."""
 
 
 def why_unhealthy(environ: Mapping[str, str]) -> str:
     """Return why the daemon with this environment is not alive; empty if it is."""
     try:
-        with closing(_connection(load_settings(_NOT_ASKED, environ))) as connection:
+        with closing(_connection(load_settings(_UNUSED, environ))) as connection:
             connection.request("GET", "/healthz", headers={"Host": "localhost"})
             response = connection.getresponse()
             said = response.read().decode(errors="replace").strip()

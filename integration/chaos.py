@@ -268,7 +268,9 @@ def conduct(cluster: Cluster, seed: int, minutes: float, engine: str) -> list[st
     problems += campaign.fleet.stop()
     problems += campaign.fleet.complaints()
     problems += [f"given up: {count} {error}" for error, count in traffic.failed.items()]
-    problems += broken_laws(writes(cluster), leaders_ask=cluster.options.broker.leaders_ask)
+    problems += broken_laws(
+        writes(cluster), uses_alter_partition=cluster.options.broker.uses_alter_partition
+    )
     found = traffic.audited()
     if not found.is_clean:
         problems.append(f"records: {found}")
@@ -327,32 +329,32 @@ def main() -> int:
     parser.add_argument(
         "--disk-mb", type=int, help="size of the file system of each log directory, in MB"
     )
-    asked = parser.parse_args()
+    requested = parser.parse_args()
     exit_on_sigterm()
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # ZooKeeper goes away on purpose
-    release = releases[asked.kafka]
+    release = releases[requested.kafka]
     classpath(release)
     broker = BrokerOptions(
-        release=release, inter_broker_protocol=asked.protocol, log_dirs=2, linked=True
+        release=release, inter_broker_protocol=requested.protocol, log_dirs=2, linked=True
     )
-    broker = replace(broker, internal=broker.leaders_ask, disk_mb=asked.disk_mb)
-    if asked.disk_mb is not None:
+    broker = replace(broker, internal=broker.uses_alter_partition, disk_mb=requested.disk_mb)
+    if requested.disk_mb is not None:
         broker = replace(broker, extra=SMALL_FILES)
     options = ClusterOptions(zookeepers=3, broker=broker)
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster.running(options))
-        which = f"{asked.engine} engine, Kafka {asked.kafka}, protocol {asked.protocol}"
-        print(f"seed {asked.seed}, {asked.minutes:g} minutes, {which}", flush=True)
+        which = f"{requested.engine} engine, Kafka {requested.kafka}, protocol {requested.protocol}"
+        print(f"seed {requested.seed}, {requested.minutes:g} minutes, {which}", flush=True)
         try:
-            problems = conduct(cluster, asked.seed, asked.minutes, asked.engine)
+            problems = conduct(cluster, requested.seed, requested.minutes, requested.engine)
         except BaseException:
-            print(f"logs are kept in {keep_logs(cluster, asked.seed)}", flush=True)
+            print(f"logs are kept in {keep_logs(cluster, requested.seed)}", flush=True)
             raise
         if problems:
             print("\nproblems:")
             for problem in problems:
                 print(f"  {problem}")
-            print(f"logs are kept in {keep_logs(cluster, asked.seed)}")
+            print(f"logs are kept in {keep_logs(cluster, requested.seed)}")
     print("clean" if not problems else f"{len(problems)} problems: not clean")
     return 1 if problems else 0
 

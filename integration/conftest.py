@@ -141,7 +141,7 @@ def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def asking_clusters() -> Iterator[Callable[[Row], Cluster]]:
+def alter_partition_clusters() -> Iterator[Callable[[Row], Cluster]]:
     """Give the cluster of a row whose leaders ask the daemon: one for the whole run."""
     with ExitStack() as running:
         started: dict[Row, Cluster] = {}
@@ -163,7 +163,7 @@ def native_cluster(request: pytest.FixtureRequest) -> Cluster:
     """
     row: Row = request.param
     found: Cluster = (
-        request.getfixturevalue("asking_clusters")(row)
+        request.getfixturevalue("alter_partition_clusters")(row)
         if row.endpoint
         else request.getfixturevalue("shared_cluster")
     )
@@ -219,5 +219,5 @@ def daemons(cluster: Cluster, make_topic: MakeTopic, tmp_path: Path) -> Iterator
     started = Daemons(cluster, tmp_path)
     yield started
     started.close()
-    leaders_ask = cluster.options.broker.leaders_ask
-    assert broken_laws(writes(cluster), leaders_ask=leaders_ask) == []
+    uses_alter_partition = cluster.options.broker.uses_alter_partition
+    assert broken_laws(writes(cluster), uses_alter_partition=uses_alter_partition) == []

@@ -36,9 +36,9 @@ def main() -> int:
         default="2.6",
         help="inter-broker protocol: 2.6 is for the native engine, 3.9 for the delegated one",
     )
-    asked = parser.parse_args()
+    requested = parser.parse_args()
     exit_on_sigterm()
-    broker = replace(BrokerOptions(), inter_broker_protocol=asked.protocol)
+    broker = replace(BrokerOptions(), inter_broker_protocol=requested.protocol)
     console.print("starting ZooKeeper and five brokers; the first time Maven fetches them")
     try:
         with Cluster.running(ClusterOptions(racks=RACKS, broker=broker)) as cluster:

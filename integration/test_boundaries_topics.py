@@ -105,8 +105,8 @@ def test_a_topic_is_absent_or_complete(
 def order(admin: AdminClient, topic: str, *, is_new: bool) -> Any:  # noqa: ANN401 - a future
     """Ask for the topic, or for more partitions of it; return the future of the answer."""
     if is_new:
-        asked = NewTopic(topic, AFTER, 3, config=SETTINGS)
-        return admin.create_topics([asked], operation_timeout=30, request_timeout=60)[topic]
+        requested = NewTopic(topic, AFTER, 3, config=SETTINGS)
+        return admin.create_topics([requested], operation_timeout=30, request_timeout=60)[topic]
     more = NewPartitions(topic, AFTER)
     return admin.create_partitions([more], operation_timeout=30, request_timeout=60)[topic]
 

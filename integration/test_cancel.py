@@ -56,7 +56,7 @@ def test_an_empty_node_cancels_everything_and_a_second_cancel_finds_nothing(
     with copies_held(cluster, list(home)[:2]):
         plan = submit(cluster, plan_of({(topic, 0): (4, 2, 3)}))
         await_adding(cluster, topic, 0)
-        asked = submit_request(cluster, {(topic, n): (1, 4, 5) for n in range(1, 4)})
+        requested = submit_request(cluster, {(topic, n): (1, 4, 5) for n in range(1, 4)})
         await_adding(cluster, topic, 1, 0)
         cancelled = cancel(cluster)
         summary = await_outcome(cluster, cancelled, within_s=15)
@@ -66,8 +66,8 @@ def test_an_empty_node_cancels_everything_and_a_second_cancel_finds_nothing(
     assert summary["fates"] == {"rolled_back": 2, "cancelled": 2}
     assert await_outcome(cluster, plan, within_s=10)["fates"] == {"rolled_back": 1}
     fates = {"rolled_back": 1, "cancelled": 2}
-    assert await_outcome(cluster, asked, within_s=10)["fates"] == fates
-    assert endings(cluster, asked)[f"{topic}-3"] == ("cancelled", f"by {cancelled}")
+    assert await_outcome(cluster, requested, within_s=10)["fates"] == fates
+    assert endings(cluster, requested)[f"{topic}-3"] == ("cancelled", f"by {cancelled}")
     again = await_outcome(cluster, cancel(cluster), within_s=10)
     assert (again["total"], again["fates"]) == (0, {})
     code, text = reassigner(cluster, "cancel", "--everything", "--yes")

@@ -24,7 +24,7 @@ from controller.core.cluster.protocol_versions import BEFORE_FEATURES
 from controller.core.disks.records import SizesRead
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import (
-    NEVER_ASKED,
+    NEVER_REQUESTED,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -253,7 +253,7 @@ def test_effective_settings_are_read_while_we_are_the_controller(
     configs.start()
     try:
         configs.update_brokers(controller.brokers().values())
-        configs.describe([name, "channels-no-such-topic"], NEVER_ASKED)
+        configs.describe([name, "channels-no-such-topic"], NEVER_REQUESTED)
         event = inbox.next()
         assert isinstance(event, TopicConfigsRead)
         assert event.configs[name] == TopicConfig(2, unclean_leader_election=False)

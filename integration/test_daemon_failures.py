@@ -54,7 +54,7 @@ def test_a_kafka_controller_ends_the_steps_of_a_killed_daemon_and_a_restart_the_
         await_end(cluster, targets, within_s=60)
 
 
-def test_a_daemon_that_is_asked_to_stop_hands_the_role_back_at_once(
+def test_a_daemon_that_has_to_stop_hands_the_role_back_at_once(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """SIGTERM in the middle: exit code 0, a broker is the controller, and a restart continues."""

@@ -107,7 +107,7 @@ def test_answer_is_read_as_meant(
     assert of_today(read) == meant
 
 
-def test_newer_api_versions_is_refused_so_that_the_broker_asks_again(gate: Gate) -> None:
+def test_newer_api_versions_is_refused_so_that_the_broker_repeats_it(gate: Gate) -> None:
     """Brokers of 3.9 begin with version 4, which is not served (KIP-511)."""
     frame = codec.api_versions_response(
         codec.RequestHeader(18, 4, CORRELATION, "1"), codec.ADVERTISED

@@ -195,7 +195,7 @@ def test_an_unclean_election_that_was_forbidden_in_time_does_not_happen(
 # --- topics and partitions appear ----------------------------------------------------------------
 
 
-def test_a_topic_that_a_broker_creates_when_asked_for_it_becomes_usable(
+def test_a_topic_that_a_broker_creates_on_request_becomes_usable(
     small: Cluster, fresh_name: Callable[[], str]
 ) -> None:
     """The broker only writes the topic znode; a producer waits for us, and not for long."""
@@ -303,14 +303,14 @@ def test_a_preferred_election_is_held_and_its_request_deleted(
         await_quiet(daemon)
 
 
-def test_leaderships_return_to_their_preferred_brokers_where_that_is_asked_for(
+def test_leaderships_return_to_their_preferred_brokers_where_that_is_requested(
     cluster: Cluster, make_topic: MakeTopic
 ) -> None:
     """As under Kafka's controller, with its percentage; the default leaves them where they are."""
     topic = make_topic(ROTATED, SAFE)
-    asked = ("--auto-leader-rebalance", "--leader-imbalance-check-interval", "3")
+    requested = ("--auto-leader-rebalance", "--leader-imbalance-check-interval", "3")
     with (
-        permanent_tenure(cluster, *asked) as daemon,
+        permanent_tenure(cluster, *requested) as daemon,
         unnoticed(cluster, {topic: 3}, pause_s=25),
     ):
         strike(cluster, 1)

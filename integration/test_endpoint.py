@@ -35,7 +35,7 @@ from integration.rigs.waiting import GaveUpError, eventually
 SERVED = [row for row in ROWS if row.endpoint]
 DEAD = ("FATAL", "Error due to", "SchemaException")
 """Of a broker whose way to the controller ended."""
-ASKS_AGAIN_S = 100
+REPEATS_AFTER_S = 100
 """When a leader that may forget its request is given a new leader epoch, after the give-back."""
 
 
@@ -152,7 +152,7 @@ def await_end_after(row: Row, cluster: Cluster, targets: Targets, given_back: fl
     except GaveUpError:
         if not may_forget:
             raise
-        time.sleep(max(0.0, given_back + ASKS_AGAIN_S - time.monotonic()))
+        time.sleep(max(0.0, given_back + REPEATS_AFTER_S - time.monotonic()))
         await_outcome(cluster, cancel(cluster), within_s=60)
         submit_request(cluster, targets)
         await_end(cluster, targets, within_s=90, any_leader=True)

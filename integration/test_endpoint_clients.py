@@ -67,7 +67,7 @@ PUBLIC: Final = (
 )
 DAEMON_ID: Final = 1_000_000
 JAVA: Final = "org.apache.kafka.tools"
-ASKED_MS: Final = 40_000
+TIMEOUT_MS: Final = 40_000
 """How long a request of an AdminClient may take."""
 MESSAGES: Final = 4000
 """Of a producer that works for twenty seconds."""
@@ -273,7 +273,7 @@ def connected_admin(cluster: Cluster) -> Iterator[Callable[[str], str]]:
     command = java_command(
         str(Path(__file__).parent / "rigs" / "AdminSession.java"),
         cluster.bootstrap_servers,
-        str(ASKED_MS),
+        str(TIMEOUT_MS),
         classpath=classpath(cluster.options.broker.release),
         heap_mb=128,
         logging=write_logging(cluster.directory, threshold="OFF"),

@@ -117,7 +117,7 @@ class Wire:
         self._controller = ControllerWire(cluster)
         self.highest = self._controller.highest(ApiKey.DeleteTopics)
 
-    def ask(self, version: int, *topics: Named, timeout_ms: int = TIMEOUT_MS) -> list[Row]:
+    def send(self, version: int, *topics: Named, timeout_ms: int = TIMEOUT_MS) -> list[Row]:
         """Return the rows of the answer."""
         pairs = [
             t if isinstance(t, tuple) else (t, ZERO) if isinstance(t, str) else (None, t)
@@ -129,7 +129,7 @@ class Wire:
         else:
             named = {"topics": pairs}
         body = DeleteTopicsRequest(version=version, timeout_ms=timeout_ms, **named)
-        found = self._controller.ask(body, DeleteTopicsResponse)
+        found = self._controller.send(body, DeleteTopicsResponse)
         return [
             (row.name, getattr(row, "topic_id", None) or None, row.error_code)
             for row in found.responses
@@ -162,9 +162,9 @@ class Verdicts:
             self.ids[id_of(self.cluster, topic)] = name
         return topic
 
-    def ask(self, what: str, *topics: Named, timeout_ms: int = TIMEOUT_MS) -> None:
+    def send(self, what: str, *topics: Named, timeout_ms: int = TIMEOUT_MS) -> None:
         """Note the answer to a request."""
-        rows = self.wire.ask(self.version, *topics, timeout_ms=timeout_ms)
+        rows = self.wire.send(self.version, *topics, timeout_ms=timeout_ms)
         self.found[f"v{self.version} {what}"] = [
             (
                 None if name is None else self.known.get(name, name),
@@ -178,21 +178,21 @@ class Verdicts:
         """Ask for what is right and what is wrong."""
         one, two, three = (self.make(name) for name in ("one", "two", "three"))
         unknown = "no-such-topic"
-        self.ask("unknown", unknown)
-        self.ask("invalid", "no:topic", "")
-        self.ask("none")
-        self.ask("doubled and unknown", one, one, unknown, unknown)
-        self.ask("no time", two, timeout_ms=0)
+        self.send("unknown", unknown)
+        self.send("invalid", "no:topic", "")
+        self.send("none")
+        self.send("doubled and unknown", one, one, unknown, unknown)
+        self.send("no time", two, timeout_ms=0)
         await_gone(self.cluster, one, two)
-        self.ask("again", one)
+        self.send("again", one)
         if self.version >= FIRST_BY_ID:
             by_name = {name: topic_id for topic_id, name in self.ids.items()}
-            self.ask("unknown id", uuid.UUID(int=99), by_name["one"])
-            self.ask("both", (three, by_name["three"]), unknown)
-            self.ask("neither", (None, ZERO))
-            self.ask("by id", by_name["three"])
+            self.send("unknown id", uuid.UUID(int=99), by_name["one"])
+            self.send("both", (three, by_name["three"]), unknown)
+            self.send("neither", (None, ZERO))
+            self.send("by id", by_name["three"])
         else:
-            self.ask("last", three)
+            self.send("last", three)
         await_gone(self.cluster, three)
 
 
@@ -323,7 +323,7 @@ def compared(options: BrokerOptions, *topics: Named) -> dict[int, list[Row]]:
     with Cluster.running(ClusterOptions(brokers=4, broker=options)) as cluster:
         cluster.create_topic("kept", {0: (1, 2)})
         wire = Wire(cluster)
-        reference = {v: wire.ask(v, *topics) for v in VERSIONS if v <= wire.highest}
+        reference = {v: wire.send(v, *topics) for v in VERSIONS if v <= wire.highest}
         daemons = Daemons(cluster, cluster.directory)
 
         def make_topic(
@@ -334,7 +334,7 @@ def compared(options: BrokerOptions, *topics: Named) -> dict[int, list[Row]]:
         with tenure(cluster, daemons, make_topic):
             epoch = controller_epoch(cluster)
             wire = Wire(cluster)
-            assert {v: wire.ask(v, *topics) for v in reference} == reference
+            assert {v: wire.send(v, *topics) for v in reference} == reference
             assert controller_epoch(cluster) == epoch
             assert cluster.topic("kept") is not None
             assert not cluster.zk.get_children(DELETIONS)

@@ -68,7 +68,7 @@ def name_of(row: tuple[Release, str]) -> str:
 
 
 @pytest.mark.parametrize("shared_cluster", ROWS[OF_TOPICS], ids=name_of, indirect=True)
-def test_a_policy_for_new_topics_is_asked(
+def test_a_policy_for_new_topics_is_consulted(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
 ) -> None:
     """By Kafka's controller, and for new topics alone: the daemon extends them by itself."""

@@ -84,7 +84,7 @@ class Strangers:
                     self._authenticate(connection)
                     while not self._is_over.wait(0.002):
                         number += 1
-                        self._ask(connection, self._requests[number % len(self._requests)])
+                        self._exchange(connection, self._requests[number % len(self._requests)])
             except OSError:
                 continue
 
@@ -96,7 +96,7 @@ class Strangers:
             connection.sendall(framed(encoded(message)))
             answer_of(connection)
 
-    def _ask(self, connection: socket.socket, request: bytes) -> None:
+    def _exchange(self, connection: socket.socket, request: bytes) -> None:
         header = codec.header_of(request)
         connection.sendall(framed(request))
         try:
@@ -195,7 +195,7 @@ def test_who_has_no_rights_changes_nothing_around_a_claim(release: Release, tmp_
     ("protocol", "mechanism"),
     [("SASL_SSL", SCRAM), ("SASL_PLAINTEXT", SCRAM), ("SASL_PLAINTEXT", "PLAIN")],
 )
-def test_brokers_authenticate_and_authorise_who_asks_the_daemon(
+def test_brokers_authenticate_and_authorise_who_sends_the_daemon_requests(
     protocol: str, mechanism: str, tmp_path: Path
 ) -> None:
     """Who may not alter the cluster is refused, by a broker's own words; brokers may ask."""

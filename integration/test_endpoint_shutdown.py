@@ -88,7 +88,7 @@ def test_broker_stops_in_the_middle_of_a_plan(
     assert traffic.failed == {}
     found = traffic.audited()
     assert found.is_clean, str(found)
-    if row.release.asks_who_is_listed:
+    if row.release.lists_controllers:
         assert answered(daemon, "ControlledShutdown") == 1
         assert led == []
 

@@ -91,7 +91,7 @@ class Grown:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TopicCase:
     """A request; names stand for themselves behind a prefix, except invalid ones."""
 
     version: int
@@ -112,22 +112,22 @@ class Requests:
         """Begin anew."""
         self._chance = random.Random(seed)
 
-    def drawn(self, count: int) -> list[Asked]:
+    def drawn(self, count: int) -> list[TopicCase]:
         """Return so many."""
         return [self._one() for _ in range(count)]
 
-    def _one(self) -> Asked:
+    def _one(self) -> TopicCase:
         chance = self._chance
         is_only = chance.random() < 0.2
         size = chance.choice((1, 1, 1, 2, 3))
         if chance.random() < 0.3:
             grown = tuple(self._grown() for _ in range(size))
-            return Asked(chance.randint(0, 3), is_only, grown=grown)
+            return TopicCase(chance.randint(0, 3), is_only, grown=grown)
         created = [self._created() for _ in range(size)]
         if chance.random() < 0.05:
             created.append(created[0])
         version = chance.randint(0, 7)
-        return Asked(version, is_only and version > 0, created=tuple(created))
+        return TopicCase(version, is_only and version > 0, created=tuple(created))
 
     def _name(self) -> str:
         chance = self._chance
@@ -192,30 +192,30 @@ class Answers:
         self.errors: list[dict[str, Any]] = []
         self.texts: list[dict[str, str]] = []
 
-    def ask(self, asked: Asked) -> None:
+    def send(self, case: TopicCase) -> None:
         """Send a request, with the highest version up to its own that the controller knows."""
-        sent, response = self._message(asked)
-        answer = self._wire.ask(sent, response)
-        rows = answer.results if asked.grown else answer.topics
+        sent, response = self._message(case)
+        answer = self._wire.send(sent, response)
+        rows = answer.results if case.grown else answer.topics
         found, texts = {}, {}
         for row in rows:
             name = self._plain(row.name)
-            found[name] = (row.error_code, *self._described(row, asked))
+            found[name] = (row.error_code, *self._described(row, case))
             texts[name] = self._plain(getattr(row, "error_message", None) or "")
         self.errors.append(found)
         self.texts.append(texts)
 
-    def _message(self, asked: Asked) -> tuple[Any, Any]:
+    def _message(self, case: TopicCase) -> tuple[Any, Any]:
         given: dict[str, Any] = {"timeout_ms": TIMEOUT_MS}
-        if asked.grown:
-            version = min(asked.version, self._wire.highest(CreatePartitionsRequest.API_KEY))
+        if case.grown:
+            version = min(case.version, self._wire.highest(CreatePartitionsRequest.API_KEY))
             given["topics"] = [
                 (self.named(t.name), t.count, t.assigned and [(list(rs),) for rs in t.assigned])
-                for t in asked.grown
+                for t in case.grown
             ]
-            given["validate_only"] = asked.validate_only
+            given["validate_only"] = case.validate_only
             return CreatePartitionsRequest(version=version, **given), CreatePartitionsResponse
-        version = min(asked.version, self._wire.highest(CreateTopicsRequest.API_KEY))
+        version = min(case.version, self._wire.highest(CreateTopicsRequest.API_KEY))
         given["topics"] = [
             (
                 self.named(t.name),
@@ -224,10 +224,10 @@ class Answers:
                 [(n, list(rs)) for n, rs in t.assigned],
                 list(t.settings),
             )
-            for t in asked.created
+            for t in case.created
         ]
         if version > 0:
-            given["validate_only"] = asked.validate_only
+            given["validate_only"] = case.validate_only
         return CreateTopicsRequest(version=version, **given), CreateTopicsResponse
 
     def named(self, name: str) -> str:
@@ -238,9 +238,9 @@ class Answers:
         return text.replace(self._prefix, "")
 
     @staticmethod
-    def _described(row: Any, asked: Asked) -> Sequence[object]:  # noqa: ANN401 - kafka-python has no types
+    def _described(row: Any, case: TopicCase) -> Sequence[object]:  # noqa: ANN401 - kafka-python has no types
         """Return what an answer of CreateTopics says of a topic besides the error."""
-        if asked.grown or not hasattr(row, "topic_config_error_code"):
+        if case.grown or not hasattr(row, "topic_config_error_code"):
             return ()
         shown = ((c.name, c.value, c.config_source, c.read_only) for c in row.configs or ())
         return (
@@ -297,20 +297,20 @@ def test_random_requests_are_answered_and_written_as_by_kafkas_controller(
     """Errors, settings in the answers, assignments, settings in ZooKeeper, and versions."""
     requests = Requests(SEED).drawn(REQUESTS)
     if cluster.options.broker.release not in NULLS_AS_SETTINGS:
-        requests = [asked for asked in requests if not asked.has_null]
+        requests = [case for case in requests if not case.has_null]
     chosen = {t.name for r in requests for t in r.created if not t.assigned} | {
         t.name for r in requests for t in r.grown if t.assigned is None
     }
     named = {t.name for r in requests for t in r.created} - chosen
     make_topic({0: (1, 2)})  # Settings are validated on a topic that exists.
     kafkas = Answers(cluster, "kafka")
-    for asked in requests:
-        kafkas.ask(asked)
+    for case in requests:
+        kafkas.send(case)
     with tenure(cluster, daemons, make_topic):
         epoch = controller_epoch(cluster)
         ours = Answers(cluster, "owned")
-        for asked in requests:
-            ours.ask(asked)
+        for case in requests:
+            ours.send(case)
         answered = zip(requests, ours.errors, kafkas.errors, strict=True)
         assert [found for found in answered if found[1] != found[2]] == []
         assert left(cluster, "owned", exactly=named) == left(cluster, "kafka", exactly=named)

@@ -202,10 +202,10 @@ def test_topics_are_created_and_extended(
         assert controller_epoch(cluster) == epoch
 
 
-def refusal(ask: Callable[[], None]) -> tuple[int, str]:
+def refusal(send: Callable[[], None]) -> tuple[int, str]:
     """Return the error of a request that fails."""
     with pytest.raises(KafkaException) as refused:
-        ask()
+        send()
     error = refused.value.args[0]
     return error.code(), error.str()
 

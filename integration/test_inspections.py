@@ -92,7 +92,7 @@ def test_an_empty_cluster_is_surveyed(surveyor: OperatorClient) -> None:
     assert znodes.acls == {paths.TOPICS: OPEN_ACL, "/admin": OPEN_ACL}
 
 
-def test_what_may_not_be_read_is_noted_only_where_asked_for(
+def test_what_may_not_be_read_is_noted_only_where_requested(
     surveyor: OperatorClient, place: Chroot
 ) -> None:
     """Znodes and listings; a verb that would act on what it reads has to stop there."""

@@ -87,10 +87,10 @@ def test_every_panel_shows_something_while_partitions_move(
             if not series & QUIET:
                 assert prometheus.was_seen(query, since, until), f"{name}: {query}"
             else:
-                prometheus.ask("query", query=query)
-    rules = [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
+                prometheus.query("query", query=query)
+    rules = [rule for group in prometheus.query("rules")["groups"] for rule in group["rules"]]
     assert {rule["health"] for rule in rules} == {"ok"}, rules
-    alerts = prometheus.ask("alerts")["alerts"]
+    alerts = prometheus.query("alerts")["alerts"]
     firing = {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
     assert firing == {"ReassignerRefused"}
 

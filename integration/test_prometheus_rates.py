@@ -30,7 +30,7 @@ def test_rates_come_from_a_vector_by_topic(server: str) -> None:
     assert read_rates(server, query) == {("orders", None): 1.5}
 
 
-def test_it_understands_the_query_that_is_asked_by_default(server: str) -> None:
+def test_it_understands_the_query_that_is_sent_by_default(server: str) -> None:
     """It has no such series, and the error names the query."""
     with pytest.raises(InvalidInputError, match=r"bytesin_total.* has no series"):
         read_rates(server)

@@ -221,12 +221,12 @@ def test_conflicts_are_shown_before_anything_is_submitted(
 ) -> None:
     """What a request or the queue would take over, what would be refused; nothing is written."""
     topic = make_topic(dict.fromkeys(range(3), (1, 2)))
-    asked, legacy = {(topic, 0): (1, 3)}, {(topic, 1): (1, 3)}
+    requested, legacy = {(topic, 0): (1, 3)}, {(topic, 1): (1, 3)}
     file = plan_file(tmp_path, {(topic, n): (1, 4) for n in range(3)})
     daemons.start("--tenure-linger", "1")
-    with copies_held(cluster, [*asked, *legacy]):
-        by_request, by_znode = submit_request(cluster, asked), submit(cluster, plan_of(legacy))
-        await_moving(cluster, [*asked, *legacy])
+    with copies_held(cluster, [*requested, *legacy]):
+        by_request, by_znode = submit_request(cluster, requested), submit(cluster, plan_of(legacy))
+        await_moving(cluster, [*requested, *legacy])
         previewed = said(cluster, "execute", file, "--dry-run", code=REFUSED)
         taken_over = f"would supersede 1 partition of request {by_request}: {topic}-0"
         assert taken_over in previewed
@@ -236,5 +236,5 @@ def test_conflicts_are_shown_before_anything_is_submitted(
         assert taken_over in queued
         assert f"would supersede 1 partition of request {by_znode}: {topic}-1" in queued
         assert cluster.zk.exists(QUEUE) is None
-    await_end(cluster, {**asked, **legacy}, within_s=60)
+    await_end(cluster, {**requested, **legacy}, within_s=60)
     assert cluster.replicas(topic, 2) == [1, 2]

@@ -177,7 +177,7 @@ def test_the_legacy_route_and_requests_never_mix_on_one_partition(
     by_plan, by_request, free = ((topic, n) for n in range(3))
     await_tenure(daemons.start("--tenure", "permanent"))
     with copies_held(cluster, [by_plan, by_request]):
-        asked = submit_request(cluster, {by_request: (1, 3)})
+        requested = submit_request(cluster, {by_request: (1, 3)})
         eventually(lambda: len(specs(cluster)) == 1, within_s=20)
         plan = submit(cluster, plan_of({by_plan: (1, 4), by_request: (1, 5)}))
         eventually(lambda: len(specs(cluster)) == 2, within_s=20)
@@ -185,8 +185,8 @@ def test_the_legacy_route_and_requests_never_mix_on_one_partition(
         refused = eventually(lambda: refusals(cluster, late), within_s=20)
         assert refused == {f"{topic}-0 -> [1,5]": "in_flight_by_other_route"}
     await_end(cluster, {by_plan: (1, 4), by_request: (1, 3), free: (2, 3)}, within_s=60)
-    assert await_outcome(cluster, asked, within_s=10)["done"] == 1
-    for request, other in ((plan, asked), (late, plan)):
+    assert await_outcome(cluster, requested, within_s=10)["done"] == 1
+    for request, other in ((plan, requested), (late, plan)):
         summary = await_outcome(cluster, request, within_s=10)
         assert (summary["total"], summary["done"]) == (2, 1)
         (row,) = summary["refused"]

@@ -166,7 +166,7 @@ def test_leaders_move_no_faster_than_allowed(
         ("most-useful-first", [1, 2, 0, 3]),
     ],
 )
-def test_what_waits_goes_in_the_order_that_was_asked_for(
+def test_what_waits_goes_in_the_order_that_was_requested(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, order: str, expected: list[int]
 ) -> None:
     """

@@ -161,7 +161,7 @@ def test_a_broker_and_the_daemon_are_killed_while_disks_are_almost_full(
             cluster.brokers[2].kill()
             cluster.start_brokers(2)
             daemon.start()
-        if cluster.options.broker.leaders_ask:
+        if cluster.options.broker.uses_alter_partition:
             await_end_but_strays(cluster, targets, killed=2)
         else:
             await_end(cluster, targets, within_s=300)

@@ -245,7 +245,7 @@ def test_operator_drains_a_broker_in_the_browser(
         assert TOKEN not in text
 
 
-def test_commands_ask_a_daemon_with_tls_and_tokens(
+def test_commands_query_a_daemon_with_tls_and_tokens(
     cluster: Cluster, daemons: Daemons, tmp_path: Path
 ) -> None:
     """Whose certificate changes while it runs; without the token they say what is missing."""

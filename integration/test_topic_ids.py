@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataRequest
 
-from controller.brokers.broker_queries import ConnectionSettings, ask_all
+from controller.brokers.broker_queries import ConnectionSettings, query_all
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.connections import BrokerConnection
 from controller.brokers.endpoints import ListenerChoice, Security
@@ -111,7 +111,7 @@ def await_ids(cluster: Cluster, topic: str, *brokers: int) -> str:
 def names_of(cluster: Cluster, topic: str, topic_id: str) -> dict[BrokerId, str | None]:
     """Return the topic that each broker knows by an id, as clients see it; from 3.0 on by it."""
 
-    async def ask(_: LiveBroker, connection: BrokerConnection) -> str | None:
+    async def topic_id_of(_: LiveBroker, connection: BrokerConnection) -> str | None:
         version = min(METADATA_BY_ID, connection.understood[METADATA][1])
         is_by_id = version == METADATA_BY_ID
         request = MetadataRequest(
@@ -120,7 +120,7 @@ def names_of(cluster: Cluster, topic: str, topic_id: str) -> dict[BrokerId, str 
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=False,
         )
-        answer: Any = await connection.ask(frame_of(request))
+        answer: Any = await connection.send_and_receive(frame_of(request))
         (found,) = answer.topics
         is_known = not found.error_code and found.topic_id == topic_uuid(topic_id)
         return str(found.name) if is_known else None
@@ -130,7 +130,9 @@ def names_of(cluster: Cluster, topic: str, topic_id: str) -> dict[BrokerId, str 
     try:
         live = reader.brokers().values()
         deadline = time.monotonic() + 30.0
-        return {b: str(name) for b, name in ask_all(settings, live, ask, deadline=deadline)}
+        return {
+            b: str(name) for b, name in query_all(settings, live, topic_id_of, deadline=deadline)
+        }
     finally:
         reader.stop()
 

@@ -243,7 +243,7 @@ REQUEST: Final = RequestId("request_0000000001")
         (CancellationEndedRecord(ZkVersion(0)), None, Failpoint.CANCELLATION_ENDED),
     ],
 )
-def test_what_becomes_of_what_was_asked_for_has_names(
+def test_what_becomes_of_what_was_requested_has_names(
     record: Record, about_to: Failpoint | None, done: Failpoint
 ) -> None:
     """Requests, cancellations and throttles are written beside the steps."""

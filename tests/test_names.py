@@ -20,3 +20,15 @@ def test_each_public_class_name_is_defined_once() -> None:
         )
     )
     assert [name for name, count in defined.items() if count > 1] == []
+
+
+def test_requests_and_queries_are_called_so() -> None:
+    """``ReassignmentSpec.asked`` is a key of its znode and of the journal."""
+    named = re.compile(r"^ *(?:(?:async )?def |class )?(\w*ask\w*) *[(:=]", re.MULTILINE)
+    found = {
+        name
+        for path in PACKAGE.rglob("*.py")
+        for name in named.findall(path.read_text(encoding="utf-8"))
+        if re.search(r"(?:^|_)ask", name)
+    }
+    assert found == {"asked"}

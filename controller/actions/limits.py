@@ -61,8 +61,8 @@ class LimitChanges:
             brokers = {**found.brokers, self.broker: changed}
             return replace(found, brokers=_not_empty(brokers, controls.BrokerLimits()))
         if self.request is not None:
-            asked = found.requests.get(self.request, controls.RequestLimits())
-            wanted = replace(asked, **self._changed(asked, "one request"))
+            requested = found.requests.get(self.request, controls.RequestLimits())
+            wanted = replace(requested, **self._changed(requested, "one request"))
             requests = {**found.requests, self.request: wanted}
             return replace(found, requests=_not_empty(requests, controls.RequestLimits()))
         return replace(found, **self._changed(found, "all"))

@@ -15,7 +15,7 @@ from controller.core.requests.acceptance import legacy_request_id
 from controller.core.requests.queue_draining import queue_request_id
 from controller.core.requests.submissions import RequestOptions
 from controller.errors import ReassignmentConflictError
-from controller.previews.access import Inquiry
+from controller.previews.access import ClusterQueries
 from controller.previews.dry_run import DryRun, dry_run
 from controller.previews.plan_files import Plan, PlanFile, check_basis
 from controller.previews.validation import since_words
@@ -64,10 +64,10 @@ class CheckedSubmission:
 
     wanted: PlanSubmission
 
-    def dry_run(self, operator: OperatorClient, ask: Inquiry) -> DryRun:
+    def dry_run(self, operator: OperatorClient, queries: ClusterQueries) -> DryRun:
         """Find what it would do."""
         wanted = self.wanted
-        return dry_run(operator, wanted.plan, wanted.way.route, wanted.options, ask)
+        return dry_run(operator, wanted.plan, wanted.way.route, wanted.options, queries)
 
     def write(self, operator: OperatorClient) -> WrittenRequest:
         """

@@ -2,7 +2,7 @@
 Base of the adapters that query brokers outside the controller channels.
 
 Each has its own thread and connections, so that no query waits behind a controller request.
-``ask_all`` queries all brokers once, for commands.
+``query_all`` queries all brokers once, for commands.
 """
 
 from __future__ import annotations
@@ -219,10 +219,10 @@ class ConnectionSettings:
     limits: ConnectionLimits
 
 
-def ask_all(
+def query_all(
     settings: ConnectionSettings,
     brokers: Collection[LiveBroker],
-    ask: Callable[[LiveBroker, BrokerConnection], Coroutine[Any, Any, Response]],
+    query: Callable[[LiveBroker, BrokerConnection], Coroutine[Any, Any, Response]],
     *,
     deadline: float,
 ) -> Generator[tuple[BrokerId, Response | ControllerError], None, None]:
@@ -232,7 +232,7 @@ def ask_all(
     Args:
         settings: Settings of the connections.
         brokers: The brokers.
-        ask: Queries one broker over its connection, on the IO thread.
+        query: Queries one broker over its connection, on the IO thread.
         deadline: On the monotonic clock; answers that arrive later are left out.
 
     """
@@ -241,12 +241,12 @@ def ask_all(
     io = IoThread("survey")
     opened: set[BrokerConnection] = set()
 
-    async def ask_one(broker: LiveBroker) -> None:
+    async def query_one(broker: LiveBroker) -> None:
         try:
             endpoint = listeners.required_of(broker)
             connection = await connect(io, endpoint, settings.security, settings.limits, Gate())
             opened.add(connection)
-            answer = await ask(broker, connection)
+            answer = await query(broker, connection)
             connection.close()
             opened.discard(connection)
         except (TransientError, ProtocolError) as error:
@@ -261,7 +261,7 @@ def ask_all(
     io.start()
     try:
         for broker in brokers:
-            io.post(lambda b=broker: io.spawn(lambda: ask_one(b)))  # type: ignore[misc] # bound
+            io.post(lambda b=broker: io.spawn(lambda: query_one(b)))  # type: ignore[misc] # bound
         for _ in brokers:
             try:
                 yield answers.get(timeout=max(0.001, deadline - time.monotonic()))

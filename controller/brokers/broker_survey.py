@@ -16,7 +16,7 @@ from typing import Any, Final
 from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.api_key import ApiKey
 
-from controller.brokers.broker_queries import ConnectionSettings, ask_all
+from controller.brokers.broker_queries import ConnectionSettings, query_all
 from controller.brokers.connections import BrokerConnection
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import (
@@ -27,7 +27,7 @@ from controller.brokers.log_dirs import (
 from controller.brokers.messages import frame_of
 from controller.brokers.topic_configs import LIMITS, TopicConfigQuery
 from controller.core.events import Event
-from controller.core.model import NEVER_ASKED, BrokerId, LiveBroker, TopicPartition
+from controller.core.model import NEVER_REQUESTED, BrokerId, LiveBroker, TopicPartition
 from controller.core.topics.records import TopicConfigsRead
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import ControllerError
@@ -51,7 +51,7 @@ class BrokerSurvey:
         """
         self._settings = ConnectionSettings(security, listeners, LIMITS)
 
-    def ask(
+    def query(
         self,
         brokers: Collection[LiveBroker],
         topics: Collection[str],
@@ -68,7 +68,7 @@ class BrokerSurvey:
 
         """
         deadline = time.monotonic() + within_s
-        with self._asked(brokers, topics) as inbox:
+        with self._queries(brokers, topics) as inbox:
             disks = self._disks(brokers, deadline)
             return BrokerAnswers(
                 disks=disks, min_insync_replicas=_settings(inbox, topics, deadline)
@@ -83,18 +83,20 @@ class BrokerSurvey:
     ) -> Mapping[str, int | str]:
         """Return the effective min.insync.replicas of topics, or the reason why it is unknown."""
         deadline = time.monotonic() + within_s
-        with self._asked(brokers, topics) as inbox:
+        with self._queries(brokers, topics) as inbox:
             return _settings(inbox, topics, deadline)
 
     @contextmanager
-    def _asked(self, brokers: Collection[LiveBroker], topics: Collection[str]) -> Iterator[_Queue]:
+    def _queries(
+        self, brokers: Collection[LiveBroker], topics: Collection[str]
+    ) -> Iterator[_Queue]:
         """Query the settings of topics; the answers arrive in the queue."""
         inbox = _Queue()
         configs = TopicConfigQuery(inbox, self._settings.security, self._settings.listeners)
         configs.start()
         try:
             configs.update_brokers(brokers)
-            configs.describe(sorted(topics), NEVER_ASKED)
+            configs.describe(sorted(topics), NEVER_REQUESTED)
             yield inbox
         finally:
             configs.stop()
@@ -103,7 +105,7 @@ class BrokerSurvey:
         self, brokers: Collection[LiveBroker], deadline: float
     ) -> Mapping[BrokerId, Disks | str]:
         found: dict[BrokerId, Disks | str] = {b.id: SILENT for b in brokers}
-        for broker, answer in ask_all(self._settings, brokers, _disks_on, deadline=deadline):
+        for broker, answer in query_all(self._settings, brokers, _disks_on, deadline=deadline):
             found[broker] = str(answer) if isinstance(answer, ControllerError) else answer
         return found
 
@@ -112,7 +114,7 @@ async def _disks_on(_broker: LiveBroker, connection: BrokerConnection) -> Disks 
     highest = connection.understood.get(ApiKey.DescribeLogDirs, (0, VERSION))[1]
     version = SPACE_VERSION if highest >= SPACE_VERSION else VERSION
     request = DescribeLogDirsRequest(topics=None, version=version)
-    return disks_of(await connection.ask(frame_of(request)))
+    return disks_of(await connection.send_and_receive(frame_of(request)))
 
 
 class _Queue:

@@ -260,7 +260,7 @@ class _Channel:
         except ProtocolError as error:
             return self._unsendable(request, kafka_errors.UNKNOWN_SERVER_ERROR, error)
         sent_at = self._sent_at = self._sent_at or _now()
-        response = await connection.ask(frame)
+        response = await connection.send_and_receive(frame)
         self._state = replace(self._state, last_error=None)
         event = responses.answered(self.broker, request, response, resent=self._resent)
         return replace(event, took_s=_now() - sent_at)

@@ -106,15 +106,15 @@ class ClusterController(BrokerQuery):
     def alter(self, entries: Sequence[AlterEntry]) -> None:
         """Send alter entries: one ``ReassignmentsAltered`` follows."""
         self.vouch()
-        self._ask(_Call(self._gate, entries=tuple(entries)))
+        self._post(_Call(self._gate, entries=tuple(entries)))
 
     def elect(self, partitions: Sequence[TopicPartition]) -> None:
         """Request preferred leader elections; no event follows."""
-        self._ask(_Call(self._gate, elections=tuple(partitions)))
+        self._post(_Call(self._gate, elections=tuple(partitions)))
 
     def probe(self) -> None:
         """Ask whether the controller serves the request: ``ReassignmentsProbed`` follows."""
-        self._ask(_Call(self._gate))
+        self._post(_Call(self._gate))
 
     def vouch(self) -> None:
         """Allow sending for another ``VOUCHED_S``: the loop runs."""
@@ -127,7 +127,7 @@ class ClusterController(BrokerQuery):
 
     # --- on the IO thread ----------------------------------------------------------------------
 
-    def _ask(self, call: _Call) -> None:
+    def _post(self, call: _Call) -> None:
         self._io.post(lambda: self._enqueue(call))
 
     def _enqueue(self, call: _Call) -> None:
@@ -194,7 +194,7 @@ class ClusterController(BrokerQuery):
         if call.age_s > FRESH_S:
             raise _OutdatedError("it took too long to reach the controller")
         try:
-            answer = await connection.ask(frame)
+            answer = await connection.send_and_receive(frame)
         finally:
             call.has_left = connection.may_have_delivered
         return ReassignmentsAltered(results_of(answer, call.entries), controller.id, call.age_s)
@@ -202,7 +202,7 @@ class ClusterController(BrokerQuery):
     async def _elect(self, connection: BrokerConnection, call: _Call) -> None:
         _, highest = connection.understood.get(ApiKey.ElectLeaders, (0, 0))
         request = elect_request(call.elections, min(highest, ELECT_LEADERS_MAX))
-        answer = await connection.ask(frame_of(request))
+        answer = await connection.send_and_receive(frame_of(request))
         if getattr(answer, "error_code", NONE) == NOT_CONTROLLER:
             raise _NotControllerError("the broker that was to elect is not the controller")
 

@@ -45,7 +45,7 @@ def cluster_id_of(bootstrap_servers: str, security: Security, *, within_s: float
     said: list[KafkaError] = []
     found: Future[str] = Future()
 
-    def ask() -> None:
+    def query() -> None:
         try:
             # describe_cluster would wait for a broker that is the controller: in a tenure, none is.
             found.set_result(str(client.list_topics(timeout=within_s).cluster_id))
@@ -59,10 +59,10 @@ def cluster_id_of(bootstrap_servers: str, security: Security, *, within_s: float
             error_cb=said.append,
         )
         # Left behind after refusals: librdkafka repeats logins, and cannot be interrupted.
-        asking = threading.Thread(target=ask, name="cluster id", daemon=True)
-        asking.start()
+        thread = threading.Thread(target=query, name="cluster id", daemon=True)
+        thread.start()
         refusals_max = len(bootstrap_servers.split(","))
-        while asking.is_alive() and len(_refusals(said)) < refusals_max:
+        while thread.is_alive() and len(_refusals(said)) < refusals_max:
             client.poll(LOOK_S)
         if found.done():
             return found.result()

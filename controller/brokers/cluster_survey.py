@@ -16,7 +16,7 @@ from typing import Any, Final
 from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.api_key import ApiKey
 
-from controller.brokers.broker_queries import ConnectionSettings, ask_all
+from controller.brokers.broker_queries import ConnectionSettings, query_all
 from controller.brokers.connections import BrokerConnection, ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import Capacities, description_of, no_capacities
@@ -89,14 +89,14 @@ class ClusterSurvey:
             known = connection.understood.get(ApiKey.DescribeLogDirs, (0, LOG_DIRS_VERSION_MAX))
             version = min(known[1], LOG_DIRS_VERSION_MAX)
             request = DescribeLogDirsRequest(topics=None, version=version)
-            answer = await connection.ask(frame_of(request))
+            answer = await connection.send_and_receive(frame_of(request))
             return holdings_of(broker.id, answer, self._capacities(broker.id))
 
         if not brokers:
             raise BrokerUnreachableError("no broker is live")
         deadline = time.monotonic() + within_s
         missing = len(brokers)
-        with closing(ask_all(self._settings, brokers, hold, deadline=deadline)) as answers:
+        with closing(query_all(self._settings, brokers, hold, deadline=deadline)) as answers:
             for broker, answer in answers:
                 if isinstance(answer, ControllerError):
                     why = f"broker {broker} does not report its log directories: {answer}"

@@ -249,7 +249,7 @@ class BrokerConnection:
         """Close it at once; bytes that the kernel does not have yet are never sent."""
         self._conversation.close(kafka_errors.KafkaConnectionError("closed by us"))
 
-    async def ask(self, frame: Frame) -> ApiMessage:
+    async def send_and_receive(self, frame: Frame) -> ApiMessage:
         """
         Send a request and wait for its answer.
 

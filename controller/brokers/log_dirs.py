@@ -71,8 +71,8 @@ class _Round:
     wanted: Mapping[TopicPartition, None]
     whole: bool
     left: deque[LiveBroker]
-    asked: frozenset[BrokerId] = NO_BROKERS
-    asking: int = 0
+    brokers: frozenset[BrokerId] = NO_BROKERS
+    unanswered: int = 0
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     errors: dict[BrokerId, str] = field(default_factory=dict)
     unable: set[BrokerId] = field(default_factory=set)
@@ -115,7 +115,7 @@ class _Line:
     brokers: set[BrokerId] = field(default_factory=set)
     """The brokers of the next query; none means all."""
     whole: bool = False
-    is_asked: bool = False
+    is_requested: bool = False
     is_busy: bool = False
 
 
@@ -176,7 +176,7 @@ class LogDirQuery(PooledQuery):
         line.wanted.update(wanted)
         line.brokers |= brokers
         line.whole = line.whole or whole
-        line.is_asked = True
+        line.is_requested = True
         if not line.is_busy:
             self._begin(line)
 
@@ -185,12 +185,12 @@ class LogDirQuery(PooledQuery):
         only = line.brokers or self._brokers.keys()
         brokers = deque(broker for n, broker in sorted(self._brokers.items()) if n in only)
         begun = _Round(line.wanted, line.whole, brokers, frozenset(line.brokers))
-        line.wanted, line.brokers, line.whole, line.is_asked = {}, set(), False, False
+        line.wanted, line.brokers, line.whole, line.is_requested = {}, set(), False, False
         line.is_busy = True
         if not brokers:
             self._end(line, begun)
         for _ in range(min(AT_ONCE, len(brokers))):
-            begun.asking += 1
+            begun.unanswered += 1
             self._io.spawn(lambda: self._work(line, begun))
 
     async def _work(self, line: _Line, current: _Round) -> None:
@@ -198,14 +198,14 @@ class LogDirQuery(PooledQuery):
         while current.left:
             broker = current.left.popleft()
             try:
-                await self._ask(broker, current)
+                await self._query(broker, current)
             except (TransientError, ProtocolError) as error:
                 current.errors[broker.id] = str(error)
                 if isinstance(error, ProtocolError):
                     current.unable.add(broker.id)
                 self._close(broker.id)
-        current.asking -= 1
-        if not current.asking:
+        current.unanswered -= 1
+        if not current.unanswered:
             self._end(line, current)
 
     def _end(self, line: _Line, current: _Round) -> None:
@@ -219,13 +219,13 @@ class LogDirQuery(PooledQuery):
                 current.disks,
                 current.placed,
                 frozenset(current.unable),
-                current.asked,
+                current.brokers,
             )
         )
-        if line.is_asked:
+        if line.is_requested:
             self._begin(line)
 
-    async def _ask(self, broker: LiveBroker, current: _Round) -> None:
+    async def _query(self, broker: LiveBroker, current: _Round) -> None:
         """Query a broker for the partitions and its directories."""
         connection = await self._connected(broker)
         _, highest = connection.understood.get(ApiKey.DescribeLogDirs, (0, VERSION))
@@ -234,7 +234,7 @@ class LogDirQuery(PooledQuery):
         needs_all = current.whole and (bool(capacities) or broker.id in self._several)
         is_whole = needs_all or len(current.wanted) > NAMED_MAX
         at = self._clock.now()
-        answer = await connection.ask(current.question(version, whole=is_whole))
+        answer = await connection.send_and_receive(current.question(version, whole=is_whole))
         if not answer.results:
             # Before version 3 there is no error code for a missing permission.
             current.errors[broker.id] = REFUSED

@@ -129,7 +129,7 @@ class ReplicaDirectories(PooledQuery):
             if time.monotonic() - since > FRESH_S:
                 problem = "it took too long to reach the broker"
             else:
-                answer = await connection.ask(frame_of(alter_request(alterations)))
+                answer = await connection.send_and_receive(frame_of(alter_request(alterations)))
                 return LogDirsAltered(broker.id, broker.epoch, results_of(answer, alterations))
         except (TransientError, ProtocolError) as error:
             self._close(broker.id)
@@ -140,20 +140,20 @@ class ReplicaDirectories(PooledQuery):
     async def _described(
         self, broker: LiveBroker, wanted: Mapping[TopicPartition, None]
     ) -> LogDirsDescribed:
-        at, asked = self._clock.now(), frozenset(wanted)
+        at, requested = self._clock.now(), frozenset(wanted)
         try:
             connection = await self._connected(broker)
             at = self._clock.now()
-            answer = await connection.ask(frame_of(_describe_request(wanted)))
+            answer = await connection.send_and_receive(frame_of(_describe_request(wanted)))
         except (TransientError, ProtocolError) as error:
             self._close(broker.id)
-            return LogDirsDescribed(broker.id, broker.epoch, at, {}, asked, problem=str(error))
+            return LogDirsDescribed(broker.id, broker.epoch, at, {}, requested, problem=str(error))
         if not answer.results:
             # Before version 3 there is no error code for a missing permission.
-            return LogDirsDescribed(broker.id, broker.epoch, at, {}, asked, problem=REFUSED)
+            return LogDirsDescribed(broker.id, broker.epoch, at, {}, requested, problem=REFUSED)
         dirs = {d.log_dir: bool(d.error_code) for d in answer.results}
         placed = placed_in(answer, wanted)
-        return LogDirsDescribed(broker.id, broker.epoch, at, dirs, asked, placed)
+        return LogDirsDescribed(broker.id, broker.epoch, at, dirs, requested, placed)
 
 
 def alter_request(replicas: Mapping[TopicPartition, str]) -> Any:  # noqa: ANN401 - kafka-python has no types

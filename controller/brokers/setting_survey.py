@@ -17,7 +17,7 @@ from typing import Any, Final
 from kafka.protocol.admin import AlterConfigsRequest
 from kafka.protocol.api_key import ApiKey
 
-from controller.brokers.broker_queries import ConnectionSettings, ask_all
+from controller.brokers.broker_queries import ConnectionSettings, query_all
 from controller.brokers.connections import BrokerConnection
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
@@ -91,8 +91,8 @@ class SettingSurvey:
         common, own, unknown = _resources(brokers, topics, of_brokers)
         rejected: dict[Entity, str] = {}
 
-        def ask(asked: Collection[LiveBroker], wanted: _Wanted) -> None:
-            for resource, verdict, problem in self._ask(asked, wanted, deadline):
+        def query(queried: Collection[LiveBroker], wanted: _Wanted) -> None:
+            for resource, verdict, problem in self._query(queried, wanted, deadline):
                 for entity in resource.entities:
                     unknown.pop(entity)
                     if verdict is None:
@@ -100,13 +100,13 @@ class SettingSurvey:
                     elif verdict:
                         rejected[entity] = verdict
 
-        ask([b for b in brokers if b.id in own], own)
+        query([b for b in brokers if b.id in own], own)
         for broker in sorted(brokers, key=lambda b: b.id):
             left = [r for r in common if r.entities[0] in unknown]
-            ask((broker,) if left else (), {broker.id: left})
+            query((broker,) if left else (), {broker.id: left})
         return SettingVerdicts(rejected=rejected, unknown=unknown)
 
-    def _ask(
+    def _query(
         self, brokers: Collection[LiveBroker], wanted: _Wanted, deadline: float
     ) -> Iterator[_Judged]:
         """Yield what each broker that answers says of its resources."""
@@ -117,7 +117,7 @@ class SettingSurvey:
                 found += await _judged(connection, resources[first : first + RESOURCES_AT_ONCE])
             return found
 
-        for _, answer in ask_all(self._settings, brokers, judged, deadline=deadline):
+        for _, answer in query_all(self._settings, brokers, judged, deadline=deadline):
             if not isinstance(answer, ControllerError):
                 yield from answer
 
@@ -161,7 +161,7 @@ async def _judged(connection: BrokerConnection, resources: Sequence[_Resource]) 
         resources=[(r.kind, r.name, list(r.settings.items())) for r in resources],
         validate_only=True,
     )
-    answer: Any = await connection.ask(frame_of(request))
+    answer: Any = await connection.send_and_receive(frame_of(request))
     rows = {(row.resource_type, row.resource_name): row for row in answer.responses}
     found: list[_Judged] = []
     for resource in resources:

@@ -79,7 +79,7 @@ class _Question:
     failure: ControllerError
     """The reason to report if no broker answers."""
     tried: set[model.BrokerId] = field(default_factory=set)
-    asking: int = 0
+    unanswered: int = 0
     answer: Future = field(default_factory=Future)
 
     def settle(self, configs: Mapping[str, model.TopicConfig | str]) -> None:
@@ -118,14 +118,14 @@ class TopicConfigQuery(PooledQuery):
         self._doubts: dict[model.BrokerId, int] = {}
         """Brokers whose last request failed or was slow, numbered: the latest is tried last."""
         self._doubted = 0
-        self._asked: dict[str, None] = {}
-        self._newest = model.NEVER_ASKED
+        self._requested: dict[str, None] = {}
+        self._newest = model.NEVER_REQUESTED
         self._busy = False
 
-    def describe(self, topics: Sequence[str], asked: model.ConfigQuestion) -> None:
+    def describe(self, topics: Sequence[str], request: model.ConfigRequest) -> None:
         """Query in the background; see ``reactor.ports.TopicConfigs``."""
         wanted = dict.fromkeys(topics)
-        self._io.post(lambda: self._enqueue(wanted, asked))
+        self._io.post(lambda: self._enqueue(wanted, request))
 
     def describe_brokers(self, brokers: Sequence[model.LiveBroker]) -> None:
         """Query each broker in the background; see ``reactor.ports.BrokerSettings``."""
@@ -140,42 +140,42 @@ class TopicConfigQuery(PooledQuery):
                 self._doubts.pop(known.id, None)
         super()._learn(brokers)
 
-    def _enqueue(self, topics: Mapping[str, None], asked: model.ConfigQuestion) -> None:
-        self._asked.update(topics)
-        self._newest = asked
+    def _enqueue(self, topics: Mapping[str, None], request: model.ConfigRequest) -> None:
+        self._requested.update(topics)
+        self._newest = request
         if not self._busy:
             self._busy = True
             self._io.spawn(self._work)
 
     async def _work(self) -> None:
-        while self._asked:
-            topics = list(self._asked)[:TOPICS_AT_ONCE]
+        while self._requested:
+            topics = list(self._requested)[:TOPICS_AT_ONCE]
             for topic in topics:
-                del self._asked[topic]
+                del self._requested[topic]
             # Every query so far precedes the request; a later one does not.
-            asked = self._newest
-            self._inbox.put(TopicConfigsRead(await self._read(topics), asked))
+            request = self._newest
+            self._inbox.put(TopicConfigsRead(await self._read(topics), request))
         self._busy = False
 
     async def _read(self, topics: Sequence[str]) -> Mapping[str, model.TopicConfig | str]:
         why = "no broker answers" if self._brokers else "no broker is known yet"
         question = _Question(topics, BrokerUnreachableError(why))
-        self._ask_another(question)
+        self._query_another(question)
         found: Mapping[str, model.TopicConfig | str] = await question.answer
         return found
 
-    def _ask_another(self, question: _Question) -> None:
+    def _query_another(self, question: _Question) -> None:
         """Query one more broker; with none left, end when the last request in flight fails."""
         if question.answer.is_done:
             return
         broker = self._next(question) if len(question.tried) < ATTEMPTS else None
         if broker is not None:
             question.tried.add(broker.id)
-            question.asking += 1
+            question.unanswered += 1
             self._owing.add(broker.id)
             self._io.spawn(lambda: self._attempt(question, broker))
             self._io.spawn(lambda: self._hurry(question, broker))
-        elif not question.asking:
+        elif not question.unanswered:
             question.settle(dict.fromkeys(question.topics, str(question.failure)))
 
     def _next(self, question: _Question) -> model.LiveBroker | None:
@@ -195,7 +195,7 @@ class TopicConfigQuery(PooledQuery):
         """Query one broker; after a failure, the next."""
         doubt = self._doubts.get(broker.id)
         try:
-            question.settle(await self._ask(broker, question.topics))
+            question.settle(await self._query(broker, question.topics))
         except (TransientError, ProtocolError) as error:
             question.failure = error
             self._doubt(broker)
@@ -204,15 +204,15 @@ class TopicConfigQuery(PooledQuery):
             if self._doubts.get(broker.id) == doubt:
                 self._doubts.pop(broker.id, None)
         self._owing.discard(broker.id)
-        question.asking -= 1
-        self._ask_another(question)
+        question.unanswered -= 1
+        self._query_another(question)
 
     async def _hurry(self, question: _Question, broker: model.LiveBroker) -> None:
         """Query another broker if this one is slow."""
         await self._io.net.sleep(self._patience_s)
         if not question.answer.is_done and broker.id in self._owing:
             self._doubt(broker)
-            self._ask_another(question)
+            self._query_another(question)
 
     def _doubt(self, broker: model.LiveBroker) -> None:
         self._doubted += 1
@@ -231,7 +231,7 @@ class TopicConfigQuery(PooledQuery):
             _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
             wanted = (DELETION, PROTOCOL)
             request = _request(((BROKER, str(broker.id)),), wanted, min(highest, VERSION_MAX))
-            answer = await connection.ask(frame_of(request))
+            answer = await connection.send_and_receive(frame_of(request))
             values = {c.name: c.value for result in answer.results for c in result.configs}
             enabled = {"true": True, "false": False}.get((values.get(DELETION) or "").lower())
             protocol = _protocol(values.get(PROTOCOL))
@@ -242,14 +242,14 @@ class TopicConfigQuery(PooledQuery):
             self._close(broker.id)
         self._inbox.put(BrokerSettingsRead(broker.id, broker.epoch, enabled, problem, protocol))
 
-    async def _ask(
+    async def _query(
         self, broker: model.LiveBroker, topics: Sequence[str]
     ) -> Mapping[str, model.TopicConfig | str]:
         connection = await self._connected(broker)
         _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
         resources = [(TOPIC, topic) for topic in topics]
         request = _request(resources, WANTED, min(highest, VERSION_MAX))
-        answer = await connection.ask(frame_of(request))
+        answer = await connection.send_and_receive(frame_of(request))
         found = {r.resource_name: _settings_of(r) for r in answer.results}
         return {t: found.get(t, "the broker did not answer for it") for t in topics}
 

@@ -22,7 +22,7 @@ from kafka.protocol.admin import AlterConfigsRequest, DescribeConfigsRequest
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
-from controller.brokers.broker_queries import ConnectionSettings, ask_all
+from controller.brokers.broker_queries import ConnectionSettings, query_all
 from controller.brokers.connections import BrokerConnection
 from controller.brokers.messages import frame_of
 from controller.brokers.new_topic_settings import DefaultSetting, defaults_of, described
@@ -80,7 +80,7 @@ class TopicValidation:
     _brokers: Mapping[BrokerId, LiveBroker] = field(default_factory=dict)
     _known: dict[LiveBroker, Mapping[str, str | None]] = field(default_factory=dict)
     """The configuration of each broker, by its registration."""
-    _asking: threading.Lock = field(default_factory=threading.Lock)
+    _querying: threading.Lock = field(default_factory=threading.Lock)
     """Held by the thread that asks for configurations; others need not ask, too."""
     _silent: dict[LiveBroker, float] = field(default_factory=dict)
     """Until when a broker that did not answer is not asked again, on the monotonic clock."""
@@ -126,7 +126,7 @@ class TopicValidation:
         if not examples or agreed is None or agreed[ALTER_POLICY]:
             return None
 
-        async def ask(
+        async def query(
             _broker: LiveBroker, connection: BrokerConnection
         ) -> dict[TopicSettings, str] | None:
             problems: dict[TopicSettings, str] = {}
@@ -138,7 +138,7 @@ class TopicValidation:
                     problems[settings] = verdict
             return problems
 
-        return self._first_to_say(ask)
+        return self._first_to_say(query)
 
     def described(
         self, wanted: Collection[TopicSettings]
@@ -152,20 +152,20 @@ class TopicValidation:
         if not examples:
             return None
 
-        async def ask(
+        async def query(
             _broker: LiveBroker, connection: BrokerConnection
         ) -> Mapping[str, DefaultSetting] | None:
             return await _defaults(connection, examples) or None
 
-        defaults = self._first_to_say(ask)
+        defaults = self._first_to_say(query)
         return None if defaults is None else {w: described(defaults, w) for w in wanted}
 
     def _first_to_say(
-        self, ask: Callable[[LiveBroker, BrokerConnection], Awaitable[Found | None]]
+        self, query: Callable[[LiveBroker, BrokerConnection], Awaitable[Found | None]]
     ) -> Found | None:
         """Return what the first broker says that answers, and says it; None: none does."""
         for broker in list(self._brokers.values())[:EXAMPLES]:
-            for _, given in self._ask((broker,), ask):
+            for _, given in self._query((broker,), query):
                 if given is not None and not isinstance(given, ControllerError):
                     found: Found = given
                     return found
@@ -191,27 +191,27 @@ class TopicValidation:
 
     def _configurations(self) -> Mapping[LiveBroker, Mapping[str, str | None]]:
         """Return the configuration of each live broker that answers."""
-        with self._asking:
+        with self._querying:
             brokers = self._brokers
             known = {b: c for b, c in self._known.items() if brokers.get(b.id) == b}
             new = [b for b in brokers.values() if b not in known]
-            for broker, given in self._ask(new, _configuration):
+            for broker, given in self._query(new, _configuration):
                 if isinstance(given, dict) and given:
                     known[brokers[broker]] = given
             self._known = known
             return known
 
-    def _ask(self, brokers: Collection[LiveBroker], ask: Any) -> Iterable[tuple[BrokerId, Any]]:  # noqa: ANN401 - of any result
+    def _query(self, brokers: Collection[LiveBroker], query: Any) -> Iterable[tuple[BrokerId, Any]]:  # noqa: ANN401 - of any result
         """Return the answers and errors of brokers, except of those that were just silent."""
         now = time.monotonic()
-        asked = [b for b in brokers if self._silent.get(b, now) <= now]
-        if not asked:
+        queried = [b for b in brokers if self._silent.get(b, now) <= now]
+        if not queried:
             return []
-        found = list(ask_all(self.connections, asked, ask, deadline=now + WITHIN_S))
+        found = list(query_all(self.connections, queried, query, deadline=now + WITHIN_S))
         answered = {broker for broker, given in found if not isinstance(given, ControllerError)}
         until = time.monotonic() + self.silent_s
         self._silent = {b: end for b, end in self._silent.items() if end > now} | {
-            b: until for b in asked if b.id not in answered
+            b: until for b in queried if b.id not in answered
         }
         return found
 
@@ -227,7 +227,7 @@ async def _defaults(
         include_synonyms=True,
         include_documentation=False,
     )
-    answer: Any = await connection.ask(frame_of(request))
+    answer: Any = await connection.send_and_receive(frame_of(request))
     return defaults_of(row for row in answer.results if not row.error_code)
 
 
@@ -240,7 +240,7 @@ async def _configuration(broker: LiveBroker, connection: BrokerConnection) -> di
         include_synonyms=False,
         include_documentation=False,
     )
-    answer: Any = await connection.ask(frame_of(request))
+    answer: Any = await connection.send_and_receive(frame_of(request))
     return {c.name: c.value for result in answer.results for c in result.configs}
 
 
@@ -261,7 +261,7 @@ async def _verdict(
     """Return why a broker rejects settings, empty if it does not; None: it does not say."""
     _, highest = connection.understood.get(ApiKey.AlterConfigs, (0, 0))
     request = validation_request(min(highest, ALTER_CONFIGS_MAX), examples, settings)
-    answer: Any = await connection.ask(frame_of(request))
+    answer: Any = await connection.send_and_receive(frame_of(request))
     if any(row.error_code == NONE for row in answer.responses):
         return ""
     return next((why for row in answer.responses if (why := rejection_of(row))), None)

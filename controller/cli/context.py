@@ -27,16 +27,16 @@ import typer
 from controller.core.model import TopicPartition
 from controller.errors import SessionSuspendedError, TransientError
 from controller.previews.access import (
-    Inquiry,
-    ask_brokers,
-    ask_min_insync,
+    ClusterQueries,
     judge_settings,
+    query_brokers,
+    query_min_insync,
 )
 from controller.units import MS_PER_S
 
 if TYPE_CHECKING:
     from controller.cli.tables import Screen
-    from controller.previews.access import AskBrokers, AskMinInsyncOf, JudgeSettings
+    from controller.previews.access import JudgeSettings, QueryBrokers, QueryMinInsyncOf
     from controller.settings import HttpAccess, Settings
     from controller.zk.operator_client import OperatorClient
 
@@ -105,10 +105,10 @@ def connect(settings: Settings) -> AbstractContextManager[OperatorClient]:
 
 def cluster_id_of(settings: Settings, bootstrap_servers: str) -> str:
     """Ask brokers for the id of their cluster."""
-    from controller.brokers.cluster_ids import cluster_id_of as ask  # noqa: PLC0415 - as above
+    from controller.brokers.cluster_ids import cluster_id_of as query  # noqa: PLC0415 - as above
     from controller.brokers.endpoints import security_of  # noqa: PLC0415 - as above
 
-    return ask(bootstrap_servers, security_of(settings))
+    return query(bootstrap_servers, security_of(settings))
 
 
 def run_daemon(settings: Settings) -> int:
@@ -138,9 +138,9 @@ class CommandContext:
 
     environ: Mapping[str, str]
     connect: Callable[[Settings], AbstractContextManager[OperatorClient]] = connect
-    ask_brokers: AskBrokers = ask_brokers
+    query_brokers: QueryBrokers = query_brokers
     judge_settings: JudgeSettings = judge_settings
-    ask_min_insync: AskMinInsyncOf = ask_min_insync
+    query_min_insync: QueryMinInsyncOf = query_min_insync
     cluster_id_of: Callable[[Settings, str], str] = cluster_id_of
     fetch: Callable[[str, HttpAccess], Mapping[str, Any]] = fetch_status
     fetch_explanation: Callable[[str, HttpAccess, TopicPartition], Mapping[str, Any]] = (
@@ -186,17 +186,17 @@ class CommandContext:
     @contextmanager
     def inspected(
         self, zookeeper: str | None, config: Path | None
-    ) -> Iterator[tuple[OperatorClient, Inquiry]]:
+    ) -> Iterator[tuple[OperatorClient, ClusterQueries]]:
         """Connect to ZooKeeper to preview a plan, which also takes answers of brokers."""
         settings = self.settings({"zookeeper": zookeeper}, config)
         with self.connect(settings) as operator:
-            yield operator, self.inquiry(settings)
+            yield operator, self.queries(settings)
 
-    def inquiry(self, settings: Settings) -> Inquiry:
+    def queries(self, settings: Settings) -> ClusterQueries:
         """Return what a preview asks brokers and the daemon."""
-        return Inquiry(
-            min_insync=partial(self.ask_min_insync, settings),
-            log_dirs=lambda brokers: self.ask_brokers(settings, brokers, ()).disks,
+        return ClusterQueries(
+            min_insync=partial(self.query_min_insync, settings),
+            log_dirs=lambda brokers: self.query_brokers(settings, brokers, ()).disks,
             status=self.status_of_leader,
             now=self.now,
             sleep=self.sleep,
@@ -205,7 +205,7 @@ class CommandContext:
 
     def status_of_leader(self, operator: OperatorClient) -> Mapping[str, Any] | None:
         """Return the status of the leading daemon, None if it does not answer."""
-        return ask_leader(operator, self.fetch)[0]
+        return query_leader(operator, self.fetch)[0]
 
     def requested_by(self, name: str | None) -> str:
         """Return the value of ``--requested-by``, or the user."""
@@ -226,7 +226,7 @@ def require_leader(operator: OperatorClient) -> str:
     return address
 
 
-def ask_leader(
+def query_leader(
     operator: OperatorClient, fetch: Callable[[str, HttpAccess], Mapping[str, Any]]
 ) -> tuple[Mapping[str, Any] | None, str | None]:
     """Ask the leading daemon; return its answer, or the reason if there is a leader without one."""

@@ -17,7 +17,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from controller.cli import options, repairs
-from controller.cli.context import CommandContext, ask_leader, context_of
+from controller.cli.context import CommandContext, context_of, query_leader
 from controller.cli.exits import Exit
 from controller.cli.output import print_json, print_line, print_lines
 from controller.cli.tables import Column, Listing, Name, Screen, fields
@@ -99,9 +99,9 @@ def take_snapshot(
     with operator.noting_hidden() as hidden:
         topics = operator.survey_topics()
         brokers = operator.cluster.brokers()
-        answers = context.ask_brokers(settings, brokers.values(), topics)
+        answers = context.query_brokers(settings, brokers.values(), topics)
         znodes = replace(operator.survey(), hidden=frozenset(hidden))
-        status, problem = ask_leader(operator, context.fetch)
+        status, problem = query_leader(operator, context.fetch)
     verdicts = context.judge_settings(settings, znodes)
     return Snapshot(
         znodes=znodes,

@@ -163,9 +163,11 @@ def execute(  # noqa: PLR0913 - the options of the command
         out=out,
     )
     display = display_of(context.screen(), as_json=as_json)
-    with context.inspected(zookeeper, config) as (operator, ask):
+    with context.inspected(zookeeper, config) as (operator, queries):
         kind = LegacyExecution if legacy else Execution
-        raise typer.Exit(kind(context, operator, submission, submit, display, ask=ask).run())
+        raise typer.Exit(
+            kind(context, operator, submission, submit, display, queries=queries).run()
+        )
 
 
 class Execution(submitting.PlanExecution):

@@ -15,7 +15,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from controller.cli import options
-from controller.cli.context import CommandContext, ask_leader, context_of
+from controller.cli.context import CommandContext, context_of, query_leader
 from controller.cli.exits import Exit
 from controller.cli.output import print_json, print_lines, print_note
 from controller.cli.partition_facts import (
@@ -91,7 +91,7 @@ def explain_partition(
 ) -> None:
     """Print everything known about a partition."""
     facts = gather(operator, partition)
-    live, why_not = ask_leader(
+    live, why_not = query_leader(
         operator, lambda address, http: context.fetch_explanation(address, http, partition)
     )
     if live is None:

@@ -159,7 +159,7 @@ def generate(  # noqa: PLR0913 - the options of the command
         preview = None
         if not (execute or no_sizes):
             entries = read_entries(operator, found.changed)
-            preview = forecast_of(operator, entries, context.inquiry(settings), wanted)
+            preview = forecast_of(operator, entries, context.queries(settings), wanted)
         if as_json and not execute:
             document = proposal.proposal_document(found, basis, sizes)
             print_json(document | ({} if preview is None else {"forecast": preview.document()}))
@@ -171,15 +171,17 @@ def generate(  # noqa: PLR0913 - the options of the command
         if not execute or not found.changed:
             raise typer.Exit(Exit.DONE)
         display = display_of(context.screen(), as_json=as_json)
-        ask = context.inquiry(settings)
+        queries = context.queries(settings)
         submission = PlanSubmission(plan=PlanFile(entries=found.changed), options=wanted)
-        raise typer.Exit(Execution(context, operator, submission, submit, display, ask=ask).run())
+        raise typer.Exit(
+            Execution(context, operator, submission, submit, display, queries=queries).run()
+        )
 
 
 def _sizes(
     context: CommandContext, settings: Settings, operator: OperatorClient
 ) -> dict[TopicPartition, int]:
-    answers = context.ask_brokers(settings, operator.cluster.brokers().values(), ())
+    answers = context.query_brokers(settings, operator.cluster.brokers().values(), ())
     for line in proposal.silence_lines(answers):
         print_note(line)
     return proposal.sizes_of(answers.disks)

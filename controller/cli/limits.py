@@ -170,8 +170,8 @@ def print_changes(
 def _changed_lines(found: controls.Limits, changes: LimitChanges) -> Iterator[str]:
     """Describe the limits of what was changed."""
     if changes.request is not None:
-        asked = found.requests.get(changes.request, controls.RequestLimits())
-        yield f"request {changes.request}: {_listed(asked) or 'as submitted'}"
+        requested = found.requests.get(changes.request, controls.RequestLimits())
+        yield f"request {changes.request}: {_listed(requested) or 'as submitted'}"
     elif changes.broker is not None:
         own = found.brokers.get(changes.broker, controls.BrokerLimits())
         yield f"broker {changes.broker}: {_listed(own) or 'as all brokers'}"
@@ -248,8 +248,8 @@ def _document(found: AnyLimits) -> dict[str, Any]:
 def _special_lines(found: controls.Limits) -> Iterator[str]:
     for broker, own in found.brokers.items():
         yield f"broker {broker}: {_listed(own)}"
-    for name, asked in found.requests.items():
-        yield f"request {name}: {_listed(asked)}"
+    for name, requested in found.requests.items():
+        yield f"request {name}: {_listed(requested)}"
 
 
 def _listed(found: controls.BrokerLimits | controls.RequestLimits) -> str:

@@ -45,7 +45,7 @@ def read_rates(server: str, query: str = QUERY, *, within_s: float = WITHIN_S) -
         raise InvalidInputError(
             f"--prometheus takes a URL such as http://prometheus:9090: {server}"
         )
-    document = _asked(server, query, within_s)
+    document = _response_to(server, query, within_s)
     data = document.get("data")
     found = data.get("result") if isinstance(data, dict) else None
     kind = data.get("resultType") if isinstance(data, dict) else None
@@ -58,7 +58,7 @@ def read_rates(server: str, query: str = QUERY, *, within_s: float = WITHIN_S) -
     return _added(found, f"{server}: {query}")
 
 
-def _asked(server: str, query: str, within_s: float) -> Mapping[str, Any]:
+def _response_to(server: str, query: str, within_s: float) -> Mapping[str, Any]:
     url = f"{server.rstrip('/')}/api/v1/query?{urlencode({'query': query})}"
     try:
         with urllib.request.urlopen(url, timeout=within_s) as response:  # noqa: S310 - checked above

@@ -20,7 +20,7 @@ from controller.cli.submitting import write_submission
 from controller.cli.tables import Screen
 from controller.core.requests.queue_draining import queue_request_id
 from controller.errors import InvalidInputError
-from controller.previews.access import Inquiry
+from controller.previews.access import ClusterQueries
 from controller.previews.entries import read_entries
 from controller.previews.plan_facts import present_dirs
 from controller.previews.plan_files import PlanFile, document_of
@@ -73,15 +73,15 @@ def add(  # noqa: PLR0913 - the options of the command
     file = options.read_plan_argument(plan)
     context = context_of(ctx)
     screen = context.screen(all_rows=all_rows)
-    with context.inspected(zookeeper, config) as (operator, ask):
-        code = add_to_queue(operator, file, ask, screen, dry_run=dry_run, as_json=as_json)
+    with context.inspected(zookeeper, config) as (operator, queries):
+        code = add_to_queue(operator, file, queries, screen, dry_run=dry_run, as_json=as_json)
         raise typer.Exit(code)
 
 
 def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
     operator: OperatorClient,
     plan: PlanFile,
-    ask: Inquiry,
+    queries: ClusterQueries,
     screen: Screen | None = None,
     *,
     dry_run: bool,
@@ -97,11 +97,11 @@ def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
     """
     checked = check(operator, PlanSubmission(plan=plan, way=SubmissionKind.QUEUE))
     if dry_run:
-        found = checked.dry_run(operator, ask)
+        found = checked.dry_run(operator, queries)
         return plan_preview.show_dry_run(found, as_json=as_json, plan=plan.entries, screen=screen)
     before = read_entries(operator, plan.entries)
     conflicts = conflicts_of(before, None)
-    present = present_dirs(operator, before, ask, plan.log_dirs)
+    present = present_dirs(operator, before, queries, plan.log_dirs)
     pauses = pause_lines(operator.requests.controls().pauses)
     for line in (*factor_lines(before), *map(str, conflicts), *pauses):
         print_note(f"Note: {line}")

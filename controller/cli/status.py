@@ -24,7 +24,7 @@ from controller.zk.operator_client import OperatorClient
 
 INTERVAL_S: Final = 1.0
 
-AskStatus = Callable[[], Mapping[str, Any]]
+QueryStatus = Callable[[], Mapping[str, Any]]
 """Return the status of the leading daemon; raise ``TransientError`` if none answers."""
 
 
@@ -45,8 +45,8 @@ def status(  # noqa: PLR0913 - the options of the command
     Exit code: 0 no work, 1 error, 2 partitions are in flight or waiting.
     """
     context = context_of(ctx)
-    with _leader(context, zookeeper, config, http) as ask:
-        document = ask()
+    with _leader(context, zookeeper, config, http) as query:
+        document = query()
     screen = context.screen(all_rows=all_rows)
     if as_json:
         print_json(document)
@@ -90,14 +90,14 @@ def watch(  # noqa: PLR0913 - the options of the command
         (named,) = request_ids([request])
         with context.connected(zookeeper, config) as operator:
             raise typer.Exit(watch_request(context, operator, named, display, as_json=as_json))
-    with _leader(context, zookeeper, config, http) as ask:
-        raise typer.Exit(watch_leader(context, ask, display, until_idle=until_idle))
+    with _leader(context, zookeeper, config, http) as query:
+        raise typer.Exit(watch_leader(context, query, display, until_idle=until_idle))
 
 
 @contextmanager
 def _leader(
     context: CommandContext, zookeeper: str | None, config: Path | None, http: str | None
-) -> Iterator[AskStatus]:
+) -> Iterator[QueryStatus]:
     """Connect to the daemon at the given address, or to the leader that ZooKeeper names."""
     if http is not None:
         yield partial(context.fetch, options.address_of(http), context.http_access(config))
@@ -107,7 +107,7 @@ def _leader(
 
 
 def watch_leader(
-    context: CommandContext, ask: AskStatus, display: DisplayOpener, *, until_idle: bool
+    context: CommandContext, query: QueryStatus, display: DisplayOpener, *, until_idle: bool
 ) -> Exit:
     """Show the status every second until Ctrl-C or, with ``until_idle``, the end of the work."""
     document: Mapping[str, Any] | None = None
@@ -115,7 +115,7 @@ def watch_leader(
         with display() as shown:
             while True:
                 try:
-                    document = ask()
+                    document = query()
                 except TransientError as error:
                     # A standby takes over from a dead leader.
                     shown.show(str(error), 0, 0, None)

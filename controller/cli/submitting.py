@@ -23,7 +23,7 @@ from controller.cli.progress_display import DisplayOpener
 from controller.cli.status_text import status_about
 from controller.core.model import RequestId
 from controller.errors import ControllerError
-from controller.previews.access import Inquiry
+from controller.previews.access import ClusterQueries
 from controller.previews.entries import read_entries
 from controller.previews.plan_facts import present_dirs
 from controller.previews.validation import Conflict, conflicts_of, factor_lines, rollback_of
@@ -128,7 +128,7 @@ class PlanExecution(ABC):
         submit: SubmitOptions,
         display: DisplayOpener,
         *,
-        ask: Inquiry,
+        queries: ClusterQueries,
     ) -> None:
         """Prepare a submission."""
         self._context = context
@@ -137,7 +137,7 @@ class PlanExecution(ABC):
         self._plan = wanted.plan.entries
         self._options = submit
         self._display = display
-        self._ask = ask
+        self._queries = queries
         self._request = RequestId("")
         """The id of the request, once it is written."""
         self._names: tuple[str, ...] = ()
@@ -159,7 +159,7 @@ class PlanExecution(ABC):
         checked = check(operator, self._wanted)
         as_json = self._options.as_json
         if self._options.dry_run:
-            found = checked.dry_run(operator, self._ask)
+            found = checked.dry_run(operator, self._queries)
             out, approval = self._options.out, None
             if out is not None:
                 plan_preview.check_approvable(found)
@@ -172,7 +172,7 @@ class PlanExecution(ABC):
         conflicts = self._conflicts = conflicts_of(before, self._wanted.way.route)
         for line in (*factor_lines(before), *self._notes(conflicts)):
             print_note(f"Note: {line}")
-        present = present_dirs(operator, before, self._ask, log_dirs)
+        present = present_dirs(operator, before, self._queries, log_dirs)
         self._rollback = rollback_of(before, present)
         plan_preview.print_rollback(self._rollback, as_json=as_json)
         written = write_submission(operator, checked)

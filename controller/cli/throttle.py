@@ -137,10 +137,10 @@ def own_throttles(operator: OperatorClient, controls: Controls) -> dict[RequestI
     kept = operator.outcomes.ended()
     still_open = [name for name, has_ended in kept.items() if not has_ended]
     histories = operator.outcomes.histories(still_open)
-    asked = {name: history.options for name, history in histories.items()}
+    requested = {name: history.options for name, history in histories.items()}
     for submission in operator.requests.open_submissions():
-        asked.setdefault(submission.request, submission.options)
-    rates = {name: options.throttle for name, options in asked.items()}
+        requested.setdefault(submission.request, submission.options)
+    rates = {name: options.throttle for name, options in requested.items()}
     live = {
         name: own.throttle
         for name, own in controls.limits.requests.items()

@@ -31,7 +31,7 @@ from controller.core.requests.records import RequestRecord
 from controller.core.role import fold as role
 from controller.core.role.records import RoleRecord
 from controller.core.role.state_polling import missing_again
-from controller.core.state.tenure import AskRead
+from controller.core.state.tenure import AwaitedRead
 from controller.core.topics import fold as topics
 from controller.core.topics.records import TopicRecord
 from controller.core.view import ClusterView
@@ -77,49 +77,49 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
         ):
             # The effects of the rejected write were not sent: all brokers are informed again.
             tenure.seeding.update(partitions)
-            if tenure.asks:
+            if tenure.pending_broker_requests:
                 # Reads that begin from now on show what is newer than the requests.
                 view.cluster.read_generation += 1
-                read = AskRead(now, view.cluster.read_generation)
-                tenure.asks_read.update(dict.fromkeys(partitions, read))
+                read = AwaitedRead(now, view.cluster.read_generation)
+                tenure.awaited_reads.update(dict.fromkeys(partitions, read))
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.REFRESH):
             tenure.refreshing.update(partitions)
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.MISSING):
             view.cluster.missing_at = missing_again(partitions, now)
         case effects.DescribeTopicConfigs(topics=topics):
-            question = model.ConfigQuestion(view.cluster.config_question.number + 1, now)
-            view.cluster.config_question = question
-            session.asked_configs.update(dict.fromkeys(topics, question))
+            config_request = model.ConfigRequest(view.cluster.config_request.number + 1, now)
+            view.cluster.config_request = config_request
+            session.requested_configs.update(dict.fromkeys(topics, config_request))
         case effects.ReadTopics(topics=topics):
-            session.asked_topics.update(topics)
+            session.requested_topics.update(topics)
             tenure.reading_topics.update(topics)
         case effects.ReadSubmissions(names=names):
-            session.asked_submissions.update(names)
+            session.requested_submissions.update(names)
         case effects.ReadAccepted(request=request):
-            session.asked_accepted.add(request)
+            session.requested_accepted.add(request)
         case effects.ReadEntityConfigs(entities=entities):
-            view.own_records.asked_entities.update(dict.fromkeys(entities, now))
+            view.own_records.requested_entities.update(dict.fromkeys(entities, now))
         case effects.MeasureSizes():
-            partition_sizes.sizes_asked(view, effect, now)
+            partition_sizes.record_size_request(view, effect, now)
         case effects.DescribeLogDirs():
-            log_directories.describe_asked(view, effect, now)
+            log_directories.record_describe_request(view, effect, now)
         case effects.PlaceReplica():
-            log_directories.placement_asked(view, effect, now)
+            log_directories.record_placement_request(view, effect, now)
         case effects.ClaimController() | effects.BeginTenure():
             tenure.claiming, tenure.is_void = True, False
             view.role.claimed_at = now
         case effects.ProbeReassignments():
             tenure.probing = True
         case effects.SubmitReassignments(ticket=ticket, results=results):
-            pending = tenure.client_asks.get(ticket)
+            pending = tenure.pending_client_requests.get(ticket)
             if pending is not None:
-                tenure.client_asks[ticket] = replace(pending, results=results)
+                tenure.pending_client_requests[ticket] = replace(pending, results=results)
         case effects.ResignController():
             tenure.resigning = True
         case effects.DescribeBrokerSettings(brokers=brokers):
-            deletion_facts.setting_asked(view, brokers, now)
+            deletion_facts.record_settings_request(view, brokers, now)
         case effects.ReadTopicTrees(topics=topics):
-            view.deletions.trees_asked.update(topics)
+            view.deletions.requested_trees.update(topics)
         case effects.SendStopReplica(partition=partition, broker=broker):
             deletion_facts.requests_issued(view, effect)
             orphan = view.work.orphans.get((broker, partition))

@@ -81,14 +81,14 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
         parts.append(consider_tenure(view, now))
     parts += [follow_throttles(view, due, now), partition_sizes.follow_sizes(view, due, now)]
     if view.is_native:
-        parts.append(topic_deletions.ask_brokers(view, due, now))
+        parts.append(topic_deletions.query_brokers(view, due, now))
     if tenure.held is None and view.role.leading and view.intake.legacy is not None:
-        parts.append(topic_configs.ask_ahead(view, view.intake.legacy, now))
+        parts.append(topic_configs.request_ahead(view, view.intake.legacy, now))
     if tenure.held is not None and not tenure.resigning and tenure.fenced is None:
         parts += _in_tenure(view, due, now)
     elif tenure.held is None and view.role.leading and view.is_warm and not tenure.claiming:
         parts += _without_role(view, due, now)
-    if due.asks:
+    if due.pending_requests:
         parts.append(broker_calls.answer_brokers(view, now, _states_written(parts)))
         parts.append(client_calls.answer_clients(view, now, _topics_written(parts)))
     return Decision(
@@ -150,7 +150,9 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     parts = [
         *before,
         partitions,
-        topic_configs.ask_for_unwell(view, due, now, isr_health.topics_in_question(view, due)),
+        topic_configs.request_for_unhealthy(
+            view, due, now, isr_health.topics_in_question(view, due)
+        ),
     ]
     if due.plan:
         starting = {c.partition for c in partitions.changes if c.partition is not None}

@@ -260,14 +260,14 @@ FOREIGN: Final = RequestId("foreign")
 """Stands for a request in foreign reassignments, which have none."""
 
 
-class ConfigQuestion(NamedTuple):
+class ConfigRequest(NamedTuple):
     """A request for topic settings: its sequence number and the time it was made."""
 
     number: int
     at: Instant
 
 
-NEVER_ASKED: Final = ConfigQuestion(0, Instant(-math.inf))
+NEVER_REQUESTED: Final = ConfigRequest(0, Instant(-math.inf))
 """Precedes every request: an answer to it is too old for any decision."""
 
 

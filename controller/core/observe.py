@@ -73,7 +73,7 @@ def _timer(view: ClusterView, name: str, now: Instant) -> None:
         view.due.add(p for p, r in work.reassignments.items() if reassignments.is_blocked(r, by))
     elif name == wakeups.DIRECTORIES_TIMER:
         log_directories.examine_waiting(view)
-    elif name == wakeups.ASKS_TIMER:
+    elif name == wakeups.PENDING_REQUESTS_TIMER:
         lost_requests.time_passed(view, now)
     elif name in {wakeups.ORDER_TIMER, wakeups.SEEN_TIMER}:
         view.due.add(p for p, r in work.reassignments.items() if reassignments.waits_for_time(r))

@@ -35,7 +35,7 @@ ORDER_TIMER: Final = "controller_answer"
 """An alter entry was not answered, or is to be sent again."""
 DIRECTORIES_TIMER: Final = "log_directories"
 """Brokers are asked again where named replicas are."""
-ASKS_TIMER: Final = "asks"
+PENDING_REQUESTS_TIMER: Final = "answers"
 """A request of a broker or a client has waited for what it depends on."""
 SETTING_TIMER: Final = "deletion_setting"
 """A broker that did not say its settings is asked again."""
@@ -108,7 +108,7 @@ class Trigger(Enum):
     PLAN_CHANGED = auto()
     """The legacy plan is another one; a read that shows the known one changes nothing."""
 
-    ASK_CONCERNED = auto()
+    PENDING_REQUEST_CONCERNED = auto()
     """What was read or written may answer a broker or a client that waits."""
 
     # topic deletions, orphans, elections, alter entries
@@ -150,7 +150,7 @@ _TIMERS: Final[Mapping[Key, Flags]] = {
     SEEN_TIMER: ("timer",),
     SETTING_TIMER: ("deletions",),
     AWAY_TIMER: ("deletions",),
-    ASKS_TIMER: ("asks",),
+    PENDING_REQUESTS_TIMER: ("pending_requests",),
 }
 _FINDINGS: Final[Mapping[Key, Flags]] = {
     Trigger.TIME_CAME: (
@@ -159,7 +159,7 @@ _FINDINGS: Final[Mapping[Key, Flags]] = {
     ),
     Trigger.SETTINGS_EXPIRED: ("plan",),
     Trigger.BROKERS_CHANGED: ("brokers_changed", "capacity", "directories", "deletions"),
-    Trigger.FIRST_ACCEPTED: ("orphans", "order", "asks", "deletions"),
+    Trigger.FIRST_ACCEPTED: ("orphans", "order", "pending_requests", "deletions"),
     Trigger.ROLE_DISPUTED: ("tenure",),
     Trigger.TOPICS_TAKEN: ("tenure", "plan", "submissions", "queue", "deletions"),
     Trigger.PARTITION_APPEARED: ("listed_topics",),
@@ -182,7 +182,7 @@ _FINDINGS: Final[Mapping[Key, Flags]] = {
     Trigger.SUBMISSIONS_WAIT: ("submissions",),
     Trigger.OUTCOME_LEFT: ("endings",),
     Trigger.PLAN_CHANGED: ("plan", "queue", "cancel"),
-    Trigger.ASK_CONCERNED: ("asks",),
+    Trigger.PENDING_REQUEST_CONCERNED: ("pending_requests",),
     Trigger.DELETION_CONCERNED: ("deletions",),
     Trigger.ORPHAN_CONCERNED: ("orphans",),
     Trigger.ORPHAN_FAILED: ("tenure",),
@@ -215,7 +215,7 @@ def submissions_concerned(view: ClusterView) -> None:
         wake(view.due, Trigger.SUBMISSIONS_WAIT)
 
 
-def asks_concerned(view: ClusterView) -> None:
+def wake_pending_requests(view: ClusterView) -> None:
     """Wake the answers to brokers and clients, if any waits for one."""
-    if view.tenure.asks or view.tenure.client_asks:
-        wake(view.due, Trigger.ASK_CONCERNED)
+    if view.tenure.pending_broker_requests or view.tenure.pending_client_requests:
+        wake(view.due, Trigger.PENDING_REQUEST_CONCERNED)

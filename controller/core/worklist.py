@@ -38,7 +38,7 @@ Flag = Literal[
     "health",
     "order",
     "directories",
-    "asks",
+    "pending_requests",
     "deletions",
 ]
 Flags = tuple[Flag, ...]
@@ -108,7 +108,7 @@ class Worklist:
     """Whether settings of partitions out of sync may have to be requested."""
     directories: bool = False
     """Whether brokers may have to be asked for their log directories."""
-    asks: bool = False
+    pending_requests: bool = False
     """Whether a request of a broker or a client may be answerable."""
     deletions: bool = False
     """Whether a topic may be deletable, or brokers may have to be asked whether it is."""

@@ -11,8 +11,8 @@ from kafka.protocol.api_key import ApiKey
 from controller import kafka_errors
 from controller.core.calls.broker_requests import (
     AlterPartition,
-    BrokerAsk,
     Permission,
+    RequestFromBroker,
 )
 from controller.endpoint import codec
 from controller.endpoint.decoding_thread import DecodingThread
@@ -32,7 +32,7 @@ RESULTS: Final[Mapping[int, str]] = {
 OTHER: Final = "other_error"
 
 
-class AskObserver(Protocol):
+class RequestObserver(Protocol):
     """Counts requests of brokers and clients; called on the server's thread."""
 
     def endpoint_answered(self, request: str, result: str) -> None:
@@ -45,7 +45,7 @@ class BrokerService:
 
     versions = codec.OF_BROKERS
 
-    def __init__(self, tickets: Tickets, observer: AskObserver) -> None:
+    def __init__(self, tickets: Tickets, observer: RequestObserver) -> None:
         """
         Prepare.
 
@@ -89,11 +89,11 @@ class BrokerService:
 
         """
         _, request = await self._thread.run(len(frame), partial(codec.decode, frame))
-        if not isinstance(request, BrokerAsk):
+        if not isinstance(request, RequestFromBroker):
             raise RemoteProtocolError(f"API key {header.api_key} is no request of a broker")
         if isinstance(request, AlterPartition):
             peer.hold_decoded(len(request.changes) * PARTITION_BYTES)
-        answer = await self._tickets.ask(request, permission)
+        answer = await self._tickets.answer_to(request, permission)
         self._count(header, answer.error)
         return await self._thread.run(len(frame), partial(codec.encode, header, answer))
 

@@ -28,7 +28,7 @@ from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
 from controller.core.calls import client_requests
-from controller.core.calls.client_requests import ClientAnswer, ClientAsk, PartitionResult
+from controller.core.calls.client_requests import ClientAnswer, PartitionResult, RequestFromClient
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.endpoint.codec import (
     ReadableRequest,
@@ -55,7 +55,7 @@ TIMEOUT_MAX_S: Final = 60.0
 # --- requests ------------------------------------------------------------------------------------
 
 
-def decode(frame: bytes, client: str) -> tuple[RequestHeader, ClientAsk | None]:
+def decode(frame: bytes, client: str) -> tuple[RequestHeader, RequestFromClient | None]:
     """
     Read a request of ``SERVED``.
 
@@ -74,7 +74,7 @@ def decode(frame: bytes, client: str) -> tuple[RequestHeader, ClientAsk | None]:
         header, body = read_request(frame, REQUESTS)
     except OversizedError:
         return header_of(frame), None
-    found: ClientAsk = REQUESTS[header.api_key].value_of(body, client)
+    found: RequestFromClient = REQUESTS[header.api_key].value_of(body, client)
     return header, found
 
 
@@ -125,12 +125,12 @@ def _timeout_s(body: Fields) -> float:
     return min(max(timeout_ms, 0) / 1000, TIMEOUT_MAX_S)
 
 
-def partitions_of(asked: ClientAsk) -> int:
+def partitions_of(request: RequestFromClient) -> int:
     """Return how many partitions a request of ``SERVED`` names."""
-    if isinstance(asked, client_requests.AlterReassignments):
-        return len(asked.targets)
-    if isinstance(asked, client_requests.ElectLeaders | client_requests.ListReassignments):
-        return len(asked.partitions or ())
+    if isinstance(request, client_requests.AlterReassignments):
+        return len(request.targets)
+    if isinstance(request, client_requests.ElectLeaders | client_requests.ListReassignments):
+        return len(request.partitions or ())
     return 0
 
 

@@ -37,7 +37,7 @@ from controller.core.calls.client_requests import (
 )
 from controller.core.model import BrokerId
 from controller.endpoint import client_codec, codec, relayed_frames
-from controller.endpoint.broker_service import AskObserver, BrokerService
+from controller.endpoint.broker_service import BrokerService, RequestObserver
 from controller.endpoint.decoding_thread import DecodingThread
 from controller.endpoint.peers import PARTITION_BYTES, SMALL_FRAME, Answer, Peer
 from controller.endpoint.relay import NoBrokerError, Relay, Upstream, framed
@@ -107,7 +107,7 @@ class ClientService:
         tickets: Tickets,
         brokers: BrokerService,
         topics: TopicService,
-        observer: AskObserver,
+        observer: RequestObserver,
         *,
         is_sasl: bool = False,
     ) -> None:
@@ -215,13 +215,15 @@ class ClientService:
         permission = None if tenure is None else Permission(who, upstream.broker, tenure)
         given: ClientAnswer | None = None
         if permission is not None:
-            _, asked = await self._thread.run(len(frame), partial(client_codec.decode, frame, who))
-            if asked is None:
+            _, request = await self._thread.run(
+                len(frame), partial(client_codec.decode, frame, who)
+            )
+            if request is None:
                 self._count(header, "refused")
                 return client_codec.refusal(header, INVALID_REQUEST)
-            peer.hold_decoded(client_codec.partitions_of(asked) * PARTITION_BYTES)
-            within_s = asked.timeout_s + GRACE_S if isinstance(asked, ElectLeaders) else None
-            given = await self._tickets.ask(asked, permission, within_s)
+            peer.hold_decoded(client_codec.partitions_of(request) * PARTITION_BYTES)
+            within_s = request.timeout_s + GRACE_S if isinstance(request, ElectLeaders) else None
+            given = await self._tickets.answer_to(request, permission, within_s)
         if given is None or given.error == NOT_CONTROLLER:
             self._count(header, "not_controller")
             peer.is_left = True
@@ -300,7 +302,7 @@ class ClientService:
         now = asyncio.get_running_loop().time
         until = self._tickets.held_until + SETTLE_S
         if permission is not None and self._tickets.is_current(permission):
-            await self._tickets.ask(CedeRole(ApiKey(header.api_key).name), permission, CEDE_S)
+            await self._tickets.answer_to(CedeRole(ApiKey(header.api_key).name), permission, CEDE_S)
             until = now() + CEDE_S
         seen = await self._look(upstream)
         nobody = {self._own_id, _NO_CONTROLLER}

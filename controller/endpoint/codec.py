@@ -117,7 +117,7 @@ class SaslAuthenticateAnswer:
 
 
 Kind = TypeVar("Kind", bound=ReadableRequest)
-Request = ApiVersions | SaslHandshake | SaslAuthenticate | broker_requests.BrokerAsk
+Request = ApiVersions | SaslHandshake | SaslAuthenticate | broker_requests.RequestFromBroker
 Answer = SaslHandshakeAnswer | SaslAuthenticateAnswer | broker_requests.BrokerAnswer
 
 

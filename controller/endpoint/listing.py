@@ -17,7 +17,7 @@ from controller.brokers.topic_validation import TopicValidation
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
 from controller.credentials import ClientTls
 from controller.endpoint.authentication import Authentication, Sasl
-from controller.endpoint.broker_service import AskObserver, BrokerService
+from controller.endpoint.broker_service import BrokerService, RequestObserver
 from controller.endpoint.client_service import ClientService
 from controller.endpoint.peers import EndpointLimits, FrameMemory
 from controller.endpoint.relay import Relay
@@ -35,7 +35,7 @@ NO_EPOCH: Final = BrokerEpoch(-1)
 """The daemon is not registered as a broker."""
 
 
-class EndpointObserver(AskObserver, ServerObserver, Protocol):
+class EndpointObserver(RequestObserver, ServerObserver, Protocol):
     """Counts what happens at the endpoint."""
 
 

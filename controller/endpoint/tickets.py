@@ -23,9 +23,9 @@ from typing import Any, Final, NamedTuple, overload
 from controller import kafka_errors
 from controller.core.calls import client_requests
 from controller.core.calls.broker_calls import refused
-from controller.core.calls.broker_requests import BrokerAnswer, BrokerAsk, Permission
-from controller.core.calls.client_requests import ClientAnswer, ClientAsk
-from controller.core.calls.records import BrokerAsked, ClientAsked
+from controller.core.calls.broker_requests import BrokerAnswer, Permission, RequestFromBroker
+from controller.core.calls.client_requests import ClientAnswer, RequestFromClient
+from controller.core.calls.records import BrokerRequestReceived, ClientRequestReceived
 from controller.core.model import ControllerEpoch
 from controller.reactor.ports import Inbox
 
@@ -36,7 +36,7 @@ FIRST: Final = ControllerEpoch(0)
 
 
 class _Waiting(NamedTuple):
-    request: BrokerAsk | ClientAsk
+    request: RequestFromBroker | RequestFromClient
     answer: asyncio.Future[Any]
 
 
@@ -93,16 +93,16 @@ class Tickets:
         return permission.controller_epoch == self.tenure
 
     @overload
-    async def ask(
-        self, request: BrokerAsk, permission: Permission, within_s: float | None = None
+    async def answer_to(
+        self, request: RequestFromBroker, permission: Permission, within_s: float | None = None
     ) -> BrokerAnswer: ...
     @overload
-    async def ask(
-        self, request: ClientAsk, permission: Permission, within_s: float | None = None
+    async def answer_to(
+        self, request: RequestFromClient, permission: Permission, within_s: float | None = None
     ) -> ClientAnswer: ...
-    async def ask(
+    async def answer_to(
         self,
-        request: BrokerAsk | ClientAsk,
+        request: RequestFromBroker | RequestFromClient,
         permission: Permission,
         within_s: float | None = None,
     ) -> BrokerAnswer | ClientAnswer:
@@ -120,10 +120,10 @@ class Tickets:
         ticket = next(self._numbers)
         waiting = _Waiting(request, asyncio.get_running_loop().create_future())
         self._waiting[ticket] = waiting
-        if isinstance(request, BrokerAsk):
-            self._inbox.put(BrokerAsked(ticket, request, permission))
+        if isinstance(request, RequestFromBroker):
+            self._inbox.put(BrokerRequestReceived(ticket, request, permission))
         else:
-            self._inbox.put(ClientAsked(ticket, request, permission))
+            self._inbox.put(ClientRequestReceived(ticket, request, permission))
         try:
             async with asyncio.timeout(self._answer_s if within_s is None else within_s):
                 answer: BrokerAnswer | ClientAnswer = await waiting.answer
@@ -143,8 +143,8 @@ class Tickets:
             self._settle(ticket, _not_controller(waiting.request))
 
 
-def _not_controller(request: BrokerAsk | ClientAsk) -> BrokerAnswer | ClientAnswer:
-    if isinstance(request, BrokerAsk):
+def _not_controller(request: RequestFromBroker | RequestFromClient) -> BrokerAnswer | ClientAnswer:
+    if isinstance(request, RequestFromBroker):
         return refused(request, kafka_errors.NOT_CONTROLLER)
     return client_requests.refused(request, kafka_errors.NOT_CONTROLLER)
 

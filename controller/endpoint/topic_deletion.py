@@ -123,7 +123,7 @@ class TopicDeletionService:
         if permitted:
             request = DeleteTopics(permitted, wanted.timeout_s)
             within_s = max(until - now(), 0.0) + GRACE_S
-            answered = await self._tickets.ask(request, permission, within_s)
+            answered = await self._tickets.answer_to(request, permission, within_s)
             if not isinstance(answered, DeleteTopicsResponse):
                 return None
             if answered.error:
@@ -151,7 +151,7 @@ class TopicDeletionService:
         left = set(marked)
         left_s = max(until - now(), 0.0)
         request = AwaitDeletions(marked, left_s)
-        answered = await self._tickets.ask(request, permission, left_s + GRACE_S)
+        answered = await self._tickets.answer_to(request, permission, left_s + GRACE_S)
         if isinstance(answered, DeleteTopicsResponse) and not answered.error:
             return {result.name for result in answered.results if result.error}
         while left := {name for name in left if self._listed.exists(name, marked[name])}:

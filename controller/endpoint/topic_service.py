@@ -26,8 +26,8 @@ from controller.core.calls.topic_requests import (
     CreateTopics,
     CreateTopicsResponse,
     EffectiveConfig,
+    RequestOnTopics,
     TopicAnswer,
-    TopicAsk,
     TopicDefaults,
     TopicResult,
     TopicSettings,
@@ -165,7 +165,7 @@ class TopicService:
             return await self._deleted(header, wanted, seen, until, permission)
         return await self._added(header, wanted, seen, upstream, until, permission)
 
-    async def _ask_brokers(self, question: Callable[[], Given], until: float) -> Given:
+    async def _query_brokers(self, question: Callable[[], Given], until: float) -> Given:
         """
         Return the answer to a question that blocks its thread.
 
@@ -191,7 +191,7 @@ class TopicService:
     ) -> tuple[bytes, int] | None:
         """Answer a DeleteTopics."""
         try:
-            is_enabled = await self._ask_brokers(self._validation.is_deletion_enabled, until)
+            is_enabled = await self._query_brokers(self._validation.is_deletion_enabled, until)
         except TimeoutError:
             late = [DeletionResult(topic, REQUEST_TIMED_OUT) for topic in wanted.deleted]
             return topic_codec.encode_deletion(header, late), NONE
@@ -257,12 +257,12 @@ class TopicService:
         if not request.topics:
             return given
         left_s = max(until - asyncio.get_running_loop().time(), 0.0)
-        answered = await self._tickets.ask(request, permission, left_s + GRACE_S)
+        answered = await self._tickets.answer_to(request, permission, left_s + GRACE_S)
         return answered if isinstance(answered, type(given)) else None
 
     async def _creation(
         self, wanted: TopicsWanted, allowed: Collection[str], until: float
-    ) -> TopicAsk | None:
+    ) -> RequestOnTopics | None:
         """
         Return what the loop is asked; None: only Kafka's controller can carry it out.
 
@@ -270,7 +270,7 @@ class TopicService:
             TimeoutError: brokers did not answer before the client's time was over.
 
         """
-        defaults = await self._ask_brokers(self._validation.defaults, until)
+        defaults = await self._query_brokers(self._validation.defaults, until)
         if defaults is None:
             return None
         new = tuple(topic for topic in wanted.new if topic.name in allowed)
@@ -278,7 +278,7 @@ class TopicService:
         problems: Mapping[TopicSettings, str] = {}
         if settings:
             question = partial(self._validation.config_problems, settings)
-            found = await self._ask_brokers(question, until)
+            found = await self._query_brokers(question, until)
             if found is None:
                 return None
             problems = found
@@ -339,7 +339,7 @@ class TopicService:
         }
         question = partial(self._validation.described, frozenset(settings.values()))
         try:
-            found = await self._ask_brokers(question, until) or {}
+            found = await self._query_brokers(question, until) or {}
         except TimeoutError:
             found = {}
         return {
@@ -348,7 +348,7 @@ class TopicService:
         }
 
 
-def _growth(wanted: TopicsWanted, allowed: Collection[str]) -> TopicAsk:
+def _growth(wanted: TopicsWanted, allowed: Collection[str]) -> RequestOnTopics:
     more = tuple(topic for topic in wanted.more if topic.name in allowed)
     return CreatePartitions(more, wanted.timeout_s, wanted.validate_only)
 

@@ -265,8 +265,8 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
         ("leaders", loads.leaders[1], bands.leaders),
     ):
         outside = [brokers.ids[n] for n in within.outside(load.tolist())]
-        asked = not options.only_needed and (what == "leaders" or not options.only_leaders)
-        if outside and asked:
+        is_requested = not options.only_needed and (what == "leaders" or not options.only_leaders)
+        if outside and is_requested:
             why = "no single move that is allowed brings them closer to it"
             if not all(chosen):
                 why = f"{chosen.count(False)} topics may not change"

@@ -195,12 +195,12 @@ def _requests(journal: Any, copied: Any, planned: Any | None) -> Any:
         .select("request", "topic", "partition")
         .distinct()
     )
-    asked = (
+    requested = (
         planned.join(touched, ["topic", "partition"])
         .groupBy("request")
         .agg(F.sum("size_bytes").alias("planned_bytes"))
     )
-    return rows.join(asked, "request", "left").orderBy("begun")
+    return rows.join(requested, "request", "left").orderBy("begun")
 
 
 def _topics(copied: Any, planned: Any | None) -> Any:
@@ -213,10 +213,10 @@ def _topics(copied: Any, planned: Any | None) -> Any:
     )
     if planned is None:
         return moved.withColumn("planned_bytes", F.lit(None).cast("bigint")).orderBy("topic")
-    asked = planned.groupBy("topic").agg(
+    requested = planned.groupBy("topic").agg(
         F.sum("size_bytes").alias("planned_bytes"), F.count("*").alias("planned_copies")
     )
-    return moved.join(asked, "topic", "full").orderBy("topic")
+    return moved.join(requested, "topic", "full").orderBy("topic")
 
 
 def _brokers(journal: Any, copied: Any, planned: Any | None) -> Any:
@@ -238,10 +238,10 @@ def _brokers(journal: Any, copied: Any, planned: Any | None) -> Any:
     rows = taken.join(served, "broker", "full").join(shrunk, "broker", "full")
     if planned is None:
         return rows.withColumn("planned_in_bytes", F.lit(None).cast("bigint")).orderBy("broker")
-    asked = planned.groupBy(F.col("replica").alias("broker")).agg(
+    requested = planned.groupBy(F.col("replica").alias("broker")).agg(
         F.sum("size_bytes").alias("planned_in_bytes")
     )
-    return rows.join(asked, "broker", "full").orderBy("broker")
+    return rows.join(requested, "broker", "full").orderBy("broker")
 
 
 def _with_rates(brokers: Any, loads: Any | None) -> Any:

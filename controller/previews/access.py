@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from controller.settings import Settings
     from controller.zk.operator_client import OperatorClient
 
-AskBrokers = Callable[["Settings", Collection[LiveBroker], Collection[str]], "BrokerAnswers"]
+QueryBrokers = Callable[["Settings", Collection[LiveBroker], Collection[str]], "BrokerAnswers"]
 """Return the answers of brokers, with the settings of topics."""
 JudgeSettings = Callable[["Settings", "Znodes"], "SettingVerdicts"]
 """Return what brokers say of the settings in ZooKeeper."""
-AskMinInsyncOf = Callable[
+QueryMinInsyncOf = Callable[
     ["Settings", Collection[LiveBroker], Collection[str]], Mapping[str, int | str]
 ]
 """Return the effective ``min.insync.replicas`` with the access that settings give."""
-AskMinInsync = Callable[[Collection[LiveBroker], Collection[str]], Mapping[str, int | str]]
+QueryMinInsync = Callable[[Collection[LiveBroker], Collection[str]], Mapping[str, int | str]]
 """Return the effective ``min.insync.replicas`` by topic; a text is the reason why it is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inquiry:
+class ClusterQueries:
     """What the preview of a plan asks, besides ZooKeeper."""
 
-    min_insync: AskMinInsync
+    min_insync: QueryMinInsync
     log_dirs: Callable[[Collection[LiveBroker]], Mapping[BrokerId, Disks | str]]
     """Returns the log directories of brokers; a text is the reason why they are unknown."""
     status: Callable[[OperatorClient], Mapping[str, Any] | None]
@@ -50,11 +50,11 @@ def broker_survey(settings: Settings) -> BrokerSurvey:
     return surveys.BrokerSurvey(security_of(settings), listeners_of(settings))
 
 
-def ask_brokers(
+def query_brokers(
     settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
 ) -> BrokerAnswers:
     """Ask the brokers for their log directories and for the settings of topics."""
-    return broker_survey(settings).ask(brokers, topics)
+    return broker_survey(settings).query(brokers, topics)
 
 
 def judge_settings(settings: Settings, znodes: Znodes) -> SettingVerdicts:
@@ -67,8 +67,8 @@ def judge_settings(settings: Settings, znodes: Znodes) -> SettingVerdicts:
     return survey.judge(list(znodes.brokers.values()), topics, znodes.broker_settings)
 
 
-def ask_min_insync(
+def query_min_insync(
     settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
 ) -> Mapping[str, int | str]:
-    """Ask any broker for min.insync.replicas, see ``AskMinInsync``."""
+    """Ask any broker for min.insync.replicas, see ``QueryMinInsync``."""
     return broker_survey(settings).min_insync(brokers, topics)

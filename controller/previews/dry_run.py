@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from controller.core.model import Route, TopicPartition
 from controller.core.requests.submissions import RequestOptions
-from controller.previews.access import Inquiry
+from controller.previews.access import ClusterQueries
 from controller.previews.entries import Entry, read_entries
 from controller.previews.plan_facts import Preview, forecast_of
 from controller.previews.plan_files import PlanFile
@@ -44,7 +44,7 @@ def dry_run(
     plan: PlanFile,
     route: Route | None,
     options: RequestOptions,
-    ask: Inquiry,
+    queries: ClusterQueries,
 ) -> DryRun:
     """
     Find what a plan would do.
@@ -54,12 +54,12 @@ def dry_run(
         plan: The plan.
         route: The way in which it would be submitted; None for the queue.
         options: The options of the request.
-        ask: Asks brokers and the daemon.
+        queries: Asks brokers and the daemon.
 
     """
     entries = read_entries(operator, plan.entries)
     conflicts = conflicts_of(entries, route)
-    validation = validate(operator, entries, ask)
+    validation = validate(operator, entries, queries)
     refused = refused_of(validation, conflicts)
-    preview = forecast_of(operator, entries, ask, options, refused, plan.log_dirs)
+    preview = forecast_of(operator, entries, queries, options, refused, plan.log_dirs)
     return DryRun(entries, validation, conflicts, refused, preview)

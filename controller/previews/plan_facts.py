@@ -19,7 +19,7 @@ from controller.core.requests.submissions import RequestOptions
 from controller.doctor.snapshot import Disks
 from controller.planning.copy_schedule import ForecastLimits, ForecastMove
 from controller.planning.forecast import Forecast, Plan, Rates, Wait, forecast
-from controller.previews.access import Inquiry
+from controller.previews.access import ClusterQueries
 from controller.previews.entries import Entry
 from controller.previews.proposal import sizes_of
 from controller.previews.validation import factor_lines
@@ -50,7 +50,7 @@ class Preview:
 def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
     operator: OperatorClient,
     entries: Sequence[Entry],
-    ask: Inquiry,
+    queries: ClusterQueries,
     wanted: RequestOptions,
     refused: Collection[TopicPartition] = (),
     log_dirs: model.NamedDirs = model.NO_DIRS,
@@ -61,7 +61,7 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
     Args:
         operator: The connection to ZooKeeper.
         entries: The entries of the plan.
-        ask: Asks brokers and the daemon.
+        queries: Asks brokers and the daemon.
         wanted: The options of the request.
         refused: Partitions whose entries would be refused.
         log_dirs: The log directories that entries name.
@@ -70,19 +70,19 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
     accepted = [e for e in entries if e.partition not in refused and e.assignment is not None]
     changing = [e for e in accepted if _changes(e) or e.partition in log_dirs]
     brokers = operator.cluster.brokers()
-    status = ask.status(operator) or {}
+    status = queries.status(operator) or {}
     controls = operator.requests.controls()
     states = operator.partitions.states(e.partition for e in changing)
     concerned = {b for e in changing for b in (*e.target, *_present(e))}
-    asked = [brokers[b] for b in sorted(concerned & brokers.keys())]
-    read = ask.log_dirs(asked) if asked else {}
-    began = ask.now()
+    requested = [brokers[b] for b in sorted(concerned & brokers.keys())]
+    read = queries.log_dirs(requested) if requested else {}
+    began = queries.now()
     sizes = sizes_of(read)
     growth: dict[TopicPartition, float] = {}
     if any(sizes.get(e.partition) for e in changing):
-        ask.sleep(max(0.0, GROWTH_AFTER_S - (ask.now() - began)))
-        later = sizes_of(ask.log_dirs(asked))
-        elapsed = max(GROWTH_AFTER_S, ask.now() - began)
+        queries.sleep(max(0.0, GROWTH_AFTER_S - (queries.now() - began)))
+        later = sizes_of(queries.log_dirs(requested))
+        elapsed = max(GROWTH_AFTER_S, queries.now() - began)
         growth = {p: max(0, later.get(p, s) - s) / elapsed for p, s in sizes.items()}
     found = (
         _move(e, states.get(e.partition), read, sizes, growth, dict(log_dirs.get(e.partition, ())))
@@ -102,7 +102,7 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
         throttle=None if throttle == UNTHROTTLED else throttle,
         relocation_throttle=wanted.log_dirs_throttle,
         measured=_rates(status),
-        holds=tuple(_holds(controls, wanted, moves, ask.unix_s())),
+        holds=tuple(_holds(controls, wanted, moves, queries.unix_s())),
     )
     relocated = {m.partition: m.relocations for m in moves if m.relocations}
     notes = (*factor_lines(changing), *_notes(plan, read, status))
@@ -110,7 +110,10 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
 
 
 def present_dirs(
-    operator: OperatorClient, entries: Sequence[Entry], ask: Inquiry, log_dirs: model.NamedDirs
+    operator: OperatorClient,
+    entries: Sequence[Entry],
+    queries: ClusterQueries,
+    log_dirs: model.NamedDirs,
 ) -> model.NamedDirs:
     """
     Return the log directories that replicas have now, of the entries that name any.
@@ -122,7 +125,7 @@ def present_dirs(
         return model.NO_DIRS
     brokers = operator.cluster.brokers()
     holders = {b for e in placed for b in e.original or ()}
-    read = ask.log_dirs([brokers[b] for b in sorted(holders & brokers.keys())])
+    read = queries.log_dirs([brokers[b] for b in sorted(holders & brokers.keys())])
     found: dict[TopicPartition, model.LogDirs] = {}
     for entry in placed:
         disks = ((b, read.get(b)) for b in entry.original or ())

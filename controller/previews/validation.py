@@ -17,7 +17,7 @@ from controller.core.pacing.controls import Pause
 from controller.core.requests.acceptance import refusal_of
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
-from controller.previews.access import Inquiry
+from controller.previews.access import ClusterQueries
 from controller.previews.entries import Entry
 from controller.previews.plan_files import document_of
 from controller.units import ids, listed, show_time
@@ -103,21 +103,23 @@ class PlanValidation:
             )
 
 
-def validate(operator: OperatorClient, entries: Sequence[Entry], ask: Inquiry) -> PlanValidation:
+def validate(
+    operator: OperatorClient, entries: Sequence[Entry], queries: ClusterQueries
+) -> PlanValidation:
     """
     Check entries as the daemon does when it accepts them.
 
     Args:
         operator: The connection to ZooKeeper.
         entries: The entries of the plan.
-        ask: Asks brokers for the effective min.insync.replicas of all topics at once.
+        queries: Asks brokers for the effective min.insync.replicas of all topics at once.
 
     """
     plan = [entry.partition for entry in entries]
     topics = operator.partitions.topics(p.topic for p in plan)
     brokers = operator.cluster.brokers()
     known = {n: t for n, t in topics.items() if isinstance(t, model.TopicAssignment)}
-    least = ask.min_insync(brokers.values(), known) if known else {}
+    least = queries.min_insync(brokers.values(), known) if known else {}
     view = ClusterView(Options())
     view.cluster.brokers = dict(brokers)
     view.deletions_session.markers = operator.partitions.deletions()

@@ -322,7 +322,7 @@ class Reactor:
             case effects.ReadStates() | effects.ReadTopics():
                 self._reads.add(effect)
             case effects.DescribeTopicConfigs(topics=topics):
-                self._configs.describe(topics, self.view.cluster.config_question)
+                self._configs.describe(topics, self.view.cluster.config_request)
             case effects.DescribeBrokerSettings(brokers=brokers):
                 self._describe_brokers(brokers)
             case effects.ReadTopicTrees(topics=topics):

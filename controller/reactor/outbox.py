@@ -214,7 +214,7 @@ class Outbox:
                 batch = _Batch()
                 queue.batches.append(batch)
             queued = batch.leader_and_isr.get(partition)
-            is_new = _is_new(state, broker, queued, asked=broker in fresh)
+            is_new = _is_new(state, broker, queued, is_added=broker in fresh)
             batch.leader_and_isr[partition] = (
                 _leader_and_isr_state(view, partition, state, assignment, is_new=True)
                 if is_new
@@ -350,7 +350,7 @@ def _is_new(
     broker: model.BrokerId,
     queued: ports.LeaderAndIsrState | None,
     *,
-    asked: bool,
+    is_added: bool,
 ) -> bool:
     """
     Return the ``is_new`` flag: whether the broker may create the log despite a failed disk.
@@ -364,12 +364,12 @@ def _is_new(
         state: The partition's state to send.
         broker: The receiver.
         queued: What was queued for the broker before and not sent.
-        asked: Whether the write that is sent makes the broker a replica.
+        is_added: Whether the write that is sent makes the broker a replica.
 
     """
     if broker not in state.isr:
-        return asked or (queued is not None and queued.is_new)
-    is_first = asked and state.leader_epoch == 0
+        return is_added or (queued is not None and queued.is_new)
+    is_first = is_added and state.leader_epoch == 0
     return is_first or (queued is not None and queued.is_new and broker in queued.isr)
 
 

@@ -48,9 +48,9 @@ class PlacementQueue:
         elif self._directories is not None:
             self._directories.describe(broker, effect.partitions)
         else:
-            asked = frozenset(effect.partitions)
+            requested = frozenset(effect.partitions)
             none = LogDirsDescribed(
-                broker.id, broker.epoch, Instant(0.0), {}, asked, problem=NO_ADAPTER
+                broker.id, broker.epoch, Instant(0.0), {}, requested, problem=NO_ADAPTER
             )
             self._put(none)
 

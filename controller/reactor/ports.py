@@ -324,13 +324,13 @@ class Channels(Protocol):
 class TopicConfigs(Protocol):
     """Effective topic settings (DescribeConfigs)."""
 
-    def describe(self, topics: Sequence[str], asked: model.ConfigQuestion) -> None:
+    def describe(self, topics: Sequence[str], request: model.ConfigRequest) -> None:
         """
         Query in the background: ``TopicConfigsRead`` follows, with the reason where it failed.
 
         Args:
             topics: The topics.
-            asked: Identifies this query. The answer carries the newest one before its request was
+            request: Identifies this query. The answer carries the newest one before its request was
                 sent: the reported settings are no older than that query.
 
         """
@@ -401,7 +401,7 @@ class ControllerEndpoint(Protocol):
     """
     The server for what brokers and clients ask of the controller.
 
-    ``BrokerAsked`` or ``ClientAsked`` follows each request that is passed on.
+    ``BrokerRequestReceived`` or ``ClientRequestReceived`` follows each request that is passed on.
     """
 
     def respond(self, ticket: int, response: BrokerAnswer | ClientAnswer) -> None:

@@ -148,5 +148,5 @@ class Reads:
         for wanted, watch in ((tuple(self._watched), True), (once, False)):
             if wanted:
                 self._store.read_states(wanted, watch=watch, read_generation=read_generation)
-        for asked in (self._topics, self._once, self._watched):
-            asked.clear()
+        for requested in (self._topics, self._once, self._watched):
+            requested.clear()

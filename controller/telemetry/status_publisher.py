@@ -228,9 +228,9 @@ class StatusPublisher:
         # Readers on other threads keep the tuple that they have.
         self.trend = (*self.trend, point)[-TREND_KEPT:]
 
-    def ask(self, partition: TopicPartition) -> Future[Document]:
+    def request_partition(self, partition: TopicPartition) -> Future[Document]:
         """Ask the loop about a partition; safe from any thread."""
-        return self._ask(
+        return self._request(
             lambda view, clocks: explanation_of(
                 view,
                 partition,
@@ -240,9 +240,9 @@ class StatusPublisher:
             )
         )
 
-    def ask_partitions(self, wanted: Filter) -> Future[Document]:
+    def request_partitions(self, wanted: Filter) -> Future[Document]:
         """Ask the loop for a page of the partitions; safe from any thread."""
-        return self._ask(
+        return self._request(
             lambda view, clocks: listing_of(
                 view,
                 wanted,
@@ -252,7 +252,7 @@ class StatusPublisher:
             )
         )
 
-    def _ask(self, answer: Callable[[ClusterView, Clocks], Document]) -> Future[Document]:
+    def _request(self, answer: Callable[[ClusterView, Clocks], Document]) -> Future[Document]:
         future: Future[Document] = Future()
         self._questions.append((answer, future))
         return future

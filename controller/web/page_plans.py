@@ -20,11 +20,11 @@ from controller.core.requests.submissions import RequestOptions
 from controller.errors import InvalidInputError
 from controller.previews import forecast_table, proposal
 from controller.previews.access import (
-    AskBrokers,
-    AskMinInsyncOf,
-    Inquiry,
-    ask_brokers,
-    ask_min_insync,
+    ClusterQueries,
+    QueryBrokers,
+    QueryMinInsyncOf,
+    query_brokers,
+    query_min_insync,
 )
 from controller.previews.drafts import propose_apart
 from controller.previews.plan_files import PlanFile, plan_of
@@ -70,8 +70,8 @@ class PagePlans:
         connect: Connect,
         status: Callable[[], Mapping[str, Any] | None],
         *,
-        ask_brokers: AskBrokers = ask_brokers,
-        ask_min_insync: AskMinInsyncOf = ask_min_insync,
+        query_brokers: QueryBrokers = query_brokers,
+        query_min_insync: QueryMinInsyncOf = query_min_insync,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """
@@ -81,16 +81,16 @@ class PagePlans:
             settings: The credentials for brokers.
             connect: Opens a connection to ZooKeeper.
             status: Returns the status of this daemon if it leads.
-            ask_brokers: Asks brokers for their log directories.
-            ask_min_insync: Asks brokers for the settings of topics.
+            query_brokers: Asks brokers for their log directories.
+            query_min_insync: Asks brokers for the settings of topics.
             sleep: Waits so many seconds.
 
         """
         self._settings = settings
         self._status = status
         self._connect = connect
-        self._ask_brokers = ask_brokers
-        self._ask_min_insync = ask_min_insync
+        self._query_brokers = query_brokers
+        self._query_min_insync = query_min_insync
         self._sleep = sleep
 
     def drain(self, broker: BrokerId) -> PlanFile:
@@ -105,7 +105,7 @@ class PagePlans:
         with self._connected() as (operator, _):
             basis = proposal.read_basis(operator, goal)
             brokers = operator.cluster.brokers().values()
-            answers = self._ask_brokers(self._settings, brokers, ())
+            answers = self._query_brokers(self._settings, brokers, ())
         sizes = proposal.sizes_of(answers.disks)
         found = propose_apart(basis.before, basis.goal, sizes)
         notes = (
@@ -136,9 +136,9 @@ class PagePlans:
             ReassignmentConflictError: as above.
 
         """
-        with self._connected() as (operator, ask):
+        with self._connected() as (operator, queries):
             wanted = PlanSubmission(plan=plan, options=options)
-            found = check(operator, wanted).dry_run(operator, ask)
+            found = check(operator, wanted).dry_run(operator, queries)
         forecast, changes = found.preview.forecast, found.changes
         shown = PlanPreview(
             entries=len(plan.entries),
@@ -189,15 +189,15 @@ class PagePlans:
             return check(operator, wanted).write(operator).request
 
     @contextmanager
-    def _connected(self) -> Iterator[tuple[OperatorClient, Inquiry]]:
+    def _connected(self) -> Iterator[tuple[OperatorClient, ClusterQueries]]:
         settings = self._settings
-        ask = Inquiry(
-            min_insync=partial(self._ask_min_insync, settings),
-            log_dirs=lambda brokers: self._ask_brokers(settings, brokers, ()).disks,
+        queries = ClusterQueries(
+            min_insync=partial(self._query_min_insync, settings),
+            log_dirs=lambda brokers: self._query_brokers(settings, brokers, ()).disks,
             status=lambda _: self._status(),
             now=time.monotonic,
             sleep=self._sleep,
             unix_s=time.time,
         )
         with self._connect() as operator:
-            yield operator, ask
+            yield operator, queries

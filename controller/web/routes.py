@@ -144,7 +144,7 @@ class Routes:
         if self._publisher.latest is None:
             return text(HTTPStatus.SERVICE_UNAVAILABLE, _STARTING)
         try:
-            document = self._publisher.ask(partition).result(ANSWER_WITHIN_S)
+            document = self._publisher.request_partition(partition).result(ANSWER_WITHIN_S)
         except TimeoutError:
             return text(HTTPStatus.SERVICE_UNAVAILABLE, "the loop is busy; ask again")
         return json_response(document)
@@ -170,7 +170,7 @@ class Routes:
         wanted = _filter(fields)
         listing = None
         with contextlib.suppress(TimeoutError):
-            listing = self._publisher.ask_partitions(wanted).result(LISTING_WITHIN_S)
+            listing = self._publisher.request_partitions(wanted).result(LISTING_WITHIN_S)
         shown = Overview(
             status=document,
             listing=listing,

@@ -191,14 +191,14 @@ class ClientLease:
         """Return the present instant."""
         return self._clock.now()
 
-    def granted(self, timeout_s: float, asked_at: Instant) -> None:
+    def granted(self, timeout_s: float, sent_at: Instant) -> None:
         """Note the answer to a request, sent at that instant, to open or join the session."""
         self._timeout_s = timeout_s
-        self._ends = Instant(asked_at + timeout_s)
+        self._ends = Instant(sent_at + timeout_s)
 
-    def answered(self, asked_at: Instant) -> None:
+    def answered(self, sent_at: Instant) -> None:
         """Note an answer to a request that was sent at that instant."""
-        self._ends = max(self._ends, Instant(asked_at + self._timeout_s))
+        self._ends = max(self._ends, Instant(sent_at + self._timeout_s))
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
@@ -258,7 +258,7 @@ class _LeasedConnection(_Connection):
     def __init__(self, client: LeasedClient, *args: Any, **options: Any) -> None:  # noqa: ANN401 - kazoo's
         super().__init__(client, *args, **options)
         self._lease = client.lease
-        self._asked: deque[Instant] = deque()
+        self._sent: deque[Instant] = deque()
         self._pinged: deque[Instant] = deque()
         self._logged_in = False
         self._refusals = 0
@@ -319,31 +319,31 @@ class _LeasedConnection(_Connection):
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:  # noqa: ANN401 - kazoo's
         if not isinstance(request, Connect):
             return super()._invoke(timeout, request, xid)
-        self._asked.clear()
+        self._sent.clear()
         self._pinged.clear()
-        asked_at = self._lease.now()
+        sent_at = self._lease.now()
         answer = super()._invoke(timeout, request, xid)
         granted_ms = answer[0].time_out
         if granted_ms > 0:  # else the session has expired
-            self._lease.granted(granted_ms / 1000, asked_at)
+            self._lease.granted(granted_ms / 1000, sent_at)
         return answer
 
     def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:  # noqa: ANN401 - kazoo's
         if xid == _PING:
             self._pinged.append(self._lease.now())
         elif xid is not None and xid > 0:
-            self._asked.append(self._lease.now())
+            self._sent.append(self._lease.now())
         super()._submit(request, timeout, xid)
 
     def _read_header(self, timeout: float) -> Any:  # noqa: ANN401 - kazoo's
         answer = super()._read_header(timeout)
         header = answer[0]
         # Requests other than pings are answered in the order in which they were sent.
-        asked = self._pinged if header.xid == _PING else self._asked
-        if asked and (header.xid == _PING or header.xid > 0):
-            asked_at = asked.popleft()
+        sent = self._pinged if header.xid == _PING else self._sent
+        if sent and (header.xid == _PING or header.xid > 0):
+            sent_at = sent.popleft()
             if header.err != SessionExpiredError.code:
-                self._lease.answered(asked_at)
+                self._lease.answered(sent_at)
         return answer
 
 

@@ -83,7 +83,7 @@ class ZooKeeperConnection:
             )
         try:
             with self._translated():
-                found = self._ask(self._client.exists_async(paths.BROKER_IDS))
+                found = self._result_of(self._client.exists_async(paths.BROKER_IDS))
         except errors.ControllerError:
             self.close()
             raise
@@ -131,7 +131,7 @@ class ZooKeeperConnection:
         self, keys: Iterable[Key], path_of: Callable[[Key], str], *, window: int = WINDOW
     ) -> Iterator[tuple[Key, Znode | None]]:
         """Read many znodes in order, each once."""
-        return self._asked(keys, path_of, self._client.get_async, znode_of, window=window)
+        return self._results(keys, path_of, self._client.get_async, znode_of, window=window)
 
     def show_many(
         self, keys: Iterable[Key], path_of: Callable[[Key], str], *, window: int = WINDOW
@@ -141,17 +141,19 @@ class ZooKeeperConnection:
 
     def children_of_many(self, paths: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
         """List many directories in order; empty where there is none."""
-        listed = self._asked(paths, str, self._client.get_children_async, sorted)
+        listed = self._results(paths, str, self._client.get_children_async, sorted)
         return ((path, tuple(names or ())) for path, names in listed)
 
     def stats(self, keys: Iterable[Key], path_of: Callable[[Key], str]) -> dict[Key, Any]:
         """Return ZooKeeper's stat of many znodes; None where there is none."""
-        return dict(self._asked(keys, path_of, self._client.exists_async, lambda stat: stat))
+        return dict(self._results(keys, path_of, self._client.exists_async, lambda stat: stat))
 
     def acls(self, path: str) -> list[Any] | None:
         """Return the permissions of a znode; None where there is none."""
-        asked = self._asked([path], str, self._client.get_acls_async, lambda found: list(found[0]))
-        return dict(asked)[path]
+        answers = self._results(
+            [path], str, self._client.get_acls_async, lambda found: list(found[0])
+        )
+        return dict(answers)[path]
 
     def unreadable(self, path: str, reason: str) -> None:
         """Record a znode that cannot be decoded, within ``noting_unreadable``."""
@@ -176,11 +178,11 @@ class ZooKeeperConnection:
         finally:
             self._unreadable = None
 
-    def _asked(
+    def _results(
         self,
         keys: Iterable[Key],
         path_of: Callable[[Key], str],
-        ask: Callable[[str], Any],
+        begin: Callable[[str], Any],
         read: Callable[[Any], Value],
         *,
         window: int = WINDOW,
@@ -190,13 +192,13 @@ class ZooKeeperConnection:
         def sent() -> Iterator[tuple[Key, Any]]:
             for key in dict.fromkeys(keys):
                 with self._translated():
-                    pending = ask(path_of(key))
+                    pending = begin(path_of(key))
                 yield key, pending
 
         for key, pending in ahead(sent(), window):
             with self._translated():
                 try:
-                    found = read(self._ask(pending))
+                    found = read(self._result_of(pending))
                 except exceptions.NoNodeError:
                     found = None
                 except exceptions.NoAuthError:
@@ -212,7 +214,7 @@ class ZooKeeperConnection:
         """Create a znode, with its parents; None where there is one already."""
         with self._translated():
             try:
-                _, stat = self._ask(self._creation(path, data))
+                _, stat = self._result_of(self._creation(path, data))
             except exceptions.NodeExistsError:
                 return None
         return znode_of((data, stat))
@@ -228,7 +230,9 @@ class ZooKeeperConnection:
 
         """
         with self._translated():
-            made, _ = self._ask(self._creation(path, data, sequence=True, ephemeral=until_closed))
+            made, _ = self._result_of(
+                self._creation(path, data, sequence=True, ephemeral=until_closed)
+            )
         return str(made).rpartition("/")[2]
 
     def _creation(
@@ -244,11 +248,11 @@ class ZooKeeperConnection:
     def _make_parents(self, path: str, acl: list[Any]) -> None:
         """Create the missing parents of a path; those of the cluster itself always exist."""
         parent = path.rpartition("/")[0]
-        if not parent or self._ask(self._client.exists_async(parent)) is not None:
+        if not parent or self._result_of(self._client.exists_async(parent)) is not None:
             return
         self._make_parents(parent, acl)
         try:
-            self._ask(self._client.create_async(parent, b"", acl=acl_at(parent, acl)))
+            self._result_of(self._client.create_async(parent, b"", acl=acl_at(parent, acl)))
         except exceptions.NodeExistsError:
             return
 
@@ -256,7 +260,7 @@ class ZooKeeperConnection:
         """Replace the data of a znode at a version; False where it has changed or is gone."""
         with self._translated():
             try:
-                self._ask(self._client.set_async(path, data, version))
+                self._result_of(self._client.set_async(path, data, version))
             except (exceptions.BadVersionError, exceptions.NoNodeError):
                 return False
         return True
@@ -265,7 +269,7 @@ class ZooKeeperConnection:
         """Delete a znode at a version; False where it has changed or is gone."""
         with self._translated():
             try:
-                self._ask(self._client.delete_async(path, version))
+                self._result_of(self._client.delete_async(path, version))
             except (exceptions.BadVersionError, exceptions.NoNodeError):
                 return False
         return True
@@ -324,10 +328,10 @@ class ZooKeeperConnection:
     # --- inside ----------------------------------------------------------------------------------
 
     def _acl_of(self, path: str) -> list[Any]:
-        acls, _ = self._ask(self._client.get_acls_async(path))
+        acls, _ = self._result_of(self._client.get_acls_async(path))
         return list(acls)
 
-    def _ask(self, pending: Any) -> Any:  # noqa: ANN401 - kazoo has no types
+    def _result_of(self, pending: Any) -> Any:  # noqa: ANN401 - kazoo has no types
         """Wait for an answer; without a limit kazoo would wait for the end of the session."""
         return pending.get(timeout=self._connect_s)
 

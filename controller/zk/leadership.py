@@ -190,7 +190,9 @@ class Leadership:
 
     def _create_epoch(self) -> None:
         try:
-            self._session.ask(self._session.client.create_async(paths.EPOCH, b"0", makepath=True))
+            self._session.result_of(
+                self._session.client.create_async(paths.EPOCH, b"0", makepath=True)
+            )
         except NodeExistsError:
             return
 
@@ -227,6 +229,6 @@ class Leadership:
                 raise znode
             if znode is not None and znode.owner == self._session.id:
                 try:
-                    self._session.ask(self._session.client.delete_async(path))
+                    self._session.result_of(self._session.client.delete_async(path))
                 except NoNodeError:
                     continue

@@ -77,7 +77,7 @@ class Reader:
 
     def exists(self, path: str, watcher: Watch | None = None) -> bool:
         """Return whether there is such a znode, and watch it or its creation."""
-        return self._session.ask(self._client.exists_async(path, watcher)) is not None
+        return self._session.result_of(self._client.exists_async(path, watcher)) is not None
 
     def children(self, path: str) -> tuple[str, ...]:
         """List a directory in order; empty where there is none."""
@@ -124,10 +124,10 @@ class Reader:
 
     def children_of_many(self, paths: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...] | str]]:
         """List many directories in order; empty where there is none, a text where it is hidden."""
-        asked = ((path, self._client.get_children_async(path)) for path in paths)
-        for path, pending in ahead(asked, WINDOW):
+        requests = ((path, self._client.get_children_async(path)) for path in paths)
+        for path, pending in ahead(requests, WINDOW):
             try:
-                yield path, tuple(sorted(self._session.ask(pending)))
+                yield path, tuple(sorted(self._session.result_of(pending)))
             except NoNodeError:
                 yield path, ()
             except NoAuthError as error:
@@ -150,7 +150,7 @@ class Reader:
     def listing(self, path: str, watcher: Watch | None = None) -> tuple[str, ...] | None:
         """List a directory in order, watching it where it exists; None where it does not."""
         try:
-            names = self._session.ask(self._client.get_children_async(path, watcher))
+            names = self._session.result_of(self._client.get_children_async(path, watcher))
         except NoNodeError:
             return None
         return tuple(sorted(names))
@@ -173,8 +173,8 @@ class Reader:
         window: int = WINDOW,
     ) -> Iterator[tuple[Key, Znode | KazooException | None]]:
         """Read many znodes in order; the error in place of one that ZooKeeper refuses to show."""
-        asked = ((key, self._client.get_async(path_of(key), watch_of(key))) for key in keys)
-        for key, pending in ahead(asked, window):
+        requests = ((key, self._client.get_async(path_of(key), watch_of(key))) for key in keys)
+        for key, pending in ahead(requests, window):
             found: Znode | KazooException | None
             try:
                 found = self._answer(pending)
@@ -196,7 +196,7 @@ class Reader:
             raise error
         why, latest = refusal(error), Zxid(self._client.last_zxid)
         try:
-            stat = self._session.ask(self._client.exists_async(path, watcher))
+            stat = self._session.result_of(self._client.exists_async(path, watcher))
         except NoAuthError:
             return Hidden(why, latest)
         if stat is None:
@@ -205,7 +205,7 @@ class Reader:
 
     def _answer(self, pending: Any) -> Znode | None:  # noqa: ANN401 - kazoo has no types
         try:
-            return znode_of(self._session.ask(pending))
+            return znode_of(self._session.result_of(pending))
         except NoNodeError:
             return None
 

@@ -208,7 +208,7 @@ class Session:
 
     def _is_absent(self, pending: Any) -> bool:  # noqa: ANN401 - kazoo has no types
         try:
-            return self.ask(pending) is None
+            return self.result_of(pending) is None
         except exceptions.NoAuthError:
             return False  # Newer servers hide whether it exists; its permissions are read next.
 
@@ -220,10 +220,10 @@ class Session:
         self.client.close()
 
     def _acl_of(self, path: str) -> list[Any]:
-        acls, _ = self.ask(self.client.get_acls_async(path))
+        acls, _ = self.result_of(self.client.get_acls_async(path))
         return list(acls)
 
-    def ask(self, pending: Any) -> Any:  # noqa: ANN401 - kazoo has no types
+    def result_of(self, pending: Any) -> Any:  # noqa: ANN401 - kazoo has no types
         """Wait for an answer, at most for the session time-out; see ``answer``."""
         return answer(pending, self.timeout_s)
 

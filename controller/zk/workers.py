@@ -168,7 +168,7 @@ class Pings:
     def _ping(self) -> None:
         begun = time.monotonic()
         try:
-            self._session.ask(self._session.client.get_async(paths.BROKER_IDS))
+            self._session.result_of(self._session.client.get_async(paths.BROKER_IDS))
         except (ControllerError, KazooException):
             return  # The session's state shows it.
         self._report("ping", time.monotonic() - begun)

@@ -163,10 +163,10 @@ def decode_tree(
             yield path, read
 
 
-def ahead(asked: Iterator[tuple[Key, Any]], window: int) -> Iterator[tuple[Key, Any]]:
+def ahead(requests: Iterator[tuple[Key, Any]], window: int) -> Iterator[tuple[Key, Any]]:
     """Yield requests in order, each once ``window`` of them are in flight or all were sent."""
     sent: deque[tuple[Key, Any]] = deque()
-    for item in asked:
+    for item in requests:
         sent.append(item)
         if len(sent) >= window:
             yield sent.popleft()

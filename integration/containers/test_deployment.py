@@ -59,10 +59,10 @@ def await_leader(*among: str) -> str:
 
 def data_of(expression: str) -> list[dict[str, Any]]:
     """Return what an expression is in Prometheus now."""
-    return list(asked(f"query?query={expression}")["result"])
+    return list(requested(f"query?query={expression}")["result"])
 
 
-def asked(path: str) -> dict[str, Any]:
+def requested(path: str) -> dict[str, Any]:
     """Return the data of an answer of Prometheus."""
     document = json.loads(get(PROMETHEUS, f"/api/v1/{path}"))
     assert document["status"] == "success", document
@@ -138,7 +138,7 @@ def test_a_plan_survives_the_daemon_that_began_it(
     cluster.delete_topics(topic)
 
 
-def test_a_leader_that_is_asked_to_end_gives_its_place_away_at_once(deployed: Deployment) -> None:
+def test_a_leader_that_has_to_end_gives_its_place_away_at_once(deployed: Deployment) -> None:
     """SIGTERM: exit code 0 within ten seconds, and the standby leads without waiting."""
     first = await_leader(*DAEMONS)
     (other,) = set(DAEMONS) - {first}
@@ -156,14 +156,14 @@ def test_prometheus_scrapes_both_daemons_and_evaluates_every_rule() -> None:
     """Every target is up, every rule is healthy, exactly one daemon leads."""
 
     def health() -> dict[str, str]:
-        targets = asked("targets")["activeTargets"]
+        targets = requested("targets")["activeTargets"]
         return {target["labels"]["instance"]: target["health"] for target in targets}
 
     wanted = {f"{service}:8095": "up" for service in DAEMONS}
     eventually(lambda: health() == wanted, within_s=30, what=lambda: f"targets: {health()}")
 
     def unhealthy() -> list[str]:
-        rules = [rule for group in asked("rules")["groups"] for rule in group["rules"]]
+        rules = [rule for group in requested("rules")["groups"] for rule in group["rules"]]
         assert rules
         return [rule["name"] for rule in rules if rule["health"] != "ok"]
 

@@ -133,7 +133,7 @@ def test_it_says_how_it_is_started_stopped_and_checked(engine: Engine, image: st
 
 
 @pytest.mark.parametrize("http", ["plain", "locked"])
-def test_a_daemon_without_zookeeper_is_alive_and_ends_when_asked(
+def test_a_daemon_without_zookeeper_is_alive_and_ends_on_sigterm(
     engine: Engine, image: str, http: str, tmp_path: Path
 ) -> None:
     """It waits for ZooKeeper and is healthy; SIGTERM ends process 1 with 0, with no SIGKILL."""

@@ -127,7 +127,7 @@ def test_the_daemon_works_within_its_sandbox(started: Machine) -> None:
     assert '"level": "error"' not in log_of(started)
 
 
-def test_the_daemon_ends_when_systemd_asks(started: Machine) -> None:
+def test_the_daemon_ends_when_systemd_stops_it(started: Machine) -> None:
     """SIGTERM, exit code 0, no failure recorded, the lead given back."""
     assert started.shell(f"systemctl stop {UNIT}") == ""
     assert started.state("ExecMainStatus") == "0"

@@ -58,7 +58,7 @@ class GateProcess:
 
     def versions(self, key: int) -> tuple[int, int] | None:
         """Return the lowest and the highest version of a request, None if it is not known."""
-        answer = self._ask("versions", key)
+        answer = self._send("versions", key)
         if answer == "none":
             return None
         lowest, highest = answer.split()
@@ -71,7 +71,7 @@ class GateProcess:
         Raises:
             NotReadableError: the library refused it, or would have written other bytes.
         """
-        return json.loads(self._ask("response", key, version, correlation_id, frame.hex()))
+        return json.loads(self._send("response", key, version, correlation_id, frame.hex()))
 
     def read_request(self, frame: bytes) -> Any:  # noqa: ANN401 - JSON
         """
@@ -80,7 +80,7 @@ class GateProcess:
         Raises:
             NotReadableError: the library refused it, or would have written other bytes.
         """
-        return json.loads(self._ask("request", frame.hex()))
+        return json.loads(self._send("request", frame.hex()))
 
     def write_request(
         self, key: int, version: int, correlation_id: int, client_id: str, body: object
@@ -92,9 +92,9 @@ class GateProcess:
             NotReadableError: the release has no such request or field.
         """
         text = json.dumps(body)
-        return bytes.fromhex(self._ask("write", key, version, correlation_id, client_id, text))
+        return bytes.fromhex(self._send("write", key, version, correlation_id, client_id, text))
 
-    def _ask(self, *words: object) -> str:
+    def _send(self, *words: object) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(" ".join(map(str, words)) + "\n")

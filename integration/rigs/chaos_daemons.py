@@ -35,7 +35,7 @@ class Fleet:
         self, cluster: Cluster, directory: Path, dice: random.Random, *, engine: str
     ) -> None:
         self._cluster = cluster
-        serves = engine == "native" and cluster.options.broker.leaders_ask
+        serves = engine == "native" and cluster.options.broker.uses_alter_partition
         self._options = ("--engine", engine, *(SERVED_INTERNALLY if serves else ()))
         self._directory = directory
         self._dice = dice

@@ -286,7 +286,7 @@ class Cluster:
                 return
         eventually(is_done, within_s=_SERVING_WITHIN_S, what=what)
 
-    def _administer(self, ask: Callable[[], Mapping[str, Future[None]]]) -> None:
+    def _administer(self, send: Callable[[], Mapping[str, Future[None]]]) -> None:
         """Ask the controller for something, again where the role has just changed hands."""
 
         def done() -> bool:
@@ -295,7 +295,7 @@ class Cluster:
             except KafkaException:
                 return False  # the brokers are busy, nothing was requested yet
             try:
-                for future in ask().values():
+                for future in send().values():
                     future.result(timeout=35)
             except KafkaException as error:
                 if error.args[0].code() in _PASSING or _NO_CONTROLLER in error.args[0].str():

@@ -26,14 +26,14 @@ class ControllerWire:
         metadata = admin.list_topics(timeout=20)
         found = metadata.brokers[metadata.controller_id]
         self._address = (str(found.host), found.port)
-        listed = self.ask(ApiVersionsRequest(version=0), ApiVersionsResponse)
+        listed = self.send(ApiVersionsRequest(version=0), ApiVersionsResponse)
         self._highest = {entry.api_key: entry.max_version for entry in listed.api_keys}
 
     def highest(self, api_key: int) -> int:
         """Return the highest version of a request that the controller lists."""
         return int(self._highest[api_key])
 
-    def ask(self, message: Any, response: Any) -> Any:  # noqa: ANN401 - kafka-python has no types
+    def send(self, message: Any, response: Any) -> Any:  # noqa: ANN401 - kafka-python has no types
         """Return the answer to a request, decoded as this response."""
         message.with_header(correlation_id=_CORRELATION, client_id="a-test")
         frame = message.encode(header=True)

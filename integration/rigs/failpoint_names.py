@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Final
 
-from controller.core.calls.records import AskAnsweredRecord
+from controller.core.calls.records import RequestAnsweredRecord
 from controller.core.deletions.records import (
     DeletionBegunRecord,
     DeletionRequestedRecord,
@@ -192,9 +192,9 @@ def _before(  # noqa: C901 - one arm per record
                 yield Failpoint.BEFORE_TOPIC_WRITTEN
             case DeletionRequestedRecord():
                 yield Failpoint.BEFORE_DELETION_REQUESTED
-            case AskAnsweredRecord(ticket=ticket):
-                asked = view.tenure.client_asks.get(ticket)
-                if asked is not None and topic_creation.is_underway(asked):
+            case RequestAnsweredRecord(ticket=ticket):
+                requested = view.tenure.pending_client_requests.get(ticket)
+                if requested is not None and topic_creation.is_underway(requested):
                     yield Failpoint.BEFORE_TOPIC_ANSWERED
             case PhaseRecord():
                 yield from _left(_phase_of(view, record), record.phase)

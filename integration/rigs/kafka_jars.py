@@ -59,7 +59,7 @@ class Release:
         return (2, 7) <= self._minor < (3, 0)
 
     @property
-    def asks_who_is_listed(self) -> bool:
+    def lists_controllers(self) -> bool:
         """True if brokers that stop look their controller up in metadata, not in ZooKeeper."""
         return self._minor >= (3, 0)
 

@@ -139,11 +139,11 @@ class IdRequests:
     def _run(self, port: int) -> None:
         try:
             with socket.create_connection((LOCALHOST, port), timeout=_ANSWER_WITHIN_S) as broker:
-                self._ask(broker)
+                self._send(broker)
         except (OSError, AssertionError) as error:
             self._crashes.append(error)
 
-    def _ask(self, broker: socket.socket) -> None:
+    def _send(self, broker: socket.socket) -> None:
         waiting_since = time.monotonic()
         while not self._stopping.is_set():
             broker.sendall(struct.pack(">i", len(_REQUEST)) + _REQUEST)

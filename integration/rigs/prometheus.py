@@ -65,7 +65,7 @@ class Prometheus(ChildProcess):
         except OSError:
             return False
 
-    def ask(self, path: str, **parameters: object) -> Any:  # noqa: ANN401 - what JSON holds
+    def query(self, path: str, **parameters: object) -> Any:  # noqa: ANN401 - what JSON holds
         """
         Return the data of an answer of its API.
 
@@ -84,10 +84,10 @@ class Prometheus(ChildProcess):
 
     def value(self, expression: str) -> float | None:
         """Return the one value that an expression has now, None where it has none."""
-        result = self.ask("query", query=expression)["result"]
+        result = self.query("query", query=expression)["result"]
         return float(result[0]["value"][1]) if result else None
 
     def was_seen(self, expression: str, since: float, until: float) -> bool:
         """Return whether an expression had a value at any second between two Unix times."""
         parameters = {"query": expression, "start": since, "end": until, "step": 1}
-        return bool(self.ask("query_range", **parameters)["result"])
+        return bool(self.query("query_range", **parameters)["result"])

@@ -64,7 +64,7 @@ class RealRig:
         """Return the registered brokers."""
         return tuple(self._seized.brokers().values())
 
-    def ask(self, broker: BrokerId, request: BrokerRequest, *, former: bool = False) -> Answered:
+    def send(self, broker: BrokerId, request: BrokerRequest, *, former: bool = False) -> Answered:
         """Send a request and wait for its answer."""
         live = self._seized.brokers()[broker]
         self._channels.open(replace(live, epoch=BrokerEpoch(live.epoch - 1)) if former else live)

@@ -126,8 +126,8 @@ def strike(cluster: Cluster, *broker_ids: int) -> None:
 def shows(cluster: Cluster, broker_id: int, topic: str) -> bool:
     """Return whether one broker's metadata of a topic is what ZooKeeper says."""
     servers = cluster.brokers[broker_id].address
-    asked = AdminClient({"bootstrap.servers": servers, **cluster.client_security, **QUIET})
-    found = asked.list_topics(timeout=10).topics.get(topic)
+    requested = AdminClient({"bootstrap.servers": servers, **cluster.client_security, **QUIET})
+    found = requested.list_topics(timeout=10).topics.get(topic)
     if found is None:
         return False
     written = (cluster.topic(topic) or {"partitions": {}})["partitions"]

@@ -67,7 +67,7 @@ class BrokerOptions:
     """Further broker settings; they win over everything here."""
 
     @property
-    def leaders_ask(self) -> bool:
+    def uses_alter_partition(self) -> bool:
         """Whether leaders ask the controller for ISR changes rather than write them."""
         wanted = self.inter_broker_protocol or self.release.kafka
         return tuple(int(part) for part in wanted.split(".")[:2]) >= (2, 7)
@@ -159,7 +159,7 @@ class ZooKeeperServer(ChildProcess):
 
     def mode(self) -> str | None:
         """Return ``standalone``, ``leader`` or ``follower``; None while nothing is served."""
-        _, found, rest = _ask(self.port.number, b"srvr", self._tls).partition(b"Mode: ")
+        _, found, rest = _send(self.port.number, b"srvr", self._tls).partition(b"Mode: ")
         return rest.split()[0].decode() if found else None
 
 
@@ -275,7 +275,7 @@ class Broker(ChildProcess):
     def is_ready(self) -> bool:
         """Return whether it is registered and answers requests; it registers before it answers."""
         return self._is_registered(self.broker_id) and bool(
-            _ask(self.port.number, _HELLO, self._tls)
+            _send(self.port.number, _HELLO, self._tls)
         )
 
     def replica_directories(self) -> set[str]:
@@ -367,7 +367,7 @@ def _properties(settings: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
-def _ask(port: int, question: bytes, tls: ssl.SSLContext | None) -> bytes:
+def _send(port: int, question: bytes, tls: ssl.SSLContext | None) -> bytes:
     """Return the beginning of the answer of a local server, empty when there is none."""
     try:
         with ExitStack() as closing:

@@ -139,11 +139,11 @@ class Traffic:
 
         A sum over partitions would hide one that keeps its producer waiting.
         """
-        asked = self._targets if partitions is None else list(partitions)
+        requested = self._targets if partitions is None else list(partitions)
         before = self._counts.copy()
 
         def stuck() -> list[tuple[str, int]]:
-            return [p for p in asked if self._counts[p] < before[p] + _SOME_RECORDS]
+            return [p for p in requested if self._counts[p] < before[p] + _SOME_RECORDS]
 
         eventually(
             lambda: not stuck(),

@@ -32,25 +32,25 @@ _OF_THE_LEADER: Final = ("isr", "leader_recovery_state")
 _CLAIMS: Final = ("/reassigner/leader", _EPOCH)
 
 
-def broken_laws(history: list[Write], *, leaders_ask: bool = False) -> list[str]:
+def broken_laws(history: list[Write], *, uses_alter_partition: bool = False) -> list[str]:
     """
     Return in words every write of a daemon that broke a law.
 
     Args:
         history: Every write, in order.
-        leaders_ask: Whether leaders ask the controller for ISR changes: it writes them as the
-            leader would, with the epochs as they are.
+        uses_alter_partition: Whether leaders send ISR changes to the controller: it writes them
+            as the leader would, with the epochs as they are.
 
     """
-    return list(_Judge(history, leaders_ask=leaders_ask).judge())
+    return list(_Judge(history, uses_alter_partition=uses_alter_partition).judge())
 
 
 class _Judge:
     """Goes through the writes in order and keeps the present value of each znode."""
 
-    def __init__(self, history: list[Write], *, leaders_ask: bool) -> None:
+    def __init__(self, history: list[Write], *, uses_alter_partition: bool) -> None:
         self._history = history
-        self._leaders_ask = leaders_ask
+        self._uses_alter_partition = uses_alter_partition
         self._daemons = {
             write.session
             for write in history
@@ -84,7 +84,11 @@ class _Judge:
         if is_paperwork and write.session != self._leader:
             yield f"{_text(write)} is written by a daemon that does not lead"
         state, before = write.content, self._states.get(_partition_of(write))
-        if self._leaders_ask and before is not None and _without_isr(state) == _without_isr(before):
+        if (
+            self._uses_alter_partition
+            and before is not None
+            and _without_isr(state) == _without_isr(before)
+        ):
             return
         if write.path.endswith("/state") and state:
             if state["controller_epoch"] != self._epoch:

@@ -34,9 +34,9 @@ from controller.web.steering import PageAction, Steering
 from controller.znodes.json_members import TEXT_MAX
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.submissions import encode_submission
-from tests.cli.asked import AT_MS, CANCEL_CZXID, QUEUE, QUEUE_CZXID
 from tests.cli.builders import CZXID, REQUEST, FakeCluster, Terminal
 from tests.cli.families import FakeOperator
+from tests.cli.scripted_answers import AT_MS, CANCEL_CZXID, QUEUE, QUEUE_CZXID
 from tests.core.builders import replicas, tp
 
 OPEN, ENDED = RequestId("request_0000000001"), RequestId("request_0000000002")
@@ -248,8 +248,8 @@ def pages_of(cluster: FakeCluster) -> PagePlans:
         load_settings({"zookeeper": "zk:2181"}, environ={}),
         lambda: nullcontext(FakeOperator(cluster)),
         lambda: None,
-        ask_brokers=lambda *_: BrokerAnswers(),
-        ask_min_insync=lambda _, __, topics: dict.fromkeys(topics, 1),
+        query_brokers=lambda *_: BrokerAnswers(),
+        query_min_insync=lambda _, __, topics: dict.fromkeys(topics, 1),
         sleep=lambda _: None,
     )
 

@@ -45,7 +45,7 @@ def survey() -> BrokerSurvey:
 def test_disks_and_settings_are_read() -> None:
     """A copy on its way to another disk is none; the control plane's listener is not asked."""
     with FakeBroker(1, answered, UNDERSTOOD) as broker:
-        answers = survey().ask([broker.registration()], ["t", "closed"], within_s=10)
+        answers = survey().query([broker.registration()], ["t", "closed"], within_s=10)
     dirs = (LogDir("/data/a", logs=2), LogDir("/data/b", is_failed=True))
     placed = {tp(): "/data/a"}
     futures = {tp(1): "/data/a"}
@@ -58,10 +58,10 @@ def test_settings_alone_are_read_without_the_disks() -> None:
     """A caller that reads the disks in another way does not make every broker list them twice."""
     with FakeBroker(1, answered, UNDERSTOOD) as broker:
         found = survey().min_insync([broker.registration()], ["t", "closed"], within_s=10)
-        asked = {broker.received.get_nowait().api_key for _ in range(broker.received.qsize())}
+        requested = {broker.received.get_nowait().api_key for _ in range(broker.received.qsize())}
     assert found == {"t": 2, "closed": "error 29: not allowed"}
-    assert 32 in asked
-    assert 35 not in asked
+    assert 32 in requested
+    assert 35 not in requested
 
 
 def test_a_broker_that_fails_does_not_delay_the_others() -> None:
@@ -72,8 +72,8 @@ def test_a_broker_that_fails_does_not_delay_the_others() -> None:
         FakeBroker(1, answered, UNDERSTOOD) as good,
         FakeBroker(2, lambda _: Drop(), UNDERSTOOD) as dropping,
     ):
-        asked = [dead, good.registration(), dropping.registration()]
-        answers = survey().ask(asked, ["t"], within_s=10)
+        requested = [dead, good.registration(), dropping.registration()]
+        answers = survey().query(requested, ["t"], within_s=10)
     assert isinstance(answers.disks[ONE], Disks)
     assert isinstance(answers.disks[TWO], str)
     assert isinstance(answers.disks[BrokerId(0)], str)
@@ -92,7 +92,7 @@ def test_brokers_that_know_the_space_of_volumes_report_it() -> None:
         )
 
     with FakeBroker(1, spacious, {**UNDERSTOOD, 35: (0, 4)}) as broker:
-        answers = survey().ask([broker.registration()], ["t"], within_s=10)
+        answers = survey().query([broker.registration()], ["t"], within_s=10)
     disks = answers.disks[ONE]
     assert isinstance(disks, Disks)
     assert disks.dirs == (LogDir("/data/a", 5000, 4000, 1),)
@@ -102,7 +102,7 @@ def test_brokers_that_know_the_space_of_volumes_report_it() -> None:
 def test_malformed_responses_are_reported() -> None:
     """And not taken for an empty disk."""
     with FakeBroker(1, lambda _: Garbage(b"\xff"), UNDERSTOOD) as broker:
-        answers = survey().ask([broker.registration()], [], within_s=10)
+        answers = survey().query([broker.registration()], [], within_s=10)
     assert isinstance(answers.disks[ONE], str)
     assert answers.min_insync_replicas == {}
 
@@ -116,7 +116,7 @@ def test_a_silent_broker_ends_the_wait_in_time() -> None:
         return Hold(released, reaction) if isinstance(reaction, Answer) else reaction
 
     with FakeBroker(1, holding, UNDERSTOOD) as broker:
-        answers = survey().ask([broker.registration()], ["t"], within_s=1.0)
+        answers = survey().query([broker.registration()], ["t"], within_s=1.0)
         released.set()
     assert answers.disks == {ONE: SILENT}
     assert answers.min_insync_replicas == {"t": SILENT}

@@ -80,10 +80,10 @@ def channels(make: Channels) -> BrokerChannels:
 
 def first(reaction: Callable[[Received], Reaction]) -> Script:
     """Return a script that reacts so to the first request and then succeeds."""
-    asked = iter([reaction])
+    requested = iter([reaction])
 
     def script(received: Received) -> Reaction:
-        return next(asked, succeed)(received)
+        return next(requested, succeed)(received)
 
     return script
 
@@ -174,7 +174,7 @@ def test_only_the_request_in_flight_counts_as_resent(
     "body",
     [b"", b"\x00", b"\xff" * 40, b"\x00\x00\xff\xff\xff\xff\x7f", b"\x00\x00\x02\x05a"],
 )
-def test_answer_that_makes_no_sense_is_asked_for_again(
+def test_answer_that_makes_no_sense_is_requested_again(
     channels: BrokerChannels, inbox: CollectingInbox, body: bytes
 ) -> None:
     """Garbage is a lost connection, neither an answer nor an error that escapes."""
@@ -267,10 +267,10 @@ def test_nothing_is_sent_while_the_session_may_have_expired(
     make: Channels, inbox: CollectingInbox
 ) -> None:
     """The request waits, is sent once the session certainly lives, and does not count as resent."""
-    allowed, asked = threading.Event(), threading.Semaphore(0)
+    allowed, requested = threading.Event(), threading.Semaphore(0)
 
     def may_send() -> bool:
-        asked.release()
+        requested.release()
         return allowed.is_set()
 
     channels = make(replace(OPTIONS, may_send=may_send))
@@ -278,7 +278,7 @@ def test_nothing_is_sent_while_the_session_may_have_expired(
         channels.open(broker.registration())
         channels.send(ONE, leader_and_isr())
         for _ in range(3):
-            assert asked.acquire(timeout=WAIT_S)
+            assert requested.acquire(timeout=WAIT_S)
         assert broker.received.empty()
         allowed.set()
         event = inbox.next()

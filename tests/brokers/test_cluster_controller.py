@@ -251,7 +251,7 @@ def test_a_loop_that_stood_still_sends_nothing_more(
         assert fake.received.empty()
 
 
-def test_an_election_is_asked_for_again_and_keeps_no_order_waiting(
+def test_an_election_is_requested_again_and_keeps_no_order_waiting(
     orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """The controller checks the ISR itself, so the election may go to the next controller."""

@@ -20,7 +20,7 @@ from kafka.protocol.sasl import (
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.topic_configs import TopicConfigQuery
-from controller.core.model import NEVER_ASKED, LiveBroker
+from controller.core.model import NEVER_REQUESTED, LiveBroker
 from controller.credentials import ClientTls, Password
 from integration.rigs.certificates import CertificateAuthority
 from tests.brokers.builders import CONTROLLER
@@ -111,7 +111,7 @@ def test_a_wrong_password_is_tried_once_and_the_right_one_at_once(
             each.start()
             stack.callback(each.stop)
         configs.update_brokers(registrations)
-        configs.describe(["orders"], NEVER_ASKED)
+        configs.describe(["orders"], NEVER_REQUESTED)
         for registered in registrations:
             channels.open(registered)
         until(lambda: len(directory.tried) > 0)

@@ -67,7 +67,7 @@ def test_replica_is_described_with_its_future_log(
     assert isinstance(event, LogDirsDescribed)
     assert (event.broker, event.broker_epoch, event.problem) == (broker.id, broker.epoch, None)
     assert event.dirs == {"/1": False, "/2": False, "/3": True}
-    assert event.asked == {ORDERS, OTHER}
+    assert event.requested == {ORDERS, OTHER}
     assert event.replicas == {ORDERS: PlacedReplica("/1", "/2", 200)}
 
 
@@ -97,7 +97,7 @@ def test_broker_that_does_not_answer_is_reported(
             described = inbox.next()
             assert isinstance(described, LogDirsDescribed)
             assert described.problem
-            assert described.asked == {ORDERS}
+            assert described.requested == {ORDERS}
             directories.alter(registered, {ORDERS: "/1"})
             altered = inbox.next()
             assert isinstance(altered, LogDirsAltered)

@@ -17,14 +17,14 @@ UNDERSTOOD = {**KAFKA_2_6, ApiKey.AlterConfigs: (0, 1)}
 GOOD, BAD = {"retention.ms": "1"}, {"retention.ms": "soon"}
 
 
-def broker(number: int, asked: list[tuple[int, str]], error: int = 0) -> FakeBroker:
+def broker(number: int, requested: list[tuple[int, str]], error: int = 0) -> FakeBroker:
     """Return a broker that rejects BAD, or says this of everything."""
 
     def script(received: Received) -> Answer:
         assert received.message.validate_only
         rows = []
         for resource in received.message.resources:
-            asked.append((number, resource.resource_name))
+            requested.append((number, resource.resource_name))
             is_bad = any(c.value == "soon" for c in resource.configs)
             text = f"Invalid config value for resource ConfigResource(name='{number}'): Bad x"
             code = error or (40 if is_bad else 0)
@@ -50,20 +50,20 @@ def judged(
 
 def test_settings_that_several_topics_have_are_validated_once() -> None:
     """By one broker, on one of the topics."""
-    asked: list[tuple[int, str]] = []
+    requested: list[tuple[int, str]] = []
     topics = {"a": GOOD, "b": BAD, "c": GOOD, "d": BAD}
-    found = judged(broker(1, asked), broker(2, asked), topics=topics)
+    found = judged(broker(1, requested), broker(2, requested), topics=topics)
     assert found.rejected == {Entity("topics/b"): "Bad x", Entity("topics/d"): "Bad x"}
     assert not found.unknown
-    assert sorted(asked) == [(1, "a"), (1, "b")]
+    assert sorted(requested) == [(1, "a"), (1, "b")]
 
 
 def test_each_live_broker_validates_its_own_settings_and_any_the_defaults() -> None:
     """Those of other brokers stay unknown, and encrypted ones are not sent."""
-    asked: list[tuple[int, str]] = []
+    requested: list[tuple[int, str]] = []
     found = judged(
-        broker(1, asked),
-        broker(2, asked),
+        broker(1, requested),
+        broker(2, requested),
         of_brokers={
             "<default>": BAD,
             "1": GOOD,
@@ -74,16 +74,16 @@ def test_each_live_broker_validates_its_own_settings_and_any_the_defaults() -> N
     )
     assert found.rejected == {Entity("brokers/<default>"): "Bad x", Entity("brokers/2"): "Bad x"}
     assert found.unknown == {Entity("brokers/3"): ENCRYPTED, Entity("brokers/9"): NOT_LIVE}
-    assert sorted(asked) == [(1, ""), (1, "1"), (2, "2")]
+    assert sorted(requested) == [(1, ""), (1, "1"), (2, "2")]
 
 
 def test_what_no_broker_may_say_is_unknown() -> None:
     """Without the right to alter settings, each broker is asked; without settings, none."""
-    asked: list[tuple[int, str]] = []
-    brokers = (broker(1, asked, error=29), broker(2, asked, error=29))
+    requested: list[tuple[int, str]] = []
+    brokers = (broker(1, requested, error=29), broker(2, requested, error=29))
     found = judged(*brokers, topics={"a": BAD})
     assert not found.rejected
     assert found.unknown[Entity("topics/a")].startswith("error 29, ")
-    assert asked == [(1, "a"), (2, "a")]
-    assert judged(broker(3, asked)) == SettingVerdicts()
-    assert len(asked) == 2
+    assert requested == [(1, "a"), (2, "a")]
+    assert judged(broker(3, requested)) == SettingVerdicts()
+    assert len(requested) == 2

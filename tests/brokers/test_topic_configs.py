@@ -26,7 +26,7 @@ from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
-    ConfigQuestion,
+    ConfigRequest,
     Endpoint,
     Instant,
     LiveBroker,
@@ -44,8 +44,8 @@ from tests.brokers.fakes import (
     Received,
 )
 
-FIRST = ConfigQuestion(1, Instant(5.0))
-SECOND = ConfigQuestion(2, Instant(7.0))
+FIRST = ConfigRequest(1, Instant(5.0))
+SECOND = ConfigRequest(2, Instant(7.0))
 
 
 @pytest.fixture
@@ -149,9 +149,9 @@ def test_each_broker_says_whether_topics_may_be_deleted(
     """Anything but yes or no is no answer."""
 
     def answer(received: Received) -> Answer:
-        (asked,) = received.message.resources
-        assert (asked.resource_type, asked.resource_name) == (BROKER, "3")
-        assert list(asked.configuration_keys) == [DELETION, PROTOCOL]
+        (requested,) = received.message.resources
+        assert (requested.resource_type, requested.resource_name) == (BROKER, "3")
+        assert list(requested.configuration_keys) == [DELETION, PROTOCOL]
         configs = [(DELETION, value), (PROTOCOL, "3.9-IV0")]
         return Answer(_described(received.version, [(0, None, BROKER, "3", configs)]))
 
@@ -312,4 +312,4 @@ def test_an_answer_carries_the_newest_question_before_its_request(
         configs.describe(["orders"], SECOND)
         hung.set()
         answers = [inbox.next(), inbox.next()]
-    assert [a.asked for a in answers if isinstance(a, TopicConfigsRead)] == [FIRST, SECOND]
+    assert [a.request for a in answers if isinstance(a, TopicConfigsRead)] == [FIRST, SECOND]

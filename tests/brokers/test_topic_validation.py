@@ -135,7 +135,7 @@ def test_a_live_broker_that_does_not_answer_may_have_a_policy(start: Start) -> N
     assert validation.config_problems({(("retention.ms", "1"),)}) is None
 
 
-def test_nothing_is_known_without_brokers_or_without_the_right_to_ask(start: Start) -> None:
+def test_nothing_is_known_without_brokers_or_without_the_right_to_query(start: Start) -> None:
     """A broker does not show its configuration to who may not see it; that may change."""
     assert start()[0].defaults() is None
     validation, served = start(broker(1, {}))
@@ -174,11 +174,11 @@ def test_deletion_is_unknown_unless_every_broker_says_the_same(
 def test_settings_are_validated_on_topics_that_exist(start: Start) -> None:
     """One of them may just have been deleted; a broker's text names the topic it was tried on."""
     text = "Invalid config value for resource ConfigResource(type=TOPIC, name='b'): Bad x: no"
-    asked = {(("x", "no"),): "Bad x: no"}
+    requested = {(("x", "no"),): "Bad x: no"}
     validation, _ = start(broker(1, CONFIGURED, {"a": (3, "gone"), "b": (42, text)}))
-    assert validation.config_problems(asked) == asked
+    assert validation.config_problems(requested) == requested
     validation, _ = start(broker(1, CONFIGURED, {"a": (40, "Unknown topic config name: x")}))
-    assert validation.config_problems(asked) == {}
+    assert validation.config_problems(requested) == {}
 
 
 @pytest.mark.parametrize("error", [3, 29, -1])
@@ -227,7 +227,7 @@ def impatient(validation: TopicValidation) -> None:
     validation.connections = replace(validation.connections, limits=limits)
 
 
-def test_silent_broker_is_asked_once_for_all_requests_and_again_later(start: Start) -> None:
+def test_silent_broker_is_queried_once_for_all_requests_and_again_later(start: Start) -> None:
     """Those that come while it is asked, or soon after, do not wait again; unless it restarts."""
     validation, served = start(broker(1, CONFIGURED), broker(2, CONFIGURED))
     impatient(validation)

@@ -34,8 +34,8 @@ from controller.doctor.snapshot import Snapshot
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.settings import HttpAccess, Settings
 from controller.zk.operator_client import OperatorClient
-from tests.cli.asked import AT_MS, Asked
 from tests.cli.families import FakeOperator
+from tests.cli.scripted_answers import AT_MS, ScriptedAnswers
 from tests.core.builders import replicas
 from tests.doctor.builders import SnapshotBuilder
 
@@ -92,7 +92,7 @@ def a_request(**counts: int) -> dict[str, Any]:
 
 
 @dataclass
-class FakeCluster(Asked):
+class FakeCluster(ScriptedAnswers):
     """A cluster in memory; ``operator`` reads and writes it as ``OperatorClient`` does."""
 
     plan: LegacyPlan | None = None
@@ -201,16 +201,16 @@ class Terminal:
     unreachable: bool = False
     at: float = 0.0
     ran: list[Settings] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
 
     def run(self, *args: str) -> Result:
         """Run a verb and return how it ended."""
         context = CommandContext(
             environ=self.environ,
             connect=self._connect,
-            ask_brokers=lambda settings, brokers, topics: self.cluster.snapshot.brokers,  # noqa: ARG005 - as the port names them
+            query_brokers=lambda settings, brokers, topics: self.cluster.snapshot.brokers,  # noqa: ARG005 - as the port names them
             judge_settings=lambda settings, znodes: self.cluster.snapshot.settings,  # noqa: ARG005 - as above
-            ask_min_insync=self._ask_min_insync,
+            query_min_insync=self._query_min_insync,
             cluster_id_of=lambda settings, servers: "the-cluster",  # noqa: ARG005 - as above
             fetch=self._fetch,
             fetch_explanation=self._fetch_explanation,
@@ -223,13 +223,13 @@ class Terminal:
         )
         return CliRunner().invoke(build_app(context), list(args), input=self.typed)
 
-    def _ask_min_insync(
+    def _query_min_insync(
         self,
         settings: Settings,  # noqa: ARG002 - as the port names them
         brokers: Collection[LiveBroker],  # noqa: ARG002 - as above
         topics: Collection[str],
     ) -> Mapping[str, int | str]:
-        self.asked.append("min.insync.replicas of " + ",".join(sorted(topics)))
+        self.requested.append("min.insync.replicas of " + ",".join(sorted(topics)))
         return {topic: self.cluster.min_insync.get(topic, 1) for topic in topics}
 
     def _connect(self, settings: Settings) -> AbstractContextManager[OperatorClient]:
@@ -239,7 +239,7 @@ class Terminal:
         return nullcontext(FakeOperator(self.cluster))
 
     def _fetch(self, address: str, access: HttpAccess) -> Mapping[str, Any]:  # noqa: ARG002 - as the port names it
-        self.asked.append(address)
+        self.requested.append(address)
         statuses = self.cluster.statuses
         if not statuses:
             raise SessionSuspendedError(f"http://{address}/status does not answer: refused")
@@ -251,7 +251,7 @@ class Terminal:
         access: HttpAccess,  # noqa: ARG002 - as the port names it
         partition: TopicPartition,
     ) -> Mapping[str, Any]:
-        self.asked.append(f"{address} {partition}")
+        self.requested.append(f"{address} {partition}")
         found = self.cluster.explanations.get(partition)
         if found is None:
             raise SessionSuspendedError(f"http://{address}/explain does not answer: refused")

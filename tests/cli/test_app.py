@@ -157,11 +157,11 @@ def test_run_takes_every_source(tmp_path: Path) -> None:
 )
 def test_verbs_and_values_complete_in_a_shell(words: str, offered: list[str]) -> None:
     """Typer's completion, as the script that --show-completion prints asks for it."""
-    asked = {
+    requested = {
         "_REASSIGNER_COMPLETE": "complete_bash",
         "COMP_WORDS": words,
         "COMP_CWORD": str(words.count(" ")),
     }
     app = build_app(CommandContext(environ={}))
-    result = CliRunner().invoke(app, [], env=asked, prog_name="reassigner")
+    result = CliRunner().invoke(app, [], env=requested, prog_name="reassigner")
     assert result.stdout.split() == offered

@@ -25,8 +25,8 @@ from controller.core.requests.submissions import Cancellation, CancelScope, Requ
 from controller.errors import CancellationPendingError, ReassignmentConflictError
 from controller.znodes.cancellations import joined
 from controller.znodes.submissions import encode_submission
-from tests.cli.asked import CANCEL, CANCEL_CZXID
 from tests.cli.builders import USER, FakeCluster, Terminal, a_status
+from tests.cli.scripted_answers import CANCEL, CANCEL_CZXID
 from tests.core.builders import replicas, tp
 
 ONE, TWO = RequestId("request_0000000001"), RequestId("request_0000000002")
@@ -136,7 +136,7 @@ def test_wrong_usage_cancels_nothing(args: Sequence[str]) -> None:
     assert terminal.cluster.cancellation is None
 
 
-def test_everything_is_asked_about_first() -> None:
+def test_everything_is_confirmed_first() -> None:
     """With the number of partitions; no is no."""
     terminal = Terminal(a_cluster(), is_terminal=True, typed="n\n")
     result = terminal.run("cancel", "--everything")

@@ -22,8 +22,8 @@ from controller.core.pacing.controls import (
 from controller.core.requests.outcomes import Part, RequestHistory, Summary
 from controller.core.requests.submissions import RequestOptions, Window
 from controller.znodes.submissions import encode_submission
-from tests.cli.asked import AT_MS
 from tests.cli.builders import USER, FakeCluster, Terminal, a_status
+from tests.cli.scripted_answers import AT_MS
 
 ONE = RequestId("request_0000000001")
 FIVE = BrokerId(5)

@@ -66,7 +66,7 @@ def test_a_leader_that_does_not_answer_is_found() -> None:
     terminal = Terminal(FakeCluster())
     result = terminal.run("doctor")
     assert result.exit_code == 2
-    assert terminal.asked == ["daemon:8095"]
+    assert terminal.requested == ["daemon:8095"]
     assert "warning: silent_daemon: daemon:8095: " in result.stdout
 
 
@@ -104,7 +104,7 @@ def with_orphan_throttle(**parts: object) -> Terminal:
     )
 
 
-def test_without_being_asked_nothing_is_fixed() -> None:
+def test_without_the_option_nothing_is_fixed() -> None:
     """The advice names the option."""
     terminal = with_orphan_throttle()
     result = terminal.run("doctor")

@@ -27,9 +27,9 @@ from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import SessionSuspendedError
 from controller.previews.plan_files import document_of, read_plan
 from controller.znodes.kill_switches import KillSwitch
-from tests.cli.asked import AT_MS
 from tests.cli.builders import USER, FakeCluster, Step, Terminal, a_partition, a_status
 from tests.cli.families import OWN_ID
+from tests.cli.scripted_answers import AT_MS
 from tests.core.builders import replicas, tp
 
 NAME = "request_0000000004"
@@ -238,7 +238,7 @@ def test_dry_run_makes_the_checks_of_acceptance(scene: Scene) -> None:
         "v-0 would be refused: the topic is queued for deletion",
     ]
     assert "w: min.insync.replicas cannot be read from here" in result.stdout
-    assert [a for a in scene.terminal.asked if "min" in a] == ["min.insync.replicas of t,u,v,w"]
+    assert [a for a in scene.terminal.requested if "min" in a] == ["min.insync.replicas of t,u,v,w"]
     document = json.loads(scene.execute("--dry-run", "--json").stdout)
     assert document["settings_unknown"] == {"w": "not allowed"}
     assert {p["partition"] for p in document["problems"]} == {"u-0", "v-0", "t-9", "t-1"}
@@ -304,7 +304,7 @@ def test_dry_run_for_programs_says_what_would_become_of_each_entry(scene: Scene)
     assert document["entries"][0]["state"] == "would_be_refused"
 
 
-def test_asking_for_what_is_asked_for_already_is_no_conflict(scene: Scene) -> None:
+def test_requesting_what_is_requested_already_is_no_conflict(scene: Scene) -> None:
     """Nothing is superseded by the same target."""
     spec = ReassignmentSpec(replicas(2, 3), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
     scene.cluster.specs[tp(0)] = spec
@@ -370,7 +370,7 @@ def test_without_a_leader_it_says_so_and_ends(scene: Scene) -> None:
     assert list(scene.cluster.submitted) == [NAME]
 
 
-def test_it_does_not_wait_longer_than_asked_for(scene: Scene) -> None:
+def test_it_does_not_wait_longer_than_requested(scene: Scene) -> None:
     """Exit code 2 with the time that was given."""
     result = scene.execute("--timeout", "3")
     assert result.exit_code == 2

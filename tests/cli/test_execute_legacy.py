@@ -171,7 +171,7 @@ def test_a_leader_that_comes_in_time_is_waited_for(scene: Scene) -> None:
     assert scene.execute().exit_code == 0
 
 
-def test_it_does_not_wait_longer_than_asked_for(scene: Scene) -> None:
+def test_it_does_not_wait_longer_than_requested(scene: Scene) -> None:
     """Exit code 2 with the time that was given."""
     result = scene.execute("--timeout", "3")
     assert result.exit_code == 2

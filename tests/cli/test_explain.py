@@ -66,7 +66,7 @@ def test_a_partition_in_flight_is_explained_whole() -> None:
     terminal = Terminal(cluster)
     result = terminal.run("explain", "t-0")
     assert result.exit_code == 0
-    assert terminal.asked == ["daemon:8095 t-0"]
+    assert terminal.requested == ["daemon:8095 t-0"]
     assert result.stdout.splitlines() == [
         "t-0 is being reassigned",
         "  replicas    0,2,3,4,1 (adding 4, removing 1)",

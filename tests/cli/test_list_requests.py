@@ -10,8 +10,8 @@ from controller.core.model import OutcomeKind, PartitionOutcome, RequestId
 from controller.core.requests.submissions import RequestOptions
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.submissions import encode_submission
-from tests.cli.asked import AT_MS, CANCEL
 from tests.cli.builders import FakeCluster, Terminal, a_request, a_status
+from tests.cli.scripted_answers import AT_MS, CANCEL
 from tests.core.builders import replicas, tp
 
 FIRST = RequestId("request_0000000004")

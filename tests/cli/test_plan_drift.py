@@ -56,7 +56,7 @@ def test_a_plan_that_says_nothing_of_its_time_is_not_held_against_the_cluster(pa
     assert a_terminal((4, 2), (1, 2)).run("execute", str(path), "--dry-run").exit_code == 0
 
 
-def test_rebase_writes_what_can_still_be_asked_for(path: Path, tmp_path: Path) -> None:
+def test_rebase_writes_what_can_still_be_requested(path: Path, tmp_path: Path) -> None:
     """One where another replica moved is kept with that; one that left broker 1 is left out."""
     out = tmp_path / "now.json"
     result = a_terminal((1, 5), (4, 2)).run("pipeline", "rebase", str(path), "--out", str(out))
@@ -66,7 +66,7 @@ def test_rebase_writes_what_can_still_be_asked_for(path: Path, tmp_path: Path) -
     assert "1 rebased, 1 conflicting" in result.stdout
 
 
-def test_rebase_of_what_is_done_asks_for_nothing(path: Path, tmp_path: Path) -> None:
+def test_rebase_of_what_is_done_requests_nothing(path: Path, tmp_path: Path) -> None:
     """What has the wanted replicas is not asked for again; exit code 0."""
     out = tmp_path / "now.json"
     result = a_terminal((3, 2), (3, 2)).run(

@@ -23,7 +23,7 @@ class Answering(HTTPServer):
         """Listen on a free port."""
         super().__init__(("127.0.0.1", 0), Handler)
         self.status, self.body = status, body
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
     @property
     def url(self) -> str:
@@ -38,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer."""
-        self.server.asked.append(self.path)
+        self.server.requested.append(self.path)
         self.send_response(self.server.status)
         self.end_headers()
         self.wfile.write(self.server.body.encode())
@@ -76,8 +76,8 @@ def test_rates_are_added_up_by_topic_and_partition() -> None:
     )
     with answering(response) as server:
         assert read_rates(server.url) == {("orders", None): 12.5, ("clicks", 3): 7.0}
-        (asked,) = server.asked
-    split = urlsplit(asked)
+        (requested,) = server.requested
+    split = urlsplit(requested)
     assert split.path == "/prometheus/api/v1/query"
     assert parse_qs(split.query) == {"query": [QUERY]}
 
@@ -116,7 +116,7 @@ def test_an_unreachable_server_is_reported() -> None:
         read_rates(url)
 
 
-def test_only_web_addresses_are_asked() -> None:
+def test_only_web_addresses_are_queried() -> None:
     """No file is read by this way."""
     with pytest.raises(InvalidInputError, match="--prometheus takes a URL such as"):
         read_rates("file:///etc/passwd")

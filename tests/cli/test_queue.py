@@ -10,8 +10,8 @@ import pytest
 from controller.core.model import LegacyPlan, ZkVersion
 from controller.previews.plan_files import document_of
 from controller.znodes.kill_switches import KillSwitch
-from tests.cli.asked import AT_MS, QUEUE, QUEUE_CZXID
 from tests.cli.builders import REQUEST, FakeCluster, Terminal
+from tests.cli.scripted_answers import AT_MS, QUEUE, QUEUE_CZXID
 from tests.core.builders import replicas, tp
 
 PLAN = {tp(0): replicas(2, 3), tp(1): replicas(2, 3)}

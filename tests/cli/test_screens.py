@@ -27,8 +27,8 @@ from controller.telemetry.advice import ADVICE
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.submissions import encode_submission
 from docs.generate.verbs import command_line
-from tests.cli.asked import AT_MS
 from tests.cli.builders import FakeCluster, Terminal, a_partition, a_request, a_status
+from tests.cli.scripted_answers import AT_MS
 from tests.cli.test_explain import a_moving_cluster, explained
 from tests.core.builders import replicas, tp
 from tests.doctor.builders import SnapshotBuilder

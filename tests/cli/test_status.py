@@ -29,7 +29,7 @@ def test_status_of_an_idle_leader() -> None:
     terminal = Terminal(FakeCluster(statuses=[a_status()]))
     result = terminal.run("status")
     assert result.exit_code == 0
-    assert terminal.asked == ["daemon:8095"]
+    assert terminal.requested == ["daemon:8095"]
     assert result.stdout.splitlines() == [
         "leader, engine native, not the controller now",
         "0 partitions in flight, 0 waiting",
@@ -99,11 +99,11 @@ def test_status_for_programs_is_what_the_daemon_says() -> None:
     assert json.loads(result.stdout) == BUSY
 
 
-def test_status_may_ask_a_daemon_directly() -> None:
+def test_status_may_query_a_daemon_directly() -> None:
     """Without ZooKeeper, which may be what is down."""
     terminal = Terminal(FakeCluster(statuses=[a_status()]), environ={}, unreachable=True)
     assert terminal.run("status", "--http", "10.0.0.1:8095").exit_code == 0
-    assert terminal.asked == ["10.0.0.1:8095"]
+    assert terminal.requested == ["10.0.0.1:8095"]
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from controller.core.pacing.applied_throttles import broker_entity, topic_entity
 from controller.core.requests.submissions import Submission
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.znodes.kill_switches import KillSwitch
-from tests.cli.asked import CANCEL
 from tests.cli.builders import FakeCluster, Terminal
+from tests.cli.scripted_answers import CANCEL
 from tests.core.builders import replicas, tp
 
 SERVER = ("--bootstrap-server", "b:9092")

@@ -74,7 +74,7 @@ class BrokerRig(Protocol):
         """Return the registered brokers."""
         ...
 
-    def ask(self, broker: BrokerId, request: BrokerRequest, *, former: bool = False) -> Answered:
+    def send(self, broker: BrokerId, request: BrokerRequest, *, former: bool = False) -> Answered:
         """Send a request, if ``former`` to the former registration of the broker; wait."""
         ...
 
@@ -133,7 +133,7 @@ class Controller:
 
     def send_state(self, broker: BrokerId, state: PartitionState, replicas: Replicas) -> int:
         """Send a state to a broker; return the error of its partition."""
-        answer = self.rig.ask(broker, self.request_of(state, replicas))
+        answer = self.rig.send(broker, self.request_of(state, replicas))
         assert isinstance(answer, LeaderAndIsrAnswered)
         assert answer.error == NONE
         return answer.results[0].error
@@ -141,7 +141,7 @@ class Controller:
     def stop(self, broker: BrokerId, leader_epoch: LeaderEpoch, *, delete: bool) -> int:
         """Stop a replica; return the error of its partition."""
         state = StopReplicaState(self.rig.partition, leader_epoch, delete)
-        answer = self.rig.ask(broker, StopReplica(self.rig.epoch, (state,)))
+        answer = self.rig.send(broker, StopReplica(self.rig.epoch, (state,)))
         assert isinstance(answer, StopReplicaAnswered)
         assert answer.error == NONE
         return answer.results[0].error
@@ -155,7 +155,7 @@ class ControlledContract:
         """Return the controller, which every broker knows."""
         controller = Controller(rig)
         for broker in rig.live():
-            assert rig.ask(broker.id, controller.metadata()).error == NONE
+            assert rig.send(broker.id, controller.metadata()).error == NONE
         return controller
 
 
@@ -171,19 +171,19 @@ class BrokerContract(ControlledContract):
         rig = controller.rig
         former = rig.epoch
         rig.epoch = ControllerEpoch(former + 1)
-        assert rig.ask(ONE, controller.metadata()).error == NONE
+        assert rig.send(ONE, controller.metadata()).error == NONE
         state = StopReplicaState(rig.partition, NO_EPOCH, delete=True)
         for request in (
             UpdateMetadata(former, (), rig.live()),
             replace(controller.request_of(rig.state(), (ONE,)), controller_epoch=former),
             StopReplica(former, (state,)),
         ):
-            assert rig.ask(ONE, request).error == STALE_CONTROLLER_EPOCH
+            assert rig.send(ONE, request).error == STALE_CONTROLLER_EPOCH
         assert rig.has_log(ONE)
 
     def test_a_request_for_a_former_registration_is_refused(self, controller: Controller) -> None:
         """Its broker epoch is older than the broker's own."""
-        answer = controller.rig.ask(ONE, controller.metadata(), former=True)
+        answer = controller.rig.send(ONE, controller.metadata(), former=True)
         assert answer.error == STALE_BROKER_EPOCH
 
     # --- LeaderAndIsr --------------------------------------------------------------------------

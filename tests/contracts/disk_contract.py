@@ -44,7 +44,7 @@ class DiskContract(ControlledContract):
         rig.lose_disk(ONE)
         rig.wait_until(lambda: rig.announced(ONE))
         assert not rig.announced(TWO)
-        assert rig.ask(ONE, controller.metadata()).error == NONE
+        assert rig.send(ONE, controller.metadata()).error == NONE
 
     def test_a_replica_on_a_failed_disk_is_neither_led_nor_deleted(
         self, rig: DiskRig, controller: Controller
@@ -73,7 +73,7 @@ class DiskContract(ControlledContract):
         _lose_a_disk_without_replica(rig, controller)
         request = controller.request_of(rig.change(ONE, (ONE,)), (ONE,))
         known = replace(request, states=tuple(replace(s, is_new=False) for s in request.states))
-        refused = rig.ask(ONE, known)
+        refused = rig.send(ONE, known)
         assert isinstance(refused, LeaderAndIsrAnswered)
         assert refused.results[0].error == KAFKA_STORAGE_ERROR
         state = rig.change(ONE, (ONE,))

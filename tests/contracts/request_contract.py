@@ -482,7 +482,7 @@ class RequestContract(Rigs):
         kept = AppliedThrottle(entity, lease.ours, lease.before, ZkVersion(1))
         assert rig.wait_for(AppliedThrottlesRead) == AppliedThrottlesRead({entity: kept})
 
-    def test_dynamic_settings_are_read_when_asked(self, rig: StoreRig) -> None:
+    def test_dynamic_settings_are_read_on_request(self, rig: StoreRig) -> None:
         """An entity without settings has no version, a malformed one a reason."""
         one, two, three = topic_entity("t"), topic_entity("u"), broker_entity(BrokerId(5))
         rig.put(paths.entity_config_path(one), encode_entity_config([("a", "1")]))

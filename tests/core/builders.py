@@ -37,10 +37,10 @@ from controller.core.leadership.records import (
     StatesRead,
 )
 from controller.core.model import (
-    NEVER_ASKED,
+    NEVER_REQUESTED,
     BrokerEpoch,
     BrokerId,
-    ConfigQuestion,
+    ConfigRequest,
     ControllerEpoch,
     Endpoint,
     Instant,
@@ -132,10 +132,10 @@ def plan(entries: Mapping[TopicPartition, Sequence[int]], czxid: int = 50) -> Le
     return LegacyPlan({p: replicas(*r) for p, r in entries.items()}, ZkVersion(0), Zxid(czxid))
 
 
-def asked_now(view: ClusterView, topics: Iterable[str], now: Instant) -> ConfigQuestion:
+def requested_now(view: ClusterView, topics: Iterable[str], now: Instant) -> ConfigRequest:
     """Return a question for the settings of topics that is asked just now."""
     issued(view, DescribeTopicConfigs(tuple(topics)), now)
-    return view.cluster.config_question
+    return view.cluster.config_request
 
 
 @dataclass
@@ -179,7 +179,7 @@ class Driver:
             BrokersRead({BrokerId(b): self.registration(b) for b in self.brokers}),
             TopicsListed(frozenset(by_topic)),
             TopicsRead(found),
-            *self.nothing_asked(),
+            *self.nothing_requested(),
             LeadershipGained(),
             WallClockRead(WALL_S),
         )
@@ -228,7 +228,7 @@ class Driver:
         self.observe(LegacyPlanRead(plan(entries)))
 
     @staticmethod
-    def nothing_asked() -> tuple[Event, ...]:
+    def nothing_requested() -> tuple[Event, ...]:
         """Return the reads of a cluster without plans, requests and controls."""
         return (
             DeletionsRead(frozenset()),
@@ -348,8 +348,8 @@ class Driver:
             case DescribeTopicConfigs(topics=topics) if self.answers_configs:
                 known = {t: self.configs[t] for t in topics if t in self.configs}
                 self.fold(TopicConfigsRead(known))
-            case DescribeBrokerSettings(brokers=asked):
-                for one in asked:
+            case DescribeBrokerSettings(brokers=requested):
+                for one in requested:
                     says = BrokerSettingsRead(one.id, one.epoch, self.deletes_topics)
                     self.fold(replace(says, protocol=self.protocol or None))
             case ReadTopicTrees(topics=topics):
@@ -387,8 +387,8 @@ class Driver:
         """Fold an event without deciding yet; what is read began now, unless it says otherwise."""
         if isinstance(event, TopicsRead | StatesRead) and not event.read_generation:
             event = replace(event, read_generation=self.view.cluster.read_generation)
-        if isinstance(event, TopicConfigsRead) and event.asked == NEVER_ASKED:
-            event = replace(event, asked=asked_now(self.view, event.configs, self.now))
+        if isinstance(event, TopicConfigsRead) and event.request == NEVER_REQUESTED:
+            event = replace(event, request=requested_now(self.view, event.configs, self.now))
             read = {t: c for t, c in event.configs.items() if isinstance(c, TopicConfig)}
             self.configs.update(read)
         forget_old_configs(self.view, self.now)

@@ -29,7 +29,7 @@ from controller.core.state.tenure import Tenure
 from controller.core.topics.model import Topic
 from controller.core.topics.records import TopicConfigsRead
 from controller.core.view import ClusterView
-from tests.core.builders import asked_now, broker, replicas
+from tests.core.builders import broker, replicas, requested_now
 
 NOW = Instant(1000.0)
 
@@ -72,7 +72,7 @@ def settings(view: ClusterView, **min_isr: int | str) -> None:
         name: least if isinstance(least, str) else TopicConfig(least, unclean_leader_election=False)
         for name, least in min_isr.items()
     }
-    observe(view, TopicConfigsRead(read, asked_now(view, read, NOW)), NOW)
+    observe(view, TopicConfigsRead(read, requested_now(view, read, NOW)), NOW)
 
 
 def reassign(view: ClusterView, partition: TopicPartition, *target: int) -> None:

@@ -26,7 +26,7 @@ from controller.core.reassignments.records import BlockedRecord
 from controller.core.requests.model import PlanNode
 from controller.core.topics.records import TopicConfigsRead
 from controller.core.view import ClusterView
-from tests.core.builders import asked_now, replicas, tp
+from tests.core.builders import replicas, requested_now, tp
 from tests.telemetry.builders import a_view, partition_state
 
 FULL = Options(max_partitions_in_flight=0)
@@ -156,7 +156,7 @@ def test_a_pending_topic_deletion_is_waited_for() -> None:
 
 def answer(view: ClusterView, why: str, now: Instant) -> None:
     """Let a question for the settings of the topic fail."""
-    observe(view, TopicConfigsRead({"t": why}, asked_now(view, ("t",), now)), now)
+    observe(view, TopicConfigsRead({"t": why}, requested_now(view, ("t",), now)), now)
 
 
 def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:

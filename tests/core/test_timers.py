@@ -43,7 +43,7 @@ def noted(due: Worklist) -> set[str]:
         (SEEN_TIMER, {"timer", "partitions"}),
     ],
 )
-def test_a_timer_that_comes_often_has_only_that_looked_at_which_asked_for_it(
+def test_a_timer_that_comes_often_has_only_that_looked_at_which_requested_it(
     timer: str, notes: set[str]
 ) -> None:
     """Where 100,000 partitions wait, everything is a tenth of a second."""

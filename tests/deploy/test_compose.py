@@ -191,7 +191,7 @@ def test_a_service_is_waited_for_only_if_it_says_when_it_is_healthy() -> None:
             assert "healthcheck" in SERVICES[name] or name in DAEMONS
 
 
-def test_prometheus_scrapes_the_daemon_and_grafana_asks_prometheus() -> None:
+def test_prometheus_scrapes_the_daemon_and_grafana_queries_prometheus() -> None:
     """By the names and ports of this file, with every file of rules and dashboards in place."""
     prometheus = ROOT / "deploy" / "prometheus"
     config = yaml.safe_load((prometheus / "prometheus.yml").read_text())

@@ -61,14 +61,14 @@ def test_there_are_four() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(DASHBOARDS))
-def test_every_query_asks_for_what_the_daemon_exports(name: str) -> None:
+def test_every_query_names_what_the_daemon_exports(name: str) -> None:
     """By series and by label."""
     assert {query: unknown(filled_in(query)) for query in queries(name)} == {
         query: [] for query in queries(name)
     }
 
 
-def test_every_rule_asks_for_what_the_daemon_exports() -> None:
+def test_every_rule_names_what_the_daemon_exports() -> None:
     """By series and by label."""
     assert [wrong for expression in rules() for wrong in unknown(expression)] == []
 

@@ -144,10 +144,10 @@ def _client_outcome_of(frame: bytes) -> str:
     """Do the same with a request of a client; other requests are relayed as they are."""
     header = codec.header_of(frame)
     if header.api_key in client_codec.SERVED:
-        _, asked = client_codec.decode(frame, "a client")
-        if asked is not None:
-            client_codec.encode(header, client_requests.refused(asked, 41))
-        return type(asked).__name__
+        _, requested = client_codec.decode(frame, "a client")
+        if requested is not None:
+            client_codec.encode(header, client_requests.refused(requested, 41))
+        return type(requested).__name__
     if header.api_key in client_codec.LOCAL:
         local = client_codec.local_answer(header, frame, OWN_ID)
         return "relayed" if local is None else "local"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from controller.core.calls.broker_requests import AlterPartitionAnswer, BrokerAnswer
-from controller.core.calls.records import BrokerAsked
+from controller.core.calls.records import BrokerRequestReceived
 from controller.core.events import Event
 from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import BrokerService
@@ -49,19 +49,19 @@ class Counts:
 class Loop:
     """The inbox of a loop that answers at once, or keeps what it is asked."""
 
-    def __init__(self, answer: Callable[[BrokerAsked], BrokerAnswer | None]) -> None:
-        self.asked: list[BrokerAsked] = []
+    def __init__(self, answer: Callable[[BrokerRequestReceived], BrokerAnswer | None]) -> None:
+        self.requested: list[BrokerRequestReceived] = []
         self.tickets: Tickets | None = None
         self._answer = answer
 
-    def has_asked(self, count: int) -> bool:
+    def has_received(self, count: int) -> bool:
         """Return whether so many requests arrived."""
-        return len(self.asked) == count
+        return len(self.requested) == count
 
     def put(self, event: Event) -> None:
         """Take a request."""
-        assert isinstance(event, BrokerAsked)
-        self.asked.append(event)
+        assert isinstance(event, BrokerRequestReceived)
+        self.requested.append(event)
         answer = self._answer(event)
         if answer is not None and self.tickets is not None:
             self.tickets.respond(event.ticket, answer)
@@ -83,7 +83,9 @@ class Served:
 
 @contextmanager
 def serving(
-    answer: Callable[[BrokerAsked], BrokerAnswer | None] = lambda _: AlterPartitionAnswer(0),
+    answer: Callable[[BrokerRequestReceived], BrokerAnswer | None] = lambda _: AlterPartitionAnswer(
+        0
+    ),
     limits: EndpointLimits | None = None,
     answer_s: float = ANSWER_S,
     authentication: Authentication | None = None,

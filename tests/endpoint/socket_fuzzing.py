@@ -17,7 +17,7 @@ from typing import cast
 from kafka.protocol.api_key import ApiKey
 
 from controller.core.calls.broker_requests import BrokerAnswer
-from controller.core.calls.records import BrokerAsked
+from controller.core.calls.records import BrokerRequestReceived
 from controller.endpoint import codec
 from controller.endpoint.peers import EndpointLimits
 from tests.endpoint.fuzzing import answer_to, hostile_frame
@@ -29,7 +29,7 @@ HONEST_EVERY = 500
 """After so many frames, a peer that behaves well has to be served."""
 
 
-def answered(event: BrokerAsked) -> BrokerAnswer:
+def answered(event: BrokerRequestReceived) -> BrokerAnswer:
     """Return an answer that contains what the request contains."""
     return cast("BrokerAnswer", answer_to(event.request))
 

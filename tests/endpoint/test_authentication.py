@@ -70,7 +70,7 @@ def test_a_broker_authenticates_by_plain_and_is_answered(tmp_path: Path) -> None
         broker.sendall(HELLO + ALTER)
         assert answer_of(broker)
         assert answer_of(broker)
-        assert len(served.loop.asked) == 1
+        assert len(served.loop.requested) == 1
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_failed_authentication_closes_the_connection_without_a_byte(
             assert token == b"\0ann\0hers"
             assert answer_of(peer) == b""
         assert served.counts.refused == {"unauthenticated": 1}
-        assert not served.loop.asked
+        assert not served.loop.requested
 
 
 @pytest.mark.parametrize("mechanism", SASL_SERVED)
@@ -138,7 +138,7 @@ def test_nothing_else_is_served_before_authentication(tmp_path: Path, sent: byte
         while answer_of(peer):
             pass
         assert served.counts.refused == {"protocol": 1}
-        assert not served.loop.asked
+        assert not served.loop.requested
 
 
 def test_nothing_else_is_decoded_before_authentication(
@@ -260,7 +260,7 @@ def test_only_named_certificates_may_act_as_brokers(tmp_path: Path) -> None:
                     assert answer_of(peer) == b""
             except ssl.SSLEOFError:
                 pass  # a closed connection; an alert would be another error
-        assert len(served.loop.asked) == 1
+        assert len(served.loop.requested) == 1
         eventually(lambda: served.counts.refused == {"unauthenticated": 1, "tls": 2})
 
 

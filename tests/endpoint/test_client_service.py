@@ -37,7 +37,7 @@ from controller.core.calls.client_requests import (
     ElectLeaders,
     PartitionResult,
 )
-from controller.core.calls.records import BrokerAsked, ClientAsked
+from controller.core.calls.records import BrokerRequestReceived, ClientRequestReceived
 from controller.core.calls.topic_requests import EffectiveConfig, TopicDefaults, TopicSettings
 from controller.core.events import Event
 from controller.core.model import BrokerId, ControllerEpoch, TopicPartition, Zxid
@@ -67,18 +67,18 @@ CREATE, ALTER = 5, 7
 """Operations (``AclOperation``)."""
 
 
-class Asked:
+class RelayedCall:
     """The inbox of a loop that answers at once, or leaves that to the test."""
 
     def __init__(self, answer: Callable[[Event], object], *, is_answering: bool = True) -> None:
-        self.events: list[BrokerAsked | ClientAsked] = []
+        self.events: list[BrokerRequestReceived | ClientRequestReceived] = []
         self.tickets: Tickets | None = None
         self._answer = answer
         self._is_answering = is_answering
 
     def put(self, event: Event) -> None:
         """Take a request and answer it."""
-        assert isinstance(event, BrokerAsked | ClientAsked)
+        assert isinstance(event, BrokerRequestReceived | ClientRequestReceived)
         self.events.append(event)
         assert self.tickets is not None
         if self._is_answering:
@@ -91,7 +91,7 @@ class FakeValidation:
 
     found: TopicDefaults | None
     problems: Mapping[TopicSettings, str] | None = field(default_factory=dict)
-    asked: list[TopicSettings] = field(default_factory=list)
+    requested: list[TopicSettings] = field(default_factory=list)
     deletions: bool | None = None
     shown: tuple[EffectiveConfig, ...] | None = None
     """What they say of the settings of each new topic."""
@@ -104,7 +104,7 @@ class FakeValidation:
         self, wanted: Collection[TopicSettings]
     ) -> Mapping[TopicSettings, str] | None:
         """Return why they reject settings."""
-        self.asked += wanted
+        self.requested += wanted
         return self.problems
 
     def described(
@@ -136,7 +136,7 @@ class Public:
     """A server for clients, and the brokers behind it."""
 
     server: EndpointServer
-    loop: Asked
+    loop: RelayedCall
     counts: Counts
     brokers: list[FakeBroker]
     relay: Relay
@@ -174,7 +174,7 @@ def public(
     """Run a server in front of brokers that answer so."""
     with ExitStack() as running:
         behind = [running.enter_context(fake_broker(b, n + 1)) for n, b in enumerate(brokers)]
-        counts, loop = Counts(), Asked(answer, is_answering=is_answering)
+        counts, loop = Counts(), RelayedCall(answer, is_answering=is_answering)
         tickets = loop.tickets = Tickets(loop)
         relay = Relay(LISTENER, FrameMemory(2**20))
         relay.update_brokers(b.registration for b in behind)
@@ -302,7 +302,7 @@ def test_late_answer_is_not_taken_for_that_to_the_next_request() -> None:
         is_late.wait(WITHIN_S)
         return frame[4:8] + b"the first one's"
 
-    async def ask_twice(relay: Relay) -> None:
+    async def send_twice(relay: Relay) -> None:
         request = relayed_frames.metadata_request()
         upstream = await relay.connected("a client")
         with pytest.raises(TimeoutError):
@@ -315,7 +315,7 @@ def test_late_answer_is_not_taken_for_that_to_the_next_request() -> None:
     with fake_broker(late) as broker:
         relay = Relay(LISTENER, FrameMemory(2**20), first_s=0.1)
         relay.update_brokers([broker.registration])
-        asyncio.run(ask_twice(relay))
+        asyncio.run(send_twice(relay))
 
 
 def test_connections_of_an_address_lead_to_one_broker_until_it_fails() -> None:
@@ -386,7 +386,7 @@ def test_connection_that_ends_within_an_answer_ends_that_of_the_client() -> None
         writer.close()
         await writer.wait_closed()
 
-    async def ask() -> list[bytes]:
+    async def send() -> list[bytes]:
         listening = await asyncio.start_server(broken, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
         upstream = Upstream(BrokerId(1), reader, writer, FrameMemory(2**20), "a client", 5.0)
@@ -399,7 +399,7 @@ def test_connection_that_ends_within_an_answer_ends_that_of_the_client() -> None
         listening.close()
         return read
 
-    assert b"".join(asyncio.run(ask())) == struct.pack(">i", len(whole)) + whole[: 3 * SMALL_FRAME]
+    assert b"".join(asyncio.run(send())) == struct.pack(">i", len(whole)) + whole[: 3 * SMALL_FRAME]
 
 
 def test_answers_of_the_daemon_that_are_not_read_have_a_share_for_each_address() -> None:
@@ -469,9 +469,9 @@ def test_daemon_answers_what_a_broker_permits_and_does_not_answer() -> None:
         body = AlterPartitionReassignmentsResponse.decode(answer[5:], version=0)
         row = body.responses[0].partitions[0]
         assert (row.partition_index, row.error_code, row.error_message) == (0, 39, "why")
-        (asked,) = served.loop.events
-        assert isinstance(asked.request, AlterReassignments)
-        assert asked.request.client == "1 at 127.0.0.1"
+        (requested,) = served.loop.events
+        assert isinstance(requested.request, AlterReassignments)
+        assert requested.request.client == "1 at 127.0.0.1"
         assert served.counts.answered == {("AlterPartitionReassignments", "answered"): 1}
 
 
@@ -582,13 +582,13 @@ def long_change(partitions: int = 50_000) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "ask", [long_change(), request_frame(ApiKey.ControlledShutdown, 3), alter_request()]
+    "frame", [long_change(), request_frame(ApiKey.ControlledShutdown, 3), alter_request()]
 )
-def test_request_that_came_before_the_claim_does_not_reach_the_loop_after_it(ask: bytes) -> None:
+def test_request_that_came_before_the_claim_does_not_reach_the_loop_after_it(frame: bytes) -> None:
     """No broker was asked whether the peer may: it is answered at once, and never waits."""
     with public(lambda header, _: judged(header, NOT_CONTROLLER), is_held=False) as served:
         with socket.create_connection(served.server.address, timeout=WITHIN_S) as client:
-            client.sendall(framed(ask))
+            client.sendall(framed(frame))
             peers, frames = served.server._connections, served.brokers[0].frames
             eventually(lambda: frames or any(peer.was_served for peer in tuple(peers)))
             served.serve()
@@ -598,14 +598,14 @@ def test_request_that_came_before_the_claim_does_not_reach_the_loop_after_it(ask
 
 
 @pytest.mark.parametrize(
-    "ask",
+    "frame",
     [
         request_frame(ApiKey.AlterPartition, 3),
         request_frame(ApiKey.ControlledShutdown, 3),
         alter_request(),
     ],
 )
-def test_permission_of_one_tenure_is_void_in_the_next(ask: bytes) -> None:
+def test_permission_of_one_tenure_is_void_in_the_next(frame: bytes) -> None:
     """The broker took so long that another claim was made: the peer is to ask again."""
     is_judged = threading.Event()
 
@@ -615,7 +615,7 @@ def test_permission_of_one_tenure_is_void_in_the_next(ask: bytes) -> None:
 
     with public(slow) as served:
         with socket.create_connection(served.server.address, timeout=WITHIN_S) as client:
-            client.sendall(framed(ask))
+            client.sendall(framed(frame))
             eventually(lambda: served.brokers[0].frames)
             served.lose()
             served.serve(ControllerEpoch(7))
@@ -625,10 +625,12 @@ def test_permission_of_one_tenure_is_void_in_the_next(ask: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "ask",
+    "frame",
     [long_change(), request_frame(ApiKey.ControlledShutdown, 3), alter_request()],
 )
-def test_request_without_rights_is_not_decoded(ask: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_without_rights_is_not_decoded(
+    frame: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever it costs: a broker refuses it by its first bytes and its connection."""
 
     def decoded(*_: object) -> None:
@@ -638,7 +640,7 @@ def test_request_without_rights_is_not_decoded(ask: bytes, monkeypatch: pytest.M
         monkeypatch.setattr(module, "read_request", decoded)
     for is_held in (True, False):
         with public(lambda header, _: judged(header, 31), is_held=is_held) as served:
-            (answer,) = served.exchange(ask)
+            (answer,) = served.exchange(frame)
             assert answer
             assert not served.loop.events
 
@@ -722,13 +724,13 @@ def test_request_for_too_many_topics_closes_the_connection() -> None:
     request = CreateTopicsRequest(version=2, topics=topics, timeout_ms=1, validate_only=False)
     with public(lambda header, _: seen(header, OWN_ID, CREATE)) as served:
         assert served.exchange(frame_of(request)) == [b""]
-        (asked,) = served.brokers[0].frames
-        assert codec.header_of(asked).api_key == ApiKey.Metadata
+        (requested,) = served.brokers[0].frames
+        assert codec.header_of(requested).api_key == ApiKey.Metadata
         assert not served.loop.events
 
 
 @pytest.mark.parametrize("permitted", [True, False])
-def test_brokers_are_answered_if_another_broker_permits_them_to_ask(*, permitted: bool) -> None:
+def test_brokers_are_answered_if_another_broker_permits_their_request(*, permitted: bool) -> None:
     """CLUSTER_ACTION is checked where the rights are known."""
 
     def broker(header: codec.RequestHeader, _frame: bytes) -> bytes:
@@ -765,7 +767,7 @@ class Handover:
 
     def give_back(self, event: Event) -> CedeRoleResponse:
         """Answer a CedeRole."""
-        assert isinstance(event, ClientAsked)
+        assert isinstance(event, ClientRequestReceived)
         assert event.request == CedeRole("CreateTopics")
         self.controller = 2
         return CedeRoleResponse(NOT_CONTROLLER)
@@ -782,7 +784,7 @@ class Handover:
         return answer
 
 
-def test_role_is_given_back_and_the_new_controller_asked() -> None:
+def test_role_is_given_back_and_the_new_controller_queried() -> None:
     """The client waits for one answer, which is that of Kafka's controller."""
     cluster = Handover(CREATE)
     with public(cluster.broker(1), cluster.broker(2), answer=cluster.give_back) as served:
@@ -807,8 +809,8 @@ def test_request_of_a_client_that_gave_up_is_not_carried_out() -> None:
                 time.sleep(0.01)
         left.set()
         time.sleep(0.5)
-        asked = [codec.header_of(f).api_key for b in served.brokers for f in b.frames]
-        assert set(asked) == {3}
+        requested = [codec.header_of(f).api_key for b in served.brokers for f in b.frames]
+        assert set(requested) == {3}
 
 
 def test_client_without_the_right_moves_no_role() -> None:
@@ -819,7 +821,7 @@ def test_client_without_the_right_moves_no_role() -> None:
         assert not served.loop.events
 
 
-def test_a_broker_that_is_the_controller_is_simply_asked() -> None:
+def test_a_broker_that_is_the_controller_gets_the_request() -> None:
     """The role is not ours: nothing to give back."""
     cluster = Handover(CREATE)
     cluster.controller = 1
@@ -841,7 +843,7 @@ def test_unclean_election_goes_to_the_loop_as_such() -> None:
         )
 
     def elected(event: Event) -> ClientAnswer:
-        assert isinstance(event, ClientAsked)
+        assert isinstance(event, ClientRequestReceived)
         partition = TopicPartition("t", 0)
         assert event.request == ElectLeaders((partition,), 1.0, is_unclean=True)
         return client_requests.ElectLeadersResponse(0, (PartitionResult(partition, 83),))

@@ -20,12 +20,12 @@ from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
     AlterPartitionAnswer,
-    BrokerAsk,
     ControlledShutdown,
     ControlledShutdownAnswer,
     IsrChange,
     IsrResult,
     ProducerIdsAnswer,
+    RequestFromBroker,
 )
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 from controller.endpoint import codec, messages
@@ -130,7 +130,7 @@ def test_refusal_is_the_answer_that_consists_of_an_error(key: int) -> None:
     lowest, highest = codec.ADVERTISED[key]
     for version in range(lowest, highest + 1):
         header, request = codec.decode(request_frame(key, version))
-        assert isinstance(request, BrokerAsk)
+        assert isinstance(request, RequestFromBroker)
         assert codec.refusal(header, 41) == codec.encode(header, refused(request, 41))
     for other in (RequestHeader(key, highest + 1, 1, None), RequestHeader(17, 1, 1, None)):
         with pytest.raises(RemoteProtocolError):

@@ -117,8 +117,8 @@ def test_elections_of_too_many_partitions_are_refused() -> None:
     numbers = list(range(strict_decoding.ELEMENTS_MAX + 1))
     for version, topics in ((0, [("t", numbers)]), (1, [("t", numbers)])):
         request = ElectLeadersRequest(version=version, topic_partitions=topics, timeout_ms=1)
-        header, asked = client_codec.decode(frame_of(request), "a client")
-        assert asked is None
+        header, requested = client_codec.decode(frame_of(request), "a client")
+        assert requested is None
         if version:
             body = ElectLeadersResponse.decode(client_codec.refusal(header, 42)[8:], version=1)
             assert body.error_code == INVALID_REQUEST

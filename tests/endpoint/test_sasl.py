@@ -104,15 +104,15 @@ def test_scram_takes_what_kafkas_brokers_take(gs2: str, bare: str) -> None:
 
 def test_names_may_contain_commas_and_equals_signs() -> None:
     """They are escaped on the wire."""
-    asked = []
+    requested = []
 
     def keys_of(user: str) -> ScramKeys:
-        asked.append(user)
+        requested.append(user)
         return KEYS
 
     exchange = ScramExchange("SCRAM-SHA-512", keys_of)
     assert isinstance(exchange.step(b"n,,n=a=2Cb=3Dc,r=x"), Challenge)
-    assert asked == ["a,b=c"]
+    assert requested == ["a,b=c"]
 
 
 @pytest.mark.parametrize(

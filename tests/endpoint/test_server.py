@@ -46,8 +46,8 @@ def test_a_request_reaches_the_loop_and_its_answer_the_broker() -> None:
         answer = answer_of(broker)
         assert struct.unpack_from(">i", answer)[0] == 77
         assert error_of(answer) == kafka_errors.NONE
-        (asked,) = served.loop.asked
-        assert isinstance(asked.request, AlterPartition)
+        (requested,) = served.loop.requested
+        assert isinstance(requested.request, AlterPartition)
         assert served.counts.answered == {("AlterPartition", "answered"): 1}
 
 
@@ -71,13 +71,13 @@ def test_the_next_request_waits_until_the_one_before_is_answered() -> None:
     """A peer that sends without waiting has one request in the loop, and answers in order."""
     with serving(answer=lambda _: None) as served, served.connect() as broker:
         broker.sendall(ALTER * 3)
-        eventually(lambda: served.loop.asked)
+        eventually(lambda: served.loop.requested)
         time.sleep(0.1)
-        assert len(served.loop.asked) == 1
+        assert len(served.loop.requested) == 1
         for n in range(3):
-            eventually(partial(served.loop.has_asked, n + 1))
-            asked = served.loop.asked[n]
-            served.tickets.respond(asked.ticket, broker_requests.AlterPartitionAnswer(n))
+            eventually(partial(served.loop.has_received, n + 1))
+            requested = served.loop.requested[n]
+            served.tickets.respond(requested.ticket, broker_requests.AlterPartitionAnswer(n))
             assert error_of(answer_of(broker)) == n
 
 
@@ -110,7 +110,7 @@ def test_who_waits_when_the_role_ends_is_answered_not_controller() -> None:
     """The late answer to the same request is dropped: a second one would stop the broker."""
     with serving(answer=lambda _: None) as served, served.connect() as broker:
         broker.sendall(ALTER)
-        eventually(lambda: served.loop.asked)
+        eventually(lambda: served.loop.requested)
         served.tickets.refuse_all()
         assert error_of(answer_of(broker)) == kafka_errors.NOT_CONTROLLER
         served.tickets.respond(1, broker_requests.AlterPartitionAnswer(0))
@@ -156,7 +156,7 @@ def test_anything_else_closes_the_connection_without_a_byte(sent: bytes) -> None
         broker.sendall(sent)
         assert answer_of(broker) == b""
         assert served.counts.refused == {"protocol": 1}
-        assert not served.loop.asked
+        assert not served.loop.requested
         with served.connect() as other:
             other.sendall(HELLO)
             assert answer_of(other)
@@ -241,7 +241,7 @@ def test_silent_peers_do_not_close_connections_that_are_in_use(*, is_answered: b
         brokers = [connections.enter_context(served.connect()) for _ in range(2)]
         for number, broker in enumerate(brokers):
             broker.sendall(ALTER)
-            eventually(partial(served.loop.has_asked, number + 1))
+            eventually(partial(served.loop.has_received, number + 1))
             if is_answered:
                 assert answer_of(broker)
         for number in range(10):
@@ -250,11 +250,11 @@ def test_silent_peers_do_not_close_connections_that_are_in_use(*, is_answered: b
                 socket.create_connection(served.server.address, WITHIN_S, source_address=address)
             )
         eventually(lambda: served.counts.refused == {"crowded": 8})
-        for broker, asked in zip(brokers, tuple(served.loop.asked), strict=True):
+        for broker, requested in zip(brokers, tuple(served.loop.requested), strict=True):
             if is_answered:
                 broker.sendall(ALTER)
             else:
-                served.tickets.respond(asked.ticket, response)
+                served.tickets.respond(requested.ticket, response)
             assert answer_of(broker)
 
 
@@ -323,7 +323,7 @@ def test_a_peer_that_hangs_up_while_the_loop_thinks_harms_nobody() -> None:
     with serving(answer=lambda _: None) as served:
         with served.connect() as broker:
             broker.sendall(ALTER)
-            eventually(lambda: served.loop.asked)
+            eventually(lambda: served.loop.requested)
         served.tickets.respond(1, broker_requests.AlterPartitionAnswer(0))
         eventually(lambda: served.counts.open == 0)
         assert not served.counts.refused
@@ -337,7 +337,7 @@ def test_open_connections_do_not_delay_the_end() -> None:
         served.connect() as waiting,
     ):
         waiting.sendall(ALTER)
-        eventually(lambda: served.loop.asked)
+        eventually(lambda: served.loop.requested)
         began = time.monotonic()
         served.server.stop()
         assert time.monotonic() - began < STOP_S / 2

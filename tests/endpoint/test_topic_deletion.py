@@ -10,7 +10,7 @@ import pytest
 from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
 
 from controller.core.calls.client_requests import CedeRole, CedeRoleResponse
-from controller.core.calls.records import ClientAsked
+from controller.core.calls.records import ClientRequestReceived
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
     DeleteTopics,
@@ -78,7 +78,7 @@ def marking(listed: Listed, error: int = 0, *, deletes: bool = True) -> Callable
         listed.topics -= frozenset(topics)
 
     def answer(event: Event) -> object:
-        assert isinstance(event, ClientAsked)
+        assert isinstance(event, ClientRequestReceived)
         if isinstance(event.request, AwaitDeletions):
             return refused(event.request, 41)
         assert isinstance(event.request, DeleteTopics)
@@ -92,8 +92,8 @@ def marking(listed: Listed, error: int = 0, *, deletes: bool = True) -> Callable
 
 def requested(served: Public) -> list[DeleteTopics]:
     """Return the deletions that the loop was asked for."""
-    asked = (event.request for event in served.loop.events)
-    return [request for request in asked if isinstance(request, DeleteTopics)]
+    deletions_of = (event.request for event in served.loop.events)
+    return [request for request in deletions_of if isinstance(request, DeleteTopics)]
 
 
 def test_answer_comes_when_brokers_dropped_the_topics() -> None:
@@ -101,7 +101,7 @@ def test_answer_comes_when_brokers_dropped_the_topics() -> None:
     listed, created = Listed(frozenset({"a", "b"})), {"a": Zxid(5), "b": Zxid(6)}
 
     def loop(event: Event) -> object:
-        assert isinstance(event, ClientAsked)
+        assert isinstance(event, ClientRequestReceived)
         request = event.request
         if isinstance(request, AwaitDeletions):
             assert request.topics == created
@@ -137,7 +137,7 @@ def test_topic_that_is_created_again_at_once_is_deleted() -> None:
         listed.created["a"] = 9
 
     def loop(event: Event) -> object:
-        assert isinstance(event, ClientAsked)
+        assert isinstance(event, ClientRequestReceived)
         if isinstance(event.request, AwaitDeletions):
             return refused(event.request, 41)
         assert isinstance(event.request, DeleteTopics)
@@ -180,8 +180,8 @@ def test_only_permitted_topics_are_deleted(topics: Operations, wanted: list[int]
     broker = Broker(topics)
     with public(broker, answer=marking(listed), validation=ENABLED, listed=listed) as served:
         assert errors(served, deletion("a", "b")) == wanted
-        asked = [t.name for request in requested(served) for t in request.topics]
-        assert asked == [n for n, error in zip("ab", wanted, strict=True) if not error]
+        deletions_of = [t.name for request in requested(served) for t in request.topics]
+        assert deletions_of == [n for n, error in zip("ab", wanted, strict=True) if not error]
 
 
 def test_topics_are_named_by_their_ids() -> None:
@@ -262,7 +262,7 @@ def test_role_that_is_lost_sends_the_client_to_the_next_controller() -> None:
     """Each topic has the error, as the answer has no other place for it."""
 
     def deposed(event: Event) -> object:
-        assert isinstance(event, ClientAsked)
+        assert isinstance(event, ClientRequestReceived)
         assert isinstance(event.request, DeleteTopics)
         return refused(event.request, 41)
 

@@ -21,7 +21,7 @@ from kafka.protocol.metadata import MetadataResponse
 
 from controller.core.calls.broker_requests import Permission
 from controller.core.calls.client_requests import CedeRole, CedeRoleResponse
-from controller.core.calls.records import ClientAsked
+from controller.core.calls.records import ClientRequestReceived
 from controller.core.calls.topic_requests import (
     CreatePartitions,
     CreateTopics,
@@ -43,10 +43,10 @@ from tests.endpoint.test_client_service import (
     ALTER,
     CREATE,
     OWN_ID,
-    Asked,
     FakeValidation,
     Listed,
     Public,
+    RelayedCall,
     answering,
     public,
     seen,
@@ -128,7 +128,7 @@ def create(
 
 def created(event: Event) -> object:
     """Answer as the loop does after it created everything."""
-    assert isinstance(event, ClientAsked)
+    assert isinstance(event, ClientRequestReceived)
     if isinstance(event.request, CedeRole):
         return CedeRoleResponse(41)
     assert isinstance(event.request, CreateTopics | CreatePartitions)
@@ -159,7 +159,7 @@ def test_topic_is_created_with_what_brokers_know_of_it() -> None:
         assert isinstance(event.request, CreateTopics)
         assert event.request.defaults == DEFAULTS
         assert len(event.request.topics[0].topic_id) == 22
-        assert validation.asked == [(("a", "1"), ("b", "2"))]
+        assert validation.requested == [(("a", "1"), ("b", "2"))]
         assert served.counts.answered == {("CreateTopics", "answered"): 1}
 
 
@@ -174,8 +174,8 @@ def test_settings_that_a_broker_does_not_show_are_left_out() -> None:
         assert (row.error_code, row.topic_config_error_code, row.num_partitions) == (0, 29, -1)
         (row,) = answer_to(served, create("new", version=4), 4).topics
         assert row.error_code == 0
-        asked = [codec.header_of(f).api_key for f in served.brokers[0].frames]
-        assert asked == [3, 32, 3]
+        requested = [codec.header_of(f).api_key for f in served.brokers[0].frames]
+        assert requested == [3, 32, 3]
 
 
 @pytest.mark.parametrize(
@@ -220,8 +220,8 @@ def test_only_permitted_topics_are_created(
     ) as served:
         body = answer_to(served, create("a", "b", version=4), 4)
         assert {t.name: t.error_code for t in body.topics} == errors
-        asked = {t.name for e in served.loop.events for t in e.request.topics}  # type: ignore[union-attr]
-        assert asked == {name for name, error in errors.items() if not error}
+        requested = {t.name for e in served.loop.events for t in e.request.topics}  # type: ignore[union-attr]
+        assert requested == {name for name, error in errors.items() if not error}
 
 
 def test_client_whose_rights_are_unknown_gets_the_brokers_answer() -> None:
@@ -280,7 +280,7 @@ def test_settings_that_are_validated_are_those_that_the_loop_gets() -> None:
         (event,) = served.loop.events
         assert isinstance(event.request, CreateTopics)
         (topic,) = event.request.topics
-        assert validation.asked == [topic.settings] == [(("a", "2"),)]
+        assert validation.requested == [topic.settings] == [(("a", "2"),)]
         assert topic.config_problem == "bad"
 
 
@@ -288,7 +288,7 @@ def test_role_that_is_lost_sends_the_client_to_the_next_controller() -> None:
     """It looks for it in the metadata of brokers."""
 
     def deposed(event: Event) -> object:
-        assert isinstance(event, ClientAsked)
+        assert isinstance(event, ClientRequestReceived)
         assert isinstance(event.request, CreateTopics)
         return refused(event.request, 41)
 
@@ -351,9 +351,9 @@ def test_requests_that_wait_for_brokers_delay_no_connection_and_end_in_time() ->
     rights = relayed_frames.SeenController(OWN_ID, frozenset({CREATE}), {"new": frozenset()})
 
     async def answers() -> list[tuple[bytes, int] | None]:
-        service = TopicService(Tickets(Asked(created)), silent, Listed(), patience_s=0.3)
+        service = TopicService(Tickets(RelayedCall(created)), silent, Listed(), patience_s=0.3)
         requests = [topic_codec.decode(frame) for frame in frames]
-        asking = [
+        requesting = [
             asyncio.create_task(
                 service.answer(
                     header,
@@ -368,7 +368,7 @@ def test_requests_that_wait_for_brokers_delay_no_connection_and_end_in_time() ->
         await asyncio.sleep(0)
         async with asyncio.timeout(2):
             await asyncio.get_running_loop().getaddrinfo("localhost", 1)
-        return await asyncio.gather(*asking)
+        return await asyncio.gather(*requesting)
 
     try:
         found = asyncio.run(answers())

@@ -113,7 +113,7 @@ def _parents(name: str) -> tuple[str, ...]:
 
 def is_test(killed_by: str) -> bool:
     """Return whether a mutant was killed by a unit test, and not by a history."""
-    return not killed_by.startswith(("native ", "asked ", "delegated ", "histories:"))
+    return not killed_by.startswith(("native ", "endpoint ", "delegated ", "histories:"))
 
 
 class Bench:

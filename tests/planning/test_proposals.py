@@ -99,7 +99,7 @@ def test_new_brokers_are_filled_with_the_fewest_copies(problem: Problem) -> None
 
 @settings(deadline=None)
 @given(problems(racks_max=3))
-def test_a_plan_is_the_same_whatever_the_order_it_is_asked_in(problem: Problem) -> None:
+def test_a_plan_is_the_same_whatever_the_order_of_its_requests(problem: Problem) -> None:
     """Neither the order of partitions nor that of brokers decides anything."""
     goal = problem.goal
     turned = PlanGoal(

@@ -46,7 +46,7 @@ class CountingReactor:
         self.finished = len(self.began) == 6
 
 
-def test_what_people_ask_for_ends_the_gathering() -> None:
+def test_what_people_request_ends_the_gathering() -> None:
     """A submission does not wait for the events of a plan in flight."""
     inbox = WakingInbox()
     inbox.put(TimerFired("any"))

@@ -8,7 +8,7 @@ from controller.core.cluster.records import BrokersRead
 from controller.core.events import Event
 from controller.core.model import (
     BrokerId,
-    ConfigQuestion,
+    ConfigRequest,
     ControllerEpoch,
     Instant,
     LiveBroker,
@@ -48,7 +48,7 @@ class Still:
     def send(self, broker: BrokerId, request: BrokerRequest) -> None:
         """Do nothing."""
 
-    def describe(self, topics: Sequence[str], asked: ConfigQuestion) -> None:
+    def describe(self, topics: Sequence[str], requested: ConfigRequest) -> None:
         """Do nothing."""
 
 
@@ -128,7 +128,7 @@ class Turning:
         return self.order.noted
 
 
-def test_what_a_claim_makes_unknown_is_asked_for_before_anything_is_noted() -> None:
+def test_what_a_claim_makes_unknown_is_requested_before_anything_is_noted() -> None:
     """With tens of thousands of reassignments, no read would be under way till then."""
     partitions = {tp(n): (0, 1) for n in range(3)}
     driver = Driver(partitions, options=Options(max_partitions_in_flight=0))

@@ -23,7 +23,7 @@ from tests.core.builders import tp
 from tests.reactor.stores import NotingStore
 
 
-class Asked:
+class RequestedReads:
     """Notes the reads that are requested."""
 
     def __init__(self) -> None:
@@ -40,18 +40,18 @@ class Asked:
         self.calls.append((partitions, watch, read_generation))
 
 
-def test_each_kind_is_asked_for_once_and_topics_first() -> None:
+def test_each_kind_is_requested_once_and_topics_first() -> None:
     """One read per znode would be one round trip each; a watched znode is read once."""
-    asked = Asked()
-    reads = Reads(cast("Store", asked))
+    requested = RequestedReads()
+    reads = Reads(cast("Store", requested))
     reads.add(ReadStates((tp(0),), ReadPurpose.WATCH))
     reads.add(ReadStates((tp(2), tp(0)), ReadPurpose.CONFLICT))
     reads.add(ReadTopics(("t",)))
     reads.add(ReadStates((tp(1), tp(0)), ReadPurpose.WATCH))
     reads.send(7)
-    assert asked.calls == [(("t",), 7), ((tp(0), tp(1)), True, 7), ((tp(2),), False, 7)]
+    assert requested.calls == [(("t",), 7), ((tp(0), tp(1)), True, 7), ((tp(2),), False, 7)]
     reads.send(8)
-    assert len(asked.calls) == 3
+    assert len(requested.calls) == 3
 
 
 @pytest.mark.parametrize(

@@ -132,26 +132,26 @@ def _batch(*operations: Operation) -> Batch:
     return Batch(operations=list(operations), owners=[()] * len(operations))
 
 
-def _asked(batch: Batch, index: int, moved: Sequence[str] = ()) -> list[Check]:
+def _requested(batch: Batch, index: int, moved: Sequence[str] = ()) -> list[Check]:
     return [p.check for p in stale_checks(batch, Rejected(index, OVERTAKEN), moved)]
 
 
-def test_only_what_follows_the_culprit_is_asked_for() -> None:
+def test_only_what_follows_the_culprit_is_requested() -> None:
     """ZooKeeper looked at what goes before it."""
     one, two, three = (SetData(f"/{n}", b"", ZkVersion(n)) for n in range(3))
-    assert _asked(_batch(one, two, three), 1) == [Check("/2", ZkVersion(2))]
+    assert _requested(_batch(one, two, three), 1) == [Check("/2", ZkVersion(2))]
 
 
-def test_what_expects_a_write_of_ours_is_not_asked_for() -> None:
+def test_what_expects_a_write_of_ours_is_not_requested() -> None:
     """It would look like a lost race."""
     culprit = SetData("/0", b"", ZkVersion(0))
     relied, ours = Check("/1", ZkVersion(1)), SetData("/2", b"", ZkVersion(2))
     then = Delete("/2", ZkVersion(3))
     batch = _batch(culprit, relied, ours, then)
-    assert _asked(batch, 0, moved=("/1",)) == [Check("/2", ZkVersion(2))]
+    assert _requested(batch, 0, moved=("/1",)) == [Check("/2", ZkVersion(2))]
 
 
-def test_a_delete_at_no_version_is_not_asked_for() -> None:
+def test_a_delete_at_no_version_is_not_requested() -> None:
     """There is no version to check."""
     batch = _batch(SetData("/0", b"", ZkVersion(0)), Delete("/1", None))
-    assert _asked(batch, 0) == []
+    assert _requested(batch, 0) == []

@@ -168,7 +168,9 @@ class ScenarioCluster:
         has_endpoint = options.pop("endpoint", "off") == "on"
         is_silent = options.pop("delete_topics", "on") == "unknown"
         self._options = _daemon_options(options)
-        self._world = world = World(0, brokers=brokers, schedule=MeanSchedule(), asks=has_endpoint)
+        self._world = world = World(
+            0, brokers=brokers, schedule=MeanSchedule(), has_endpoint=has_endpoint
+        )
         world.fabric.deletes_topics = None if is_silent else True
         world.fabric.needs_producer_ids = False
         world.fabric.network.delay_s = (0.01, 0.01)
@@ -216,9 +218,9 @@ class ScenarioCluster:
     def _broker_shut_down(self, command: Command) -> None:
         """Let brokers ask the controller to move their leaderships, and stop after its answer."""
         for broker in map(self._world.brokers.__getitem__, _brokers(command)):
-            if broker.asks is None:
+            if broker.to_controller is None:
                 raise ScenarioError("without an endpoint, brokers do not ask the daemon")
-            broker.asks.shut_down(broker.stop)
+            broker.to_controller.shut_down(broker.stop)
 
     def _broker_up(self, command: Command) -> None:
         for broker in _brokers(command):

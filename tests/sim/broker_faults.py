@@ -87,7 +87,7 @@ class BrokerFaults:
             broker.replication.extra_fetch_s = 0.0
             if broker.session is not None:
                 broker.session.resume()
-            if broker.asks is not None and broker.asks.is_shutting_down:
+            if broker.to_controller is not None and broker.to_controller.is_shutting_down:
                 broker.stop()
             if broker.offline_directories:
                 broker.kill()
@@ -123,7 +123,7 @@ class BrokerFaults:
     def _shut_down(self) -> bool:
         """Let a broker ask for a controlled shutdown, stop, and come back."""
         broker = self._a_broker()
-        if broker is None or broker.asks is None or broker.asks.is_shutting_down:
+        if broker is None or broker.to_controller is None or broker.to_controller.is_shutting_down:
             return False
 
         def return_() -> None:
@@ -135,7 +135,7 @@ class BrokerFaults:
             broker.stop()
             self._world.schedule.call_between(*AWAY_S, return_)
 
-        broker.asks.shut_down(stop)
+        broker.to_controller.shut_down(stop)
         return True
 
     def _bounce_at_claim(self) -> bool:
@@ -226,7 +226,7 @@ class BrokerFaults:
         """
         broker, network = self._a_broker(), self._world.fabric.network
         is_failing = any(b.offline_directories for b in self._world.brokers.values())
-        if broker is None or broker.asks is None or network.cut or is_failing:
+        if broker is None or broker.to_controller is None or network.cut or is_failing:
             return False
         schedule = self._world.schedule
         network.cut |= self._world.brokers.keys() - {broker.id}

@@ -25,7 +25,7 @@ from controller.reactor.ports import (
     UpdateMetadata,
 )
 from controller.znodes import paths
-from tests.sim.asking import LISTENER, BrokerAsks
+from tests.sim.broker_to_controller import LISTENER, BrokerToController
 from tests.sim.logs import Future, Log
 from tests.sim.replicas import HostedReplica
 from tests.sim.replication import Replication
@@ -33,7 +33,7 @@ from tests.sim.sessions import SimSession
 from tests.sim.zookeeper import Make
 
 if TYPE_CHECKING:
-    from tests.sim.asked_controllers import AskedController
+    from tests.sim.controller_endpoints import ControllerListener
     from tests.sim.fabric import Fabric
 
 DIRECTORIES: Final = 2
@@ -100,11 +100,13 @@ class SimBroker:
         self.ended: list[Callable[[], None]] = []
         """Called when the process ends."""
         self._fabric = fabric
-        self.controller: AskedController | None = None
+        self.controller: ControllerListener | None = None
         """The controller's address, as the last UpdateMetadata named it."""
-        self.kafka_asks: AskedController | None = None
+        self.kafka_endpoint: ControllerListener | None = None
         """Where Kafka's controller on this broker is asked."""
-        self.asks: BrokerAsks | None = BrokerAsks(self, fabric) if fabric.asks else None
+        self.to_controller: BrokerToController | None = (
+            BrokerToController(self, fabric) if fabric.has_endpoint else None
+        )
 
     @property
     def directories(self) -> range:
@@ -202,7 +204,7 @@ class SimBroker:
             "endpoints": [f"PLAINTEXT://sim:{port}"],
             "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
         }
-        if self._fabric.asks:
+        if self._fabric.has_endpoint:
             endpoints = (f"PLAINTEXT://sim:{port}", f"{LISTENER}://sim:{port + 1000}")
             protocols = {"PLAINTEXT": "PLAINTEXT", LISTENER: "PLAINTEXT"}
             registration |= {"endpoints": endpoints, "listener_security_protocol_map": protocols}
@@ -386,7 +388,7 @@ class SimBroker:
         self,
         request: BrokerRequest,
         broker_epoch: BrokerEpoch,
-        sender: AskedController | None = None,
+        sender: ControllerListener | None = None,
     ) -> Answer:
         """Carry out a controller's request that was addressed to the broker with this epoch."""
         if request.controller_epoch < self.controller_epoch:
@@ -412,10 +414,10 @@ class SimBroker:
                     kafka_errors.NONE, tuple((s.partition, self._stop(s)) for s in request.states)
                 )
 
-    def _update_metadata(self, request: UpdateMetadata, sender: AskedController | None) -> None:
+    def _update_metadata(self, request: UpdateMetadata, sender: ControllerListener | None) -> None:
         self.live = frozenset(broker.id for broker in request.live_brokers)
         self.controller = sender
-        for listed in request.live_brokers if self._fabric.asks else ():
+        for listed in request.live_brokers if self._fabric.has_endpoint else ():
             if listed.id not in self._fabric.brokers:
                 self.controller = self._fabric.endpoints[listed.endpoints[0].port]
         for state in request.states:
@@ -487,8 +489,8 @@ class SimBroker:
     def _take_role(
         self, partition: TopicPartition, replica: HostedReplica, *, was_leader: bool
     ) -> None:
-        if self.asks is not None:
-            self.asks.forget_isr_change(partition)
+        if self.to_controller is not None:
+            self.to_controller.forget_isr_change(partition)
         if replica.leads(self.id):
             for witness in self._fabric.witnesses:
                 witness.leader_accepted(self.id, partition, replica.leader_epoch, replica.replicas)

@@ -28,15 +28,15 @@ from tests.sim.plots import plot_of
 from tests.sim.rules import Rule
 from tests.sim.world import World
 
-ASKING: Final = frozenset({Rule.LOGS_HAVE_IDS, "broker_shut_down", "log_lost_behind_cut"})
-"""Names that occur only in histories in which brokers ask (``asked_campaigns``)."""
+REQUESTING: Final = frozenset({Rule.LOGS_HAVE_IDS, "broker_shut_down", "log_lost_behind_cut"})
+"""Names that occur only in histories in which brokers ask (``endpoint_campaigns``)."""
 FAILURES_MAX: Final = 20
 """The number of failures that ends a campaign."""
 ENOUGH: Final = 300
 """The number of histories in which every name has to occur."""
 EVERYTHING: Final = (
-    *(rule for rule in Rule if rule not in ASKING),
-    *(name for name in Weights.__slots__ if name not in ASKING),
+    *(rule for rule in Rule if rule not in REQUESTING),
+    *(name for name in Weights.__slots__ if name not in REQUESTING),
     "commit_broken_inside",
     "commit_interrupted_inside",
     *Actions.__slots__,

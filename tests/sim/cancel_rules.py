@@ -30,17 +30,17 @@ from tests.sim.rules import Rule
 if TYPE_CHECKING:
     from controller.core.model import PartitionOutcome
     from controller.core.requests.submissions import Submission
-    from tests.sim.ledgers import Asked, Standing
+    from tests.sim.ledgers import RequestedEntry, Standing
     from tests.sim.world import World
 
 
 class CancelRules:
     """The rules, and the requests and cancellations by name."""
 
-    def __init__(self, world: World, asked: Mapping[RequestId, Asked]) -> None:
+    def __init__(self, world: World, requested: Mapping[RequestId, RequestedEntry]) -> None:
         self._world = world
         self._judge = world.invariants.judge
-        self._asked = asked
+        self._requested = requested
 
     def may_mean(self, partition: TopicPartition) -> bool:
         """Return whether a cancellation in ZooKeeper may select a partition."""
@@ -83,7 +83,7 @@ class CancelRules:
             Rule.SELECTED_BY_CANCELLATION,
         )
         self._judge.ensure(
-            any(self._asked[request].first < s.written for s in selecting),
+            any(self._requested[request].first < s.written for s in selecting),
             f"{ending.partition} of {request} was ended by {name}, which is older",
             Rule.OLDER_THAN_CANCELLATION,
         )
@@ -105,7 +105,7 @@ class CancelRules:
             )
             return
         cancelled_by = spec.cancelled_by or RequestId("")
-        if cancelled_by not in self._asked:
+        if cancelled_by not in self._requested:
             self._judge.fail(f"{partition}: there is no cancellation {spec.cancelled_by}")
         if before is None:
             # A foreign reassignment had no spec.
@@ -133,11 +133,11 @@ class CancelRules:
 
     def _is_older(self, spec: ReassignmentSpec, cancellation: Cancellation) -> bool:
         """Return whether what a spec is of was submitted before an operator cancelled."""
-        asked = self._asked.get(spec.request)
+        requested = self._requested.get(spec.request)
         legacy = spec.request.removeprefix("legacy-")
-        if asked is None and legacy != spec.request:
+        if requested is None and legacy != spec.request:
             return int(legacy, 16) < cancellation.written
-        return asked is None or asked.first < cancellation.written
+        return requested is None or requested.first < cancellation.written
 
     def _is_atomic(self, request: RequestId) -> bool:
         """Return whether an atomic part of a request is in ZooKeeper."""
@@ -153,7 +153,7 @@ class CancelRules:
         self, name: RequestId, version: int, specs: Mapping[TopicPartition, Standing]
     ) -> None:
         """Judge that nothing that a cancellation selects is left once its part is written."""
-        cancel = self._asked[name]
+        cancel = self._requested[name]
         if version == int(UNDO_PART):
             self._judge.ensure(
                 any(s.scope is CancelScope.ALL for s in cancel.selections.values()),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from controller.core.cluster.records import BrokerSettingsRead
-from controller.core.model import ConfigQuestion, LiveBroker, TopicConfig
+from controller.core.model import ConfigRequest, LiveBroker, TopicConfig
 from controller.core.topics.records import TopicConfigsRead
 from controller.reactor.ports import Inbox
 
@@ -33,12 +33,12 @@ class SimConfigs:
         self.failure_rate = 0.0
         """The probability that a read of a topic's settings fails."""
 
-    def describe(self, topics: Sequence[str], asked: ConfigQuestion) -> None:
+    def describe(self, topics: Sequence[str], requested: ConfigRequest) -> None:
         """Have a broker look, and its ``TopicConfigsRead`` arrive some time after that."""
 
         def look() -> None:
             configs = {topic: self._described(topic) for topic in topics}
-            answer = TopicConfigsRead(configs, asked)
+            answer = TopicConfigsRead(configs, requested)
             self._fabric.schedule.call_between(*ANSWER_S, lambda: self._inbox.put(answer))
 
         self._fabric.schedule.call_between(*DESCRIBE_S, look)

@@ -18,9 +18,9 @@ from controller.core.pacing.records import WallClockRead
 from controller.core.role.records import ShutdownRequested
 from controller.reactor.ports import Channels, Clock, SessionLease, Store
 from integration.rigs.failpoints import Failpoint, Reached
-from tests.sim.asked_controllers import SimEndpoint
 from tests.sim.channels import SimChannels
 from tests.sim.configs import SimConfigs
+from tests.sim.controller_endpoints import SimEndpoint
 from tests.sim.store import SimStore
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class SimDaemon:
         )
         self.channels = SimChannels(fabric, self)
         self.configs = SimConfigs(fabric, self)
-        self.endpoint = SimEndpoint(fabric, self, CONTROLLER_ID) if fabric.asks else None
+        self.endpoint = SimEndpoint(fabric, self, CONTROLLER_ID) if fabric.has_endpoint else None
         """Where brokers ask."""
         self.loop = build(
             Ports(

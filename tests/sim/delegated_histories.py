@@ -181,7 +181,7 @@ class Operators:
     def _replicas(self, size: int) -> Replicas:
         return tuple(self._chance.sample(sorted(self._world.brokers), size))
 
-    def ask(self) -> None:
+    def submit(self) -> None:
         """Submit a request for most partitions."""
         world = self._world
         entries = {
@@ -197,7 +197,7 @@ class Operators:
 
     def _submit(self, entries: Mapping[TopicPartition, Replicas]) -> None:
         request = self._world.submit_request(entries)
-        self.targets.ask(request, entries)
+        self.targets.expect(request, entries)
         self._world.fabric.note(f"request {request}: {entries}")
 
     def toggle(self) -> None:
@@ -272,7 +272,7 @@ def play(
     world.run_for(3.0)
     faults.start()
     for _ in range(plot.rounds):
-        operators.ask()
+        operators.submit()
         for _ in range(3):
             world.run_for(ROUND_S / 3)
             operators.change()

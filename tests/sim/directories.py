@@ -57,13 +57,13 @@ class SimDirectories:
     def describe(self, broker: LiveBroker, partitions: Sequence[TopicPartition]) -> None:
         """Have a broker read its directories soon, and the answer arrive later."""
         wanted = tuple(partitions)
-        asked_at = Instant(self._fabric.schedule.now())
+        requested_at = Instant(self._fabric.schedule.now())
 
         def failed() -> None:
             problem = "it does not answer"
             self._inbox.put(
                 LogDirsDescribed(
-                    broker.id, broker.epoch, asked_at, {}, frozenset(wanted), problem=problem
+                    broker.id, broker.epoch, requested_at, {}, frozenset(wanted), problem=problem
                 )
             )
 
@@ -75,8 +75,8 @@ class SimDirectories:
             at = Instant(self._fabric.schedule.now())
             dirs = {path_of(d): d in host.offline_directories for d in host.directories}
             found = {p: placed for p in wanted if (placed := _placed(host, p)) is not None}
-            asked = frozenset(wanted)
-            event = LogDirsDescribed(broker.id, broker.epoch, at, dirs, asked, found)
+            requested = frozenset(wanted)
+            event = LogDirsDescribed(broker.id, broker.epoch, at, dirs, requested, found)
             self._fabric.schedule.call_between(*DELAY_S, lambda: self._inbox.put(event))
 
         self._fabric.schedule.call_between(*DELAY_S, arrive)

@@ -122,7 +122,7 @@ class SimSizes:
             sizes = {p: max(held.values()) for p, held in replicas.items()}
             unmeasured = frozenset(wanted.keys() - sizes.keys())
             self._inbox.put(
-                SizesRead(sizes, errors, replicas, unmeasured, found, placed, asked=brokers)
+                SizesRead(sizes, errors, replicas, unmeasured, found, placed, requested=brokers)
             )
 
         schedule = self._fabric.schedule

@@ -32,7 +32,7 @@ class ExpectedTargets:
         ledger.enders.append(self.never_begins)
         ledger.refusers.append(self.refused)
 
-    def ask(self, plan: Plan) -> None:
+    def expect(self, plan: Plan) -> None:
         """Expect the targets of a plan; entries of partitions that a request moves are refused."""
         self._targets.update(plan)
         for partition in plan:

@@ -21,10 +21,10 @@ from controller.core.model import BrokerId, Replicas, TopicConfig, TopicPartitio
 from controller.reactor.ports import StopReplica
 
 if TYPE_CHECKING:
-    from tests.sim.ask_rules import AskRules
-    from tests.sim.asked_controllers import SimEndpoint
     from tests.sim.brokers import SimBroker
+    from tests.sim.controller_endpoints import SimEndpoint
     from tests.sim.disks import SimDisks
+    from tests.sim.endpoint_rules import EndpointRules
     from tests.sim.logs import Log
     from tests.sim.schedule import Schedule
     from tests.sim.topic_rules import TopicRules
@@ -119,7 +119,7 @@ class Fabric:
     """Whether a new leader epoch stalls a move between directories (Kafka before 2.5)."""
     disks: SimDisks | None = None
     """Log directories of limited size; None: there is room for everything."""
-    asks: bool = False
+    has_endpoint: bool = False
     """Whether leaders ask the controller to change an ISR (protocol 2.7 and later)."""
     needs_producer_ids: bool = True
     """Whether brokers that ask need producer ids now and then."""
@@ -132,7 +132,7 @@ class Fabric:
     """Until this time Kafka's controllers send no topic ids, as before a rolling upgrade."""
     endpoints: dict[int, SimEndpoint] = field(default_factory=dict)
     """The endpoints of all daemons so far, by port."""
-    ask_witnesses: list[AskRules] = field(default_factory=list)
+    endpoint_witnesses: list[EndpointRules] = field(default_factory=list)
     """Judge what brokers ask and hear."""
     topic_witnesses: list[TopicRules] = field(default_factory=list)
     """Judge the creations of topics and partitions, and what clients hear of them."""
@@ -147,12 +147,12 @@ class Fabric:
     @property
     def has_topic_ids(self) -> bool:
         """Whether topics are created with an id (protocol 2.8 and later)."""
-        return self.asks and self.alter_partition_version >= FIRST_WITH_IDS
+        return self.has_endpoint and self.alter_partition_version >= FIRST_WITH_IDS
 
     @property
     def protocol(self) -> str:
         """The inter-broker protocol of every broker."""
-        if not self.asks:
+        if not self.has_endpoint:
             return BEFORE_FEATURES
         return "3.9" if self.has_topic_ids else "2.7"
 

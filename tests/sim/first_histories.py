@@ -18,13 +18,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.sim import asked_campaigns, campaigns, delegated_campaigns
+from tests.sim import campaigns, delegated_campaigns, endpoint_campaigns
 
 PER_DELEGATED: Final = 10
 """Native histories for each of the delegated engine."""
 AGAIN: Final = {
     "native": "tests.sim.campaigns",
-    "asked": "tests.sim.asked_campaigns",
+    "endpoint": "tests.sim.endpoint_campaigns",
     "delegated": "tests.sim.delegated_campaigns",
 }
 """The programs that play one history of a kind again."""
@@ -48,7 +48,7 @@ def histories(count: int) -> list[History]:
     half = count // 2
     return [
         *(("native", seed) for seed in range(half)),
-        *(("asked", seed) for seed in range(half, count)),
+        *(("endpoint", seed) for seed in range(half, count)),
         *(("delegated", seed) for seed in range(count // PER_DELEGATED)),
     ]
 
@@ -59,10 +59,10 @@ def native(seed: int) -> Played:
     return Played("native", seed, played.failure, played.met)
 
 
-def asked(seed: int) -> Played:
+def endpoint(seed: int) -> Played:
     """Play a history in which brokers ask the daemon."""
-    played = asked_campaigns.attempt(seed)
-    return Played("asked", seed, played.failure, played.met)
+    played = endpoint_campaigns.attempt(seed)
+    return Played("endpoint", seed, played.failure, played.met)
 
 
 def delegated(seed: int) -> Played:
@@ -72,7 +72,7 @@ def delegated(seed: int) -> Played:
 
 KINDS: Final[Mapping[str, Callable[[int], Played]]] = {
     "native": native,
-    "asked": asked,
+    "endpoint": endpoint,
     "delegated": delegated,
 }
 
@@ -105,8 +105,8 @@ def main(arguments: list[str]) -> int:
             sys.stdout.flush()
         if failed >= campaigns.FAILURES_MAX:
             break
-    lacking = campaigns.missing(met, played["native"] + played["asked"])
-    lacking += asked_campaigns.missing(met, played["asked"])
+    lacking = campaigns.missing(met, played["native"] + played["endpoint"])
+    lacking += endpoint_campaigns.missing(met, played["endpoint"])
     sys.stdout.writelines(f"not one of these histories met with: {name}\n" for name in lacking)
     kinds = ", ".join(f"{number} {kind}" for kind, number in played.items())
     took_s = time.monotonic() - began

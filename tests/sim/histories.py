@@ -214,7 +214,7 @@ def _delete_beside_a_dead_broker(
 
 def _clients(world: World, operators: Operators, plot: Plot) -> TopicClients:
     """Return the clients that create topics; they ask only where somebody serves them."""
-    weights, every_s = plot.weights, plot.clients_ask_every_s
+    weights, every_s = plot.weights, plot.client_requests_every_s
     troubles = Troubles(
         dies=0.06 if weights.daemon_crashed_between else 0.0,
         disconnects=0.04 if weights.commit_broken else 0.0,

@@ -27,10 +27,10 @@ from controller.reactor.ports import Check, LeaderAndIsr, LeaderAndIsrState
 from controller.znodes import paths
 from controller.znodes.controller import decode_controller
 from controller.znodes.legacy_plans import decode_legacy_plan
-from tests.sim.ask_rules import AskRules
 from tests.sim.data_rules import DataRules
 from tests.sim.decoded import read_topic
 from tests.sim.deletion_rules import DeletionRules
+from tests.sim.endpoint_rules import EndpointRules
 from tests.sim.judges import Judge, Znodes
 from tests.sim.record_rules import RecordRules
 from tests.sim.rules import Rule
@@ -64,9 +64,9 @@ class Invariants:
         self._data.deletions = self.deletions
         fabric.witnesses.append(self._data)
         fabric.zookeeper.listeners.append(self.transacted)
-        self.asks = AskRules(fabric, self.judge) if fabric.asks else None
-        self._states.asks = self.asks
-        self.topics = TopicRules(fabric, self.judge, self._daemons) if fabric.asks else None
+        self.endpoint = EndpointRules(fabric, self.judge) if fabric.has_endpoint else None
+        self._states.endpoint = self.endpoint
+        self.topics = TopicRules(fabric, self.judge, self._daemons) if fabric.has_endpoint else None
 
     @property
     def checks(self) -> int:

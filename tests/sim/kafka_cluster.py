@@ -220,7 +220,7 @@ class KafkaCluster:
     def connect(self, broker: LiveBroker) -> None:
         """Open the connection to a broker that registered."""
         self.disconnect(broker.id)
-        sender = self._broker.kafka_asks
+        sender = self._broker.kafka_endpoint
         self._links[broker.id] = Link(self._fabric, broker.id, broker.epoch, sender=sender)
 
     def disconnect(self, broker: BrokerId) -> None:
@@ -338,8 +338,8 @@ class KafkaCluster:
         link.send(request, answered)
 
     def _learn_deletions(self, broker: BrokerId, request: StopReplica, answer: Answer) -> None:
-        asked = {s.partition for s in request.states if s.delete}
-        done = (p for p, error in answer.results if p in asked and error == kafka_errors.NONE)
+        requested = {s.partition for s in request.states if s.delete}
+        done = (p for p, error in answer.results if p in requested and error == kafka_errors.NONE)
         self.deleted.update((broker, partition) for partition in done)
         self._wake()
 

@@ -14,7 +14,7 @@ from controller.core.model import ControllerEpoch, ZkVersion
 from controller.reactor.ports import SetData
 from controller.znodes import paths
 from controller.znodes.controller import encode_controller
-from tests.sim.asked_controllers import KafkaAsks
+from tests.sim.controller_endpoints import KafkaEndpoint
 from tests.sim.kafka_duties import KafkaDuties
 from tests.sim.zookeeper import Make, SessionExpiredError, TransactionFailedError
 
@@ -41,8 +41,8 @@ class KafkaController:
         """True if it takes the role when it is free; a test may hold it back."""
         broker.started.append(self._started)
         broker.ended.append(self._end)
-        if fabric.asks:
-            broker.kafka_asks = KafkaAsks(fabric, self)
+        if fabric.has_endpoint:
+            broker.kafka_endpoint = KafkaEndpoint(fabric, self)
 
     @property
     def is_active(self) -> bool:

@@ -80,12 +80,12 @@ class KafkaDuties:
 
     def alter(self, partition: TopicPartition, target: Replicas | None) -> None:
         """Serve AlterPartitionReassignments: a new target, or None to go back."""
-        self._reassignments.asked[partition] = target
+        self._reassignments.requested[partition] = target
         self.wake()
 
     def is_about_to_alter(self, partition: TopicPartition) -> bool:
         """Return whether an alter entry of the partition awaits the next pass."""
-        return self._reassignments.asked.get(partition) is not None
+        return self._reassignments.requested.get(partition) is not None
 
     def wake(self) -> None:
         """Make a pass soon."""

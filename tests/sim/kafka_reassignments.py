@@ -42,7 +42,7 @@ class KafkaReassignments:
         self._cluster = cluster
         self._started: set[TopicPartition] = set()
         """Partitions that went through phase A in this tenure."""
-        self.asked: dict[TopicPartition, Replicas | None] = {}
+        self.requested: dict[TopicPartition, Replicas | None] = {}
         """The entries of AlterPartitionReassignments requests since the last pass."""
         self._plan: int | None = None
         """The czxid of the legacy znode that was dealt with: only its creation counts."""
@@ -62,9 +62,9 @@ class KafkaReassignments:
 
     def alter(self, doomed: Collection[str]) -> None:
         """Begin the requested reassignments, without those that Kafka refuses (KIP-455)."""
-        asked, self.asked = self.asked, {}
+        requested, self.requested = self.requested, {}
         cluster = self._cluster
-        for partition, wanted in asked.items():
+        for partition, wanted in requested.items():
             topic = cluster.topics.get(partition.topic)
             stored = None if topic is None else topic.partitions.get(partition.partition)
             if stored is None or partition.topic in doomed or partition not in cluster.states:

@@ -16,8 +16,8 @@ from controller.core.calls.topic_requests import (
     CreateTopics,
     MorePartitions,
     NewTopic,
+    RequestOnTopics,
     TopicAnswer,
-    TopicAsk,
     TopicResult,
     topic_answer,
 )
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tests.sim.kafka_duties import KafkaDuties
 
 
-def make_topics(fabric: Fabric, duties: KafkaDuties, asked: TopicAsk) -> TopicAnswer:
+def make_topics(fabric: Fabric, duties: KafkaDuties, request: RequestOnTopics) -> TopicAnswer:
     """
     Carry out a client's request, or refuse it.
 
@@ -49,25 +49,25 @@ def make_topics(fabric: Fabric, duties: KafkaDuties, asked: TopicAsk) -> TopicAn
 
     """
     results: list[TopicResult] = []
-    if isinstance(asked, CreateTopics):
-        results += [_created(fabric, duties, topic, asked) for topic in asked.topics]
+    if isinstance(request, CreateTopics):
+        results += [_created(fabric, duties, topic, request) for topic in request.topics]
     else:
-        only = asked.validate_only
-        results += [_grown(fabric, duties, t, validate_only=only) for t in asked.topics]
-    return topic_answer(asked, tuple(results))
+        only = request.validate_only
+        results += [_grown(fabric, duties, t, validate_only=only) for t in request.topics]
+    return topic_answer(request, tuple(results))
 
 
 def _created(
-    fabric: Fabric, duties: KafkaDuties, topic: NewTopic, asked: CreateTopics
+    fabric: Fabric, duties: KafkaDuties, topic: NewTopic, request: CreateTopics
 ) -> TopicResult:
     if fabric.zookeeper.get(paths.topic_path(topic.name)) is not None:
         return TopicResult(topic.name, kafka_errors.TOPIC_ALREADY_EXISTS)
     live = _live(fabric)
     count, factor = topic.num_partitions, topic.replication_factor
     if count == BY_DEFAULT:
-        count = len(topic.assigned) or asked.defaults.num_partitions
+        count = len(topic.assigned) or request.defaults.num_partitions
     if factor == BY_DEFAULT:
-        factor = asked.defaults.default_replication_factor
+        factor = request.defaults.default_replication_factor
     chosen = tuple(topic.assigned.values())
     known = set(fabric.brokers)
     is_valid = (
@@ -80,7 +80,7 @@ def _created(
     if not is_valid:
         return TopicResult(topic.name, kafka_errors.INVALID_REQUEST)
     replicas = chosen or tuple(_chosen(fabric, live, factor) for _ in range(count))
-    if not asked.validate_only:
+    if not request.validate_only:
         settings = encode_entity_config(topic.settings)
         path = f"{paths.TOPIC_CONFIGS}/{topic.name}"
         is_left = fabric.zookeeper.get(path) is not None
@@ -89,38 +89,38 @@ def _created(
             {n: PartitionAssignment(r) for n, r in enumerate(replicas)},
             ZkVersion(0),
             Zxid(0),
-            topic.topic_id if asked.defaults.uses_topic_ids else None,
+            topic.topic_id if request.defaults.uses_topic_ids else None,
         )
         duties.write([Make(paths.topic_path(topic.name), encode_topic(content))])
     return TopicResult(topic.name, 0, None, len(replicas), len(replicas[0]))
 
 
 def _grown(
-    fabric: Fabric, duties: KafkaDuties, asked: MorePartitions, *, validate_only: bool
+    fabric: Fabric, duties: KafkaDuties, request: MorePartitions, *, validate_only: bool
 ) -> TopicResult:
-    znode = fabric.zookeeper.get(paths.topic_path(asked.name))
+    znode = fabric.zookeeper.get(paths.topic_path(request.name))
     read = None if znode is None else read_topic(znode)
     if not isinstance(read, TopicAssignment):
-        return TopicResult(asked.name, kafka_errors.UNKNOWN_TOPIC_OR_PARTITION)
-    if asked.name in (fabric.zookeeper.children(paths.DELETIONS) or ()):
-        return TopicResult(asked.name, kafka_errors.INVALID_TOPIC_EXCEPTION)
+        return TopicResult(request.name, kafka_errors.UNKNOWN_TOPIC_OR_PARTITION)
+    if request.name in (fabric.zookeeper.children(paths.DELETIONS) or ()):
+        return TopicResult(request.name, kafka_errors.INVALID_TOPIC_EXCEPTION)
     if any(a.is_reassigning for a in read.partitions.values()):
-        return TopicResult(asked.name, kafka_errors.REASSIGNMENT_IN_PROGRESS)
+        return TopicResult(request.name, kafka_errors.REASSIGNMENT_IN_PROGRESS)
     live, first = _live(fabric), read.partitions[0].replicas
-    more = asked.count - len(read.partitions)
+    more = request.count - len(read.partitions)
     if more <= 0:
-        return TopicResult(asked.name, kafka_errors.INVALID_PARTITIONS)
-    given = asked.assignments
+        return TopicResult(request.name, kafka_errors.INVALID_PARTITIONS)
+    given = request.assignments
     if given is None and len(first) <= len(live):
         given = tuple(_chosen(fabric, live, len(first)) for _ in range(more))
     is_valid = given is not None and len(given) == more
     if given is None or not is_valid or not all(_is_like(r, first, live) for r in given):
-        return TopicResult(asked.name, kafka_errors.INVALID_REPLICA_ASSIGNMENT)
+        return TopicResult(request.name, kafka_errors.INVALID_REPLICA_ASSIGNMENT)
     if not validate_only:
         added = {len(read.partitions) + n: PartitionAssignment(r) for n, r in enumerate(given)}
         after = replace(read, partitions={**read.partitions, **added})
-        duties.write([Put(paths.topic_path(asked.name), encode_topic(after))])
-    return TopicResult(asked.name, 0, None, asked.count)
+        duties.write([Put(paths.topic_path(request.name), encode_topic(after))])
+    return TopicResult(request.name, 0, None, request.count)
 
 
 def _live(fabric: Fabric) -> list[BrokerId]:

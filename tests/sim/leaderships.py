@@ -29,7 +29,7 @@ def stand_for_leadership(
         zookeeper.ensure(paths.EPOCH, b"0")
         holder = zookeeper.get(LEADER_LOCK)
         if holder is not None and holder.ephemeral_owner != session.id:
-            watch = session.watch("leader", lambda: session.ask(stand))
+            watch = session.watch("leader", lambda: session.send(stand))
             zookeeper.get(LEADER_LOCK, watch)
             return lambda: None
         epoch = zookeeper.get(paths.EPOCH)
@@ -40,4 +40,4 @@ def stand_for_leadership(
             version = ZkVersion(version + 1)
         return lambda: won(version)
 
-    session.ask(stand)
+    session.send(stand)

@@ -48,7 +48,7 @@ KNOWN_S: Final = 20.0
 
 
 @dataclass(slots=True)
-class Asked:
+class RequestedEntry:
     """One request, queue or cancellation, and the rows of its outcome."""
 
     first: Zxid
@@ -76,7 +76,7 @@ class Ledger:
     def __init__(self, world: World) -> None:
         self._world = world
         self._judge = world.invariants.judge
-        self.asked: dict[RequestId, Asked] = {}
+        self.requested: dict[RequestId, RequestedEntry] = {}
         self._specs: dict[TopicPartition, Standing] = {}
         self._been: dict[TopicPartition, set[Replicas]] = {}
         """Every assignment a partition had while nothing was under way."""
@@ -95,7 +95,7 @@ class Ledger:
         """Called with legacy entries that a cancellation ended before they began."""
         self.refusers: list[Callable[[Refusal], None]] = []
         """Called with legacy entries whose refusal is durable."""
-        self.cancels = CancelRules(world, self.asked)
+        self.cancels = CancelRules(world, self.requested)
         """The rules about cancellations."""
         world.zookeeper.listeners.append(self._transacted)
         for topic in world.zookeeper.children(paths.TOPICS) or ():
@@ -168,40 +168,40 @@ class Ledger:
         for taken in self.takers:
             taken(gone)
 
-    def _asked_as(self, request: RequestId, znode: Znode) -> Asked:
-        return self.asked.setdefault(request, Asked(Zxid(znode.czxid)))
+    def _requested_as(self, request: RequestId, znode: Znode) -> RequestedEntry:
+        return self.requested.setdefault(request, RequestedEntry(Zxid(znode.czxid)))
 
     def _submitted(self, name: str, znode: Znode) -> None:
         version, czxid = ZkVersion(znode.version), Zxid(znode.czxid)
         read: Submission = decode_submission(name, znode.data, version, czxid, 0)
         if read.unreadable is not None:
-            self._asked_as(RequestId(name), znode).total += 1
+            self._requested_as(RequestId(name), znode).total += 1
             return
-        asked = self._asked_as(read.request, znode)
-        asked.total += len(read.entries) + len(read.refused)
+        requested = self._requested_as(read.request, znode)
+        requested.total += len(read.entries) + len(read.refused)
         for partition, target in read.entries.items():
-            asked.targets.setdefault(partition, set()).add(target)
+            requested.targets.setdefault(partition, set()).add(target)
 
     def _queued(self, znode: Znode | None) -> None:
         if znode is None:
             return
         plan = decode_legacy_plan(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))
-        asked = self._asked_as(RequestId(f"queue-{znode.czxid:016x}"), znode)
-        asked.total = 1 if plan.unreadable else len(plan.entries) + len(plan.refused)
-        asked.targets = {partition: {target} for partition, target in plan.entries.items()}
+        requested = self._requested_as(RequestId(f"queue-{znode.czxid:016x}"), znode)
+        requested.total = 1 if plan.unreadable else len(plan.entries) + len(plan.refused)
+        requested.targets = {partition: {target} for partition, target in plan.entries.items()}
 
     def _cancelled(self, znode: Znode) -> None:
         read = cancellation_of(znode)
-        asked = self._asked_as(read.request, znode)
-        asked.selections[znode.version] = read
+        requested = self._requested_as(read.request, znode)
+        requested.selections[znode.version] = read
 
     def _kept(self, request: RequestId, child: str, znode: Znode) -> None:
         shard = paths.parse_shard(child)
-        asked = self.asked.get(request)
+        requested = self.requested.get(request)
         if shard is None:
             # The summary is judged in the end.
             return
-        if asked is None:
+        if requested is None:
             if shard.kind == "ended":
                 self._legacy_ended(request, child, znode)
             return
@@ -209,14 +209,14 @@ class Ledger:
             rows = decode_accepted(znode.data)
             if isinstance(rows, str):
                 self._judge.fail(f"{request}/{child} cannot be read: {rows}")
-            asked.accepted.update({row.partition: row for row in rows})
+            requested.accepted.update({row.partition: row for row in rows})
             return
         refused, endings = self._rows(request, child, znode)
         for ending in endings:
             if ending.fate is OutcomeKind.CANCELLED:
                 self.cancels.ended_by(request, ending)
-        asked.refused += refused
-        asked.endings.update({ending.partition: ending for ending in endings})
+        requested.refused += refused
+        requested.endings.update({ending.partition: ending for ending in endings})
 
     def _rows(
         self, request: RequestId, child: str, znode: Znode
@@ -261,7 +261,7 @@ class Ledger:
         if spec.rolls_back:
             self.cancels.rolled_back(partition, before, spec)
         elif spec.route is Route.REQUEST:
-            self._is_asked_for(partition, spec)
+            self._check_requested(partition, spec)
         if spec.route is Route.REQUEST or spec.rolls_back:
             self.owed[partition] = spec.target
             for taken in self.takers:
@@ -298,36 +298,38 @@ class Ledger:
             Rule.ORIGINAL_IS_WHERE_IT_WAS,
         )
 
-    def _is_asked_for(self, partition: TopicPartition, spec: ReassignmentSpec) -> None:
-        asked = self.asked.get(spec.request)
-        if asked is None:
+    def _check_requested(self, partition: TopicPartition, spec: ReassignmentSpec) -> None:
+        requested = self.requested.get(spec.request)
+        if requested is None:
             self._judge.fail(f"{partition}: request {spec.request} is unknown")
-        if asked.selections:
+        if requested.selections:
             self._judge.ensure(
-                any(s.scope is CancelScope.ALL for s in asked.selections.values())
+                any(s.scope is CancelScope.ALL for s in requested.selections.values())
                 and spec.target in self._originals.get(partition, ()),
                 f"{partition}: {spec.target} is no original that {spec.request} leads back to",
                 Rule.UNDOES_TO_AN_ORIGINAL,
             )
             return
         self._judge.ensure(
-            spec.target in asked.targets.get(partition, ()),
+            spec.target in requested.targets.get(partition, ()),
             f"{partition}: {spec.request} did not ask for {spec.target}",
             Rule.TARGET_REQUESTED,
         )
 
     def _ended(self, partition: TopicPartition, spec: ReassignmentSpec) -> None:
         """Judge that a spec ended at its target, or where the rows of its request say."""
-        asked = self.asked.get(spec.request)
+        requested = self.requested.get(spec.request)
         fate = None
-        if asked is not None and partition in asked.endings:
-            fate = asked.endings[partition].fate
-        is_refused = asked is not None and any(r.partition == partition for r in asked.refused)
+        if requested is not None and partition in requested.endings:
+            fate = requested.endings[partition].fate
+        is_refused = requested is not None and any(
+            r.partition == partition for r in requested.refused
+        )
         # Of a topic that is being deleted, it ends when live brokers have no replica any more.
         is_doomed = self._world.zookeeper.get(paths.deletion_path(partition.topic)) is not None
         # What was accepted for a topic that was deleted ends wherever another of its name is.
         is_known = self._world.concerns_present_topic(partition, spec) and not is_doomed
-        if not is_known or is_refused or (asked is None and not spec.rolls_back):
+        if not is_known or is_refused or (requested is None and not spec.rolls_back):
             self.owed.pop(partition, None)
             return
         assignment = self._world.assignment(partition)
@@ -340,7 +342,7 @@ class Ledger:
             Rule.ENDED_WHERE_IT_LED,
         )
         self._judge.ensure(
-            spec.rolls_back == (fate is OutcomeKind.ROLLED_BACK) or asked is None,
+            spec.rolls_back == (fate is OutcomeKind.ROLLED_BACK) or requested is None,
             f"{partition}: {spec} ended, the outcome says {fate or 'done'}",
             Rule.ROLLBACK_REPORTED,
         )
@@ -349,19 +351,19 @@ class Ledger:
 
     def judge_end(self) -> None:
         """Judge the outcome of every request."""
-        for request, asked in self.asked.items():
+        for request, requested in self.requested.items():
             znode = self._world.zookeeper.get(paths.outcome_path(request))
             read = "there is none" if znode is None else decode_outcome(znode.data)
             if isinstance(read, str):
                 self._judge.fail(f"the outcome of {request}: {read}")
-            self._adds_up(request, asked, read)
-            if not asked.selections:
-                self._is_true(request, asked)
+            self._adds_up(request, requested, read)
+            if not requested.selections:
+                self._is_true(request, requested)
 
-    def _adds_up(self, request: RequestId, asked: Asked, summary: Summary) -> None:
+    def _adds_up(self, request: RequestId, requested: RequestedEntry, summary: Summary) -> None:
         fates = dict(summary.fates)
         refused = sum(r.entries for r in summary.refused) + summary.refused_left_out
-        if asked.selections and not refused:
+        if requested.selections and not refused:
             # The total of a cancellation does not count what it stopped.
             for fate in (OutcomeKind.CANCELLED, OutcomeKind.ROLLED_BACK):
                 fates.pop(fate, None)
@@ -370,26 +372,26 @@ class Ledger:
             f"{request} does not add up: {summary}",
             Rule.OUTCOME_ADDS_UP,
         )
-        if asked.selections:
+        if requested.selections:
             return
-        rows = [ending.fate for ending in asked.endings.values()]
+        rows = [ending.fate for ending in requested.endings.values()]
         self._judge.ensure(
-            summary.total == asked.total
+            summary.total == requested.total
             and all(summary.fates.get(fate, 0) == rows.count(fate) for fate in OutcomeKind),
-            f"{request}: {asked.total} entries, ended as {rows}: {summary}",
+            f"{request}: {requested.total} entries, ended as {rows}: {summary}",
             Rule.OUTCOME_BY_ROWS,
         )
 
-    def _is_true(self, request: RequestId, asked: Asked) -> None:
+    def _is_true(self, request: RequestId, requested: RequestedEntry) -> None:
         """Judge that every entry without a row reached its target."""
-        dropped = {r.partition for r in asked.refused if r.was_accepted}
-        done = set(asked.targets) - set(asked.endings) - dropped
-        refused = {r.entry for r in asked.refused}
-        whole = sum(r.entries for r in asked.refused if r.partition is None)
+        dropped = {r.partition for r in requested.refused if r.was_accepted}
+        done = set(requested.targets) - set(requested.endings) - dropped
+        refused = {r.entry for r in requested.refused}
+        whole = sum(r.entries for r in requested.refused if r.partition is None)
         missing = [
             entry_text(partition, target)
             for partition in done
-            for target in asked.targets[partition]
+            for target in requested.targets[partition]
             if target not in self._been.get(partition, ())
             and entry_text(partition, target) not in refused
         ]

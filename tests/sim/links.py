@@ -17,8 +17,8 @@ from controller.core.model import BrokerEpoch, BrokerId
 from controller.reactor.ports import BrokerRequest
 
 if TYPE_CHECKING:
-    from tests.sim.asked_controllers import AskedController
     from tests.sim.brokers import Answer, SimBroker
+    from tests.sim.controller_endpoints import ControllerListener
     from tests.sim.fabric import Fabric
 
 Answered = Callable[["Answer", bool], None]
@@ -35,7 +35,7 @@ class Link:
         epoch: BrokerEpoch,
         *,
         is_daemon: bool = False,
-        sender: AskedController | None = None,
+        sender: ControllerListener | None = None,
     ) -> None:
         self.broker = broker
         self.epoch = epoch

@@ -125,7 +125,7 @@ class Operators:
             "isr_outlived": self._outlive_isr,
             **self._requesters.kinds,
         }
-        self._asks_too_few = actions.min_isr_toggled > 0
+        self._requests_too_few = actions.min_isr_toggled > 0
         self._names = [n for n in self._kinds if getattr(actions, n) > 0]
         self._weights = [getattr(actions, n) for n in self._names]
 
@@ -177,7 +177,7 @@ class Operators:
         world, chance = self._world, self._chance
         brokers = sorted(world.brokers)
         minimum = world.fabric.config(partition.topic).min_insync_replicas
-        if self._asks_too_few and chance.random() < 0.2:
+        if self._requests_too_few and chance.random() < 0.2:
             # The daemon refuses it if it knows the setting.
             minimum = 1
         size = len(world.assignment(partition).target_replicas) + chance.choice((-1, 0, 0, 0, 1))
@@ -220,7 +220,7 @@ class Operators:
 
     def _submit(self, plan: Plan) -> str:
         self._world.submit_plan(plan)
-        self.expected.ask(plan)
+        self.expected.expect(plan)
         return _text(plan)
 
     def _add_entry(self) -> str | None:
@@ -231,7 +231,7 @@ class Operators:
         partition = self._chance.choice(free)
         added = {partition: self._target(partition)}
         self._rewrite(entries | added)
-        self.expected.ask(added)
+        self.expected.expect(added)
         return _text(added)
 
     def _remove_entry(self) -> str | None:
@@ -252,7 +252,7 @@ class Operators:
         partition = self._chance.choice(known)
         entries[partition] = self._target(partition)
         self._rewrite(entries)
-        self.expected.ask({partition: entries[partition]})
+        self.expected.expect({partition: entries[partition]})
         return _text({partition: entries[partition]})
 
     def _delete_plan(self) -> str | None:
@@ -318,8 +318,8 @@ class Operators:
             assignment = {n: self._replicas(size) for n in range(self._chance.randint(1, count))}
             self._world.create_topic(name, assignment, min_insync_replicas=min(size, 2))
             self._world.fabric.strike("created_again")
-            asked = self._chance.choice(self._world.partitions())
-            entries = {asked: self._target(asked)}
+            requested = self._chance.choice(self._world.partitions())
+            entries = {requested: self._target(requested)}
             request = self._world.submit_request(entries)
             self._world.fabric.note(f"{name} again: {assignment}; {request} {_text(entries)}")
 
@@ -366,14 +366,14 @@ class Operators:
         config = replace(world.fabric.config(topic), min_insync_replicas=2)
         world.fabric.change_config(topic, config)
 
-        def ask() -> None:
+        def submit() -> None:
             known = [p for p in world.partitions() if p.topic == topic]
             if self._is_running and known:
                 entries = {p: world.assignment(p).target_replicas[:1] for p in known}
                 world.fabric.note(f"too few: {world.submit_request(entries)} {_text(entries)}")
 
         good_for_s = world.invariants.settings_good_for_s
-        world.schedule.call_between(good_for_s, good_for_s + LATER_S, ask)
+        world.schedule.call_between(good_for_s, good_for_s + LATER_S, submit)
         return topic
 
     def _outlive_isr(self) -> str | None:

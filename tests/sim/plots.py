@@ -97,7 +97,7 @@ RESTLESS: Final = Actions(
 )
 
 
-ASKED: Final = Actions(
+REQUESTS: Final = Actions(
     plan_submitted=0,
     request_submitted=5,
     request_in_parts=2,
@@ -107,12 +107,12 @@ ASKED: Final = Actions(
     queue_garbled=1,
 )
 WANTS: Final = {
-    "requests": ASKED,
-    "cancellations": replace(ASKED, cancelled=6, cancel_garbled=1),
-    "controls": replace(ASKED, disabled=3, paused=4, resumed=1, limited=5, controls_garbled=1),
-    "throttles": replace(ASKED, throttled=5, settings_changed=6, cancelled=2, limited=2),
+    "requests": REQUESTS,
+    "cancellations": replace(REQUESTS, cancelled=6, cancel_garbled=1),
+    "controls": replace(REQUESTS, disabled=3, paused=4, resumed=1, limited=5, controls_garbled=1),
+    "throttles": replace(REQUESTS, throttled=5, settings_changed=6, cancelled=2, limited=2),
     "anything": replace(
-        ASKED,
+        REQUESTS,
         plan_submitted=2,
         entry_added=1,
         entry_removed=1,
@@ -160,7 +160,7 @@ class Plot:
     """True if another topic allows unclean elections."""
     fences_stop_replica: bool = True
     """True if StopReplica carries leader epochs: protocol 2.6 and later."""
-    clients_ask_every_s: float | None = None
+    client_requests_every_s: float | None = None
     """Mean time between two requests of clients for topics and partitions; None: no requests."""
     deletes_topics: bool | None = True
     """What brokers say of ``delete.topic.enable``; None: nothing, so they delete topics."""
@@ -174,7 +174,7 @@ def plot_of(seed: int) -> Plot:
 
 def plot_without_deletions(seed: int) -> Plot:
     """Return it without what only concerns topic deletions; older seeds were found so."""
-    plot = _with_small_multis(seed, asked_plot_of(seed))
+    plot = _with_small_multis(seed, endpoint_plot_of(seed))
     plot = _with_small_turns(seed, plot)
     plot = _with_unclean_topic(seed, plot)
     plot = _with_toggled_settings(seed, plot)
@@ -326,7 +326,7 @@ def _with_bounces_at_claims(seed: int, plot: Plot) -> Plot:
     return replace(plot, name=f"{plot.name}, bounces at claims", weights=weights)
 
 
-def asked_plot_of(seed: int) -> Plot:
+def endpoint_plot_of(seed: int) -> Plot:
     """Return the plot of a seed: most of them have operators that ask the daemon itself."""
     plot = plan_plot_of(seed)
     # Its own generator again, so that the plots of plans alone do not change.

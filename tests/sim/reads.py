@@ -77,7 +77,7 @@ class SimReads:
         self._watched_states: set[TopicPartition] = set()
         self._reading_states: dict[int, tuple[tuple[TopicPartition, ...], bool]] = {}
         """Reads of states that are not answered yet."""
-        self._asked: dict[int, tuple[Callable[[], Event], Lane]] = {}
+        self._requested: dict[int, tuple[Callable[[], Event], Lane]] = {}
         """Single reads that are not answered yet."""
         self._sequence = 0
         self._read_generation = 0
@@ -111,8 +111,8 @@ class SimReads:
             self._inbox.put(StateChanged(partition))
         for partitions, watch in former._reading_states.values():
             self.read_states(partitions, watch=watch, read_generation=self._read_generation)
-        for read, lane in former._asked.values():
-            self._ask(read, lane)
+        for read, lane in former._requested.values():
+            self._send(read, lane)
 
     # --- whole levels --------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class SimReads:
             lane = self._lanes.bulk if znode in OWN_RECORDS else self._lanes.levels
             return lambda: lane.put(lambda: self._report((*before, event)))
 
-        self._session.ask(at_server)
+        self._session.send(at_server)
 
     def _report(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -284,7 +284,7 @@ class SimReads:
             read = {topic: self._topic(topic) for topic in wanted}
             return lambda: self._lanes.bulk.put(lambda: self._inbox.put(TopicsRead(read, known)))
 
-        self._session.ask(at_server)
+        self._session.send(at_server)
 
     def _topic(self, topic: str) -> TopicAssignment | str | None:
         watch = self._session.watch(
@@ -319,7 +319,7 @@ class SimReads:
 
             return answer
 
-        self._session.ask(at_server)
+        self._session.send(at_server)
 
     def _state(self, partition: TopicPartition, *, watch: bool) -> PartitionState | str | None:
         def changed() -> None:
@@ -337,7 +337,7 @@ class SimReads:
     def read_topic_trees(self, topics: Sequence[str]) -> None:
         """List the znodes of topics that are to be deleted."""
         wanted = tuple(topics)
-        self._ask(lambda: TopicTreesRead({t: self._tree(t) for t in wanted}), self._lanes.bulk)
+        self._send(lambda: TopicTreesRead({t: self._tree(t) for t in wanted}), self._lanes.bulk)
 
     def _tree(self, topic: str) -> TopicTree | None:
         znode = self._zookeeper.get(paths.topic_path(topic))
@@ -355,29 +355,29 @@ class SimReads:
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted."""
         wanted = tuple(names)
-        self._ask(lambda: self._requests.read(wanted), self._lanes.levels)
+        self._send(lambda: self._requests.read(wanted), self._lanes.levels)
 
     def read_accepted(self, request: RequestId) -> None:
         """Read the accepted entries of a request."""
-        self._ask(lambda: self._requests.accepted(request), self._lanes.bulk)
+        self._send(lambda: self._requests.accepted(request), self._lanes.bulk)
 
     def read_entity_configs(self, entities: Sequence[Entity]) -> None:
         """Read dynamic settings."""
         wanted = tuple(entities)
-        self._ask(lambda: self._requests.entity_configs(wanted), self._lanes.bulk)
+        self._send(lambda: self._requests.entity_configs(wanted), self._lanes.bulk)
 
-    def _ask(self, read: Callable[[], Event], lane: Lane) -> None:
+    def _send(self, read: Callable[[], Event], lane: Lane) -> None:
         self._sequence += 1
         number = self._sequence
-        self._asked[number] = (read, lane)
+        self._requested[number] = (read, lane)
 
         def at_server() -> Callable[[], None]:
             event = read()
 
             def answer() -> None:
-                del self._asked[number]
+                del self._requested[number]
                 lane.put(lambda: self._inbox.put(event))
 
             return answer
 
-        self._session.ask(at_server)
+        self._session.send(at_server)

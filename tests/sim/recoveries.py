@@ -28,8 +28,8 @@ from tests.sim.shapes import (
     ENDS_WITHIN_S,
     Hand,
     Shape,
-    asked,
     orphans,
+    request_names,
     specs,
     start_dead,
 )
@@ -67,7 +67,7 @@ class Cell:
             self.daemon.crash_at(failpoint, nth=nth)
         self.standby = world.add_daemon(self.build) if hand is Hand.STANDBY else None
         listed = [p for p in self.partitions if p.partition not in shape.foreign]
-        shape.ask(world, {p: shape.targets[p.partition] for p in listed})
+        shape.request(world, {p: shape.targets[p.partition] for p in listed})
         self._die(nth)
 
     def _hold_kafka_back(self) -> None:
@@ -99,10 +99,10 @@ class Cell:
             change = shape.change
             world.run_until(lambda: change.is_due(world), within_s=DIES_WITHIN_S)
             self.daemon.crash_at(self.failpoint, nth=nth)
-            change.ask(world)
+            change.request(world)
         shape.during(world, self.daemon)
         world.run_until(lambda: not self.daemon.is_alive, within_s=DIES_WITHIN_S)
-        self.specs, self.orphans, self.asked = specs(world), orphans(world), asked(world)
+        self.specs, self.orphans, self.requests = specs(world), orphans(world), request_names(world)
         self.left = self.replicas()
         self.promised = self._promised()
         self.acknowledged = {p: world.invariants.committed(p) for p in self.partitions}

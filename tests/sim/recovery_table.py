@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from integration.rigs.failpoints import MEANING, NEW_PARTITIONS, REQUESTED_DELETIONS, Failpoint
-from tests.sim.asked_shapes import EVERY
+from tests.sim.request_shapes import EVERY
 from tests.sim.shapes import KafkasEnd, kafkas_end
 
 HEAD: Final = """\
@@ -236,7 +236,7 @@ def _tests() -> Iterator[str]:
     yield "| cells | test |"
     yield "|---|---|"
     module, real = "tests/sim/test_recoveries.py", "integration/test_boundaries.py"
-    asked = "integration/test_boundaries_asked.py"
+    requested = "integration/test_boundaries_requests.py"
     cells = [
         (
             "every shape and boundary; restarted, standby, Kafka's controller first",
@@ -256,7 +256,7 @@ def _tests() -> Iterator[str]:
         ),
         (
             "some boundaries of cancellations, targets, requests and throttles, on real brokers",
-            f"{asked}::test_the_last_request_is_carried_out_with_each_successor",
+            f"{requested}::test_the_last_request_is_carried_out_with_each_successor",
         ),
         (
             "one daemon after another dies at the next boundary, on real brokers",

@@ -230,8 +230,8 @@ class Replication:
     def _write_isr(
         self, partition: TopicPartition, replica: HostedReplica, isr: tuple[BrokerId, ...]
     ) -> None:
-        if self._broker.asks is not None:
-            if self._broker.asks.change_isr(partition, isr):
+        if self._broker.to_controller is not None:
+            if self._broker.to_controller.change_isr(partition, isr):
                 replica.wanted = isr
             return
         data = encode_state(

@@ -102,7 +102,9 @@ class Requesters:
 
     def submit_for_all(self) -> str:
         """Ask for a move of every partition."""
-        return self._ask({p: self._target(p) for p in self._world.partitions()}, self._options())
+        return self._submit_entries(
+            {p: self._target(p) for p in self._world.partitions()}, self._options()
+        )
 
     def heal(self) -> None:
         """Remove every hold, and malformed znodes."""
@@ -129,9 +131,11 @@ class Requesters:
         entries = {p: self._target(p) for p in self._some()}
         if self._chance.random() < 0.3:
             entries |= dict(self._bad())
-        return self._ask(entries, self._options())
+        return self._submit_entries(entries, self._options())
 
-    def _ask(self, entries: Mapping[TopicPartition, Replicas], options: RequestOptions) -> str:
+    def _submit_entries(
+        self, entries: Mapping[TopicPartition, Replicas], options: RequestOptions
+    ) -> str:
         request = self._world.submit_request(entries, options)
         self._requests.append(request)
         return f"{request} {_shown(options)}: {_text(entries)}"
@@ -193,7 +197,7 @@ class Requesters:
         if not moving:
             return None
         chosen = self._chance.sample(moving, self._chance.randint(1, len(moving)))
-        return self._ask({p: self._target(p) for p in chosen}, self._options())
+        return self._submit_entries({p: self._target(p) for p in chosen}, self._options())
 
     def _is_moving(self, partition: TopicPartition) -> bool:
         return self._world.zookeeper.get(paths.reassignment_path(partition)) is not None

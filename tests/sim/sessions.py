@@ -80,21 +80,21 @@ class SimSession:
 
     # --- talking -------------------------------------------------------------------------------
 
-    def ask(self, request: _Request) -> None:
+    def send(self, request: _Request) -> None:
         """Run ``request`` at the server, later, and what it returns at the client after that."""
         self._sequence += 1
         self._requests[self._sequence] = request
         if self.is_connected:
             self._transmit(self._sequence)
 
-    def ask_in(self, seconds: float, request: _Request) -> None:
+    def send_in(self, seconds: float, request: _Request) -> None:
         """Ask later, unless the client is gone by then."""
 
-        def ask() -> None:
+        def send() -> None:
             if not self._abandoned:
-                self.ask(request)
+                self.send(request)
 
-        self._schedule.call_in(seconds, ask)
+        self._schedule.call_in(seconds, send)
 
     def notify(self, callback: Action) -> None:
         """Deliver a watch that fired."""

@@ -63,7 +63,7 @@ class Change:
     """A second request or a cancellation while the first plan is in flight."""
 
     is_due: Callable[[World], bool]
-    ask: Callable[[World], None]
+    request: Callable[[World], None]
     ends: Targets
 
 
@@ -86,7 +86,7 @@ class Shape:
     prelude: Failpoint | None = None
     """The failpoint at which an earlier daemon died, before the daemon of the cell."""
     route: Route = Route.LEGACY
-    ask: Callable[[World, Entries], None] = submit_plan
+    request: Callable[[World, Entries], None] = submit_plan
     is_placed: Callable[[World], bool] | None = None
     """Whether the replicas are in the directories that the plan names; None: it names none."""
     change: Change | None = None
@@ -373,7 +373,7 @@ def orphans(world: World) -> set[str]:
     }
 
 
-def asked(world: World) -> set[str]:
+def request_names(world: World) -> set[str]:
     """Return the open requests, cancellations and queues, and the applied throttles."""
     zookeeper = world.zookeeper
     return {

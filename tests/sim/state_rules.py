@@ -25,7 +25,7 @@ from tests.sim.rules import Rule
 from tests.sim.zookeeper import NO_SESSION, Transaction, Written
 
 if TYPE_CHECKING:
-    from tests.sim.ask_rules import AskRules
+    from tests.sim.endpoint_rules import EndpointRules
     from tests.sim.fabric import Fabric
     from tests.sim.judges import Judge, Znodes
     from tests.sim.record_rules import RecordRules
@@ -67,7 +67,7 @@ class StateRules:
         """The age that settings may have when a daemon decides by them."""
         self.elected_uncleanly: Callable[[TopicPartition, PartitionState], None] = lambda *_: None
         """Called with unclean elections that were permitted."""
-        self.asks: AskRules | None = None
+        self.endpoint: EndpointRules | None = None
         """Where leaders ask their controller."""
         self.hears_since: Callable[[int], float] = lambda _: 0.0
         """Returns since when the daemon with a session hears without delay."""
@@ -101,20 +101,22 @@ class StateRules:
             isinstance(op, Check) and op.path == paths.CONTROLLER_EPOCH
             for op in transaction.operations
         )
-        is_asked = (
-            self.asks is not None
+        is_requested = (
+            self.endpoint is not None
             and before is not None
             and fenced
             and before.leader_epoch == after.leader_epoch
-            and self.asks.is_as_asked(partition, before, after)
+            and self.endpoint.is_as_requested(partition, before, after)
         )
-        if is_asked:
+        if is_requested:
             self._within_replicas(partition, after)
         elif fenced:
             self._written_by_controller(transaction, partition, before, after)
         elif before is not None:
             self._written_by_leader(transaction, partition, before, after)
-        self._trusted(transaction.session, partition, after, by_controller=fenced and not is_asked)
+        self._trusted(
+            transaction.session, partition, after, by_controller=fenced and not is_requested
+        )
         if after.leader != NO_LEADER:
             self._leaderless_since.pop(partition, None)
         elif before is None or before.leader != NO_LEADER:
@@ -184,7 +186,7 @@ class StateRules:
         """Judge that an unclean leader is alone in the ISR, permitted, and the last resort."""
         session, now = transaction.session, self._fabric.schedule.now()
         is_alone = after.isr == (after.leader,) and after.leader in self._znodes.replicas(partition)
-        since = self._asked_since(session, partition, after.leader)
+        since = self._requested_since(session, partition, after.leader)
         permitted = (
             config.unclean_leader_election
             for config in self._fabric.configs_since(partition.topic, since)
@@ -210,7 +212,7 @@ class StateRules:
                 Rule.UNCLEAN_LAST_RESORT,
             )
 
-    def _asked_since(self, session: int, partition: TopicPartition, leader: BrokerId) -> float:
+    def _requested_since(self, session: int, partition: TopicPartition, leader: BrokerId) -> float:
         """
         Return since when a setting may have permitted an unclean election.
 
@@ -353,7 +355,7 @@ class StateRules:
         broker = self._fabric.brokers.get(broker_id)
         if broker is None or self._zookeeper_lacks(broker_id):
             return False
-        if broker.asks is not None and broker.asks.is_stopping:
+        if broker.to_controller is not None and broker.to_controller.is_stopping:
             return False
         log = broker.logs.get(partition)
         is_online = log is not None and log.is_online

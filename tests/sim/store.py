@@ -242,7 +242,7 @@ class SimStore:
     def claim_controller(self, *, at_once: bool = False) -> None:
         """Try to take ``/controller``."""
         self._claiming = True
-        self.session.ask(lambda: self._try_claim(at_once=at_once))
+        self.session.send(lambda: self._try_claim(at_once=at_once))
 
     def _try_claim(  # noqa: PLR0911 - one return per reason
         self, *, at_once: bool, is_due: bool = False
@@ -296,7 +296,7 @@ class SimStore:
             except TransactionFailedError:
                 return self._claim_failed("another daemon leads")
         session = self.session
-        return lambda: session.ask_in(GRACE_S, lambda: self._try_claim(at_once=False, is_due=True))
+        return lambda: session.send_in(GRACE_S, lambda: self._try_claim(at_once=False, is_due=True))
 
     def _taking(self, controller: SimZnode | None) -> list[AnyOperation]:
         """Return what makes ``/controller`` ours."""
@@ -348,7 +348,7 @@ class SimStore:
             if session is self.session:
                 self._depose("/controller is not ours any more")
 
-        watch = session.watch("claim", lambda: session.ask(look))
+        watch = session.watch("claim", lambda: session.send(look))
         self._zookeeper.exists(paths.CONTROLLER, watch)
 
     def begin_tenure(self) -> None:
@@ -379,7 +379,7 @@ class SimStore:
             self._depose("resigned", even_if_not_held=True)
 
         self._claim = None
-        self.session.ask(at_server)
+        self.session.send(at_server)
 
     def _depose(self, reason: str, *, even_if_not_held: bool = False) -> None:
         if self._claim is not None or even_if_not_held:
@@ -403,7 +403,7 @@ class SimStore:
                 self._leadership = version
                 self._inbox.put(LeadershipGained())
 
-        self.session.ask(lambda: lambda: self.lanes.bulk.put(lead))
+        self.session.send(lambda: lambda: self.lanes.bulk.put(lead))
 
     # --- the session ---------------------------------------------------------------------------
 

@@ -61,13 +61,13 @@ class _SimRig:
         self._zookeeper.ensure(paths.state_path(self.partition), first)
         controller = Controller(self)
         for live in self.live():
-            self.ask(live.id, controller.metadata())
+            self.send(live.id, controller.metadata())
         assert controller.send_state(ONE, self.state(), (ONE,)) == 0
 
     def live(self) -> tuple[LiveBroker, ...]:
         return tuple(LiveBroker(b.id, b.epoch, ()) for b in self._fabric.brokers.values())
 
-    def ask(self, broker: BrokerId, request: BrokerRequest, *, former: bool = False) -> Answered:
+    def send(self, broker: BrokerId, request: BrokerRequest, *, former: bool = False) -> Answered:
         inbox = Recorder()
         channels = SimChannels(self._fabric, inbox)
         live = next(b for b in self.live() if b.id == broker)

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from tests.sim import asked_campaigns
-from tests.sim.asked_campaigns import NAMES
+from tests.sim import endpoint_campaigns
 from tests.sim.campaigns import ENOUGH, EVERYTHING, missing
+from tests.sim.endpoint_campaigns import NAMES
 from tests.sim.first_histories import histories
 from tests.sim.rules import Rule
 
@@ -27,13 +27,13 @@ def test_rules_and_faults_that_a_campaign_never_met_are_reported(name: str) -> N
     assert missing(met, ENOUGH - 1) == []
 
 
-def test_what_only_asking_brokers_meet_with_is_expected_of_half_the_histories() -> None:
+def test_what_only_brokers_with_requests_meet_with_is_expected_of_half_the_histories() -> None:
     """Its rules and faults have a campaign of their own."""
-    half = [kind for kind, _ in histories(ENOUGH)].count("asked")
-    assert asked_campaigns.missing(Counter(NAMES), half) == []
+    half = [kind for kind, _ in histories(ENOUGH)].count("endpoint")
+    assert endpoint_campaigns.missing(Counter(NAMES), half) == []
     met = Counter(NAMES)
-    del met["ask_forgotten"]
-    assert asked_campaigns.missing(met, half) == ["ask_forgotten"]
+    del met["request_forgotten"]
+    assert endpoint_campaigns.missing(met, half) == ["request_forgotten"]
 
 
 def test_no_seed_is_played_by_both_kinds_of_native_histories() -> None:

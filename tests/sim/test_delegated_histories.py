@@ -173,7 +173,7 @@ def isr_of(world: World) -> set[int]:
     return set() if state is None else set(state.isr)
 
 
-def test_no_controller_is_asked_to_delete_the_last_copy_in_sync() -> None:
+def test_no_controller_is_to_delete_the_last_copy_in_sync() -> None:
     """The cancellation is decided again under the next controller, and waits for copies."""
     world = dies_with_a_cancellation_out()
     world.run_for(60.0)

@@ -327,17 +327,17 @@ def test_refused_directory_leaves_its_slot_to_others() -> None:
     assert misplaced(world, named) == {}
 
 
-def ask(world: World, chance: Random, *, may_plan: bool) -> None:
+def submit(world: World, chance: Random, *, may_plan: bool) -> None:
     """Submit entries with directories, as a legacy plan if it may be, or cancel some or all."""
-    asks = chance.random()
-    if asks < 0.55:
+    choice = chance.random()
+    if choice < 0.55:
         target, named = drawn(chance, world)
         world.submit_request(target, None, named)
-    elif asks < 0.7 and world.zookeeper.get(paths.QUEUE) is None:
+    elif choice < 0.7 and world.zookeeper.get(paths.QUEUE) is None:
         world.submit_queue(*drawn(chance, world))
-    elif asks < 0.8 and may_plan and world.zookeeper.get(paths.LEGACY_PLAN) is None:
+    elif choice < 0.8 and may_plan and world.zookeeper.get(paths.LEGACY_PLAN) is None:
         world.submit_plan(*drawn(chance, world))
-    elif asks < 0.95 and world.zookeeper.get(paths.CANCEL) is None:
+    elif choice < 0.95 and world.zookeeper.get(paths.CANCEL) is None:
         chosen = chance.sample(world.partitions(), 2)
         world.cancel(partitions=chosen if chance.random() < 0.5 else ())
 
@@ -382,7 +382,7 @@ def test_moves_follow_later_targets_and_cancellations(engine: EngineName, seed: 
     daemon = world.add_daemon(build)
     world.run_for(3.0)
     for _ in range(6):
-        ask(world, chance, may_plan=engine is EngineName.NATIVE)
+        submit(world, chance, may_plan=engine is EngineName.NATIVE)
         if chance.random() < 0.2:
             daemon.crash_after(chance.randint(0, 40))
         disturb(world, chance)

@@ -148,7 +148,7 @@ def test_move_is_stopped_for_a_later_entry_that_is_cancelled(engine: EngineName)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_broker_that_was_silent_once_is_asked_again(
+def test_broker_that_was_silent_once_is_queried_again(
     monkeypatch: pytest.MonkeyPatch, *, restarts: bool
 ) -> None:
     """An entry is refused for what its broker does, not for what it did before."""

@@ -25,7 +25,7 @@ from tests.sim.histories import is_finished, play, reactors
 from tests.sim.judges import InvariantViolationError
 from tests.sim.plots import (
     Plot,
-    asked_plot_of,
+    endpoint_plot_of,
     plan_plot_of,
     plot_of,
     plot_without_deletions,
@@ -49,7 +49,7 @@ REGRESSIONS: Final = {
     1171: "A leader that restarted got the ISR from before its last change.",
     1543: "Stale topics and states were replaced by those of an older, overtaken read.",
 }
-ASKED_REGRESSIONS: Final = {
+ENDPOINT_REGRESSIONS: Final = {
     4: "The outcome of a request that another daemon ended was written in vain again and again.",
     5: "An entry that was done already ended another request's reassignment in the same cycle.",
     11: "A restarted daemon could not read that a cancellation was chosen, and never ended it.",
@@ -148,10 +148,10 @@ def test_what_was_found_once_is_survived(seed: int) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", ASKED_REGRESSIONS)
+@pytest.mark.parametrize("seed", ENDPOINT_REGRESSIONS)
 def test_every_requested_target_is_reached_or_refused(seed: int) -> None:
     """The plots draw requests, cancellations, the queue and all controls."""
-    play(seed, asked_plot_of(seed))
+    play(seed, endpoint_plot_of(seed))
 
 
 @pytest.mark.exhaustive

@@ -216,7 +216,7 @@ def test_where_a_partition_was_before_anything_was_written_counts(desk: _Desk) -
 def test_an_entry_cancelled_before_it_began_is_not_expected(desk: _Desk, target: Replicas) -> None:
     """A newer entry for the same partition is still expected."""
     expected = ExpectedTargets(desk.ledger)
-    expected.ask({P: target})
+    expected.expect({P: target})
     request = RequestId("legacy-0000000000000001")
     desk.write(desk.spec(ReassignmentSpec(TARGET, CURRENT, request, Route.LEGACY)))
     assert expected.unmet(desk.world) == {P: target}

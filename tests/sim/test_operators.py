@@ -17,7 +17,7 @@ from tests.sim.plots import OPTIONS, RESTLESS, WANTS
 from tests.sim.world import World
 
 P = TopicPartition("t", 0)
-ASKED_OF_DAEMONS = {
+REQUESTED_OF_DAEMONS = {
     name
     for actions in WANTS.values()
     for name in Actions.__slots__
@@ -40,14 +40,14 @@ def world() -> World:
 def expected(world: World) -> ExpectedTargets:
     """Return the expected targets after one entry was written."""
     expected = ExpectedTargets(Ledger(world))
-    expected.ask({P: TARGET})
+    expected.expect({P: TARGET})
     return expected
 
 
 def test_a_target_is_expected_until_it_is_reached(world: World, expected: ExpectedTargets) -> None:
     """The topic znode has to contain the requested replicas."""
     assert expected.unmet(world) == {P: TARGET}
-    expected.ask({P: ids([1, 2])})
+    expected.expect({P: ids([1, 2])})
     assert expected.unmet(world) == {}
 
 
@@ -83,7 +83,7 @@ def _draw_all(world: World, names: Iterable[str]) -> set[str]:
 
 def test_every_action_on_kafka_can_be_done(world: World) -> None:
     """Every action is possible on a cluster that carries plans out."""
-    names = {n for n in Actions.__slots__ if n not in ASKED_OF_DAEMONS}
+    names = {n for n in Actions.__slots__ if n not in REQUESTED_OF_DAEMONS}
     assert _draw_all(world, names) == names
     world.run_until(lambda: world.zookeeper.get(paths.LEGACY_PLAN) is None, within_s=60.0)
 
@@ -92,6 +92,6 @@ def test_every_action_on_a_daemon_can_be_done(world: World) -> None:
     """Every action is possible on a daemon that carries requests out."""
     world.create_topic("u", {0: [1, 2]})
     world.add_daemon(reactors(OPTIONS))
-    assert _draw_all(world, ASKED_OF_DAEMONS) == ASKED_OF_DAEMONS
+    assert _draw_all(world, REQUESTED_OF_DAEMONS) == REQUESTED_OF_DAEMONS
     assert world.zookeeper.get(paths.KILL_SWITCH) is None
     assert world.zookeeper.get(paths.PAUSES) is None

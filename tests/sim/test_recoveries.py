@@ -15,17 +15,17 @@ import pytest
 from controller.znodes import paths
 from integration.rigs.failpoints import MEANING, NEW_PARTITIONS, REQUESTED_DELETIONS, Failpoint
 from tests.sim import recovery_table
-from tests.sim.asked_shapes import EVERY, REQUESTING
 from tests.sim.recoveries import Cell
+from tests.sim.request_shapes import EVERY, REQUESTING
 from tests.sim.shapes import (
     STEPWISE,
     Hand,
     KafkasEnd,
     Route,
     Shape,
-    asked,
     kafkas_end,
     orphans,
+    request_names,
     specs,
 )
 
@@ -101,7 +101,7 @@ def test_the_rest_of_a_request_is_accepted_with_each_successor(
     cell = Cell(REQUESTING, failpoint, hand, nth=2)
     first, second = map(str, cell.partitions)
     assert cell.specs == ({first, second} if failpoint is Failpoint.ACCEPTED else {first})
-    assert any(name.startswith("request_") for name in cell.asked)
+    assert any(name.startswith("request_") for name in cell.requests)
     (judge_kafkas_end if hand is Hand.KAFKA else judge_a_daemons_end)(cell)
 
 
@@ -140,7 +140,7 @@ def judge_a_daemons_end(cell: Cell) -> None:
     assert cell.is_writable()
     assert (specs(cell.world), orphans(cell.world)) == (set(), set())
     assert cell.world.zookeeper.get(paths.LEGACY_PLAN) is None
-    assert asked(cell.world) == set()
+    assert request_names(cell.world) == set()
     assert cell.shape.is_placed is None or cell.shape.is_placed(cell.world)
     cell.judge_books()
 
@@ -155,4 +155,4 @@ def judge_kafkas_end(cell: Cell) -> None:
     assert cell.stray() == set()
     assert cell.is_doomed_gone()
     assert (specs(cell.world), orphans(cell.world)) == (cell.specs, cell.orphans)
-    assert asked(cell.world) == cell.asked
+    assert request_names(cell.world) == cell.requests

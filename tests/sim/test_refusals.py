@@ -173,7 +173,7 @@ def test_a_request_that_cannot_be_deleted_holds_nothing_up(
 
 
 @pytest.mark.parametrize(
-    ("asked", "below"),
+    ("requested", "below"),
     [
         ("request", paths.REQUESTS),
         ("request", paths.OUTCOMES),
@@ -187,17 +187,19 @@ def test_a_request_that_cannot_be_deleted_holds_nothing_up(
         ("request", paths.CONTROLLER),
     ],
 )
-def test_what_zookeeper_refuses_once_is_tried_again(world: World, asked: str, below: str) -> None:
+def test_what_zookeeper_refuses_once_is_tried_again(
+    world: World, requested: str, below: str
+) -> None:
     """The daemon retries by itself, as no event follows."""
     refusal = Refusal(below, WriteError.OTHER, is_once=True, name="refused")
     store, entries = world.daemons[0].store, {TopicPartition("t", n): [3, 4] for n in range(3)}
-    if asked != "cancellation":
+    if requested != "cancellation":
         store.faults.refuse(refusal)
-    if asked == "queue":
+    if requested == "queue":
         world.submit_queue(entries)
     else:
         world.submit_request(entries, RequestOptions(throttle=5_000_000))
-    if asked == "cancellation":
+    if requested == "cancellation":
         world.run_until(lambda: has_throttles(world), within_s=5.0)
         store.faults.refuse(refusal)
         world.cancel(scope=CancelScope.ALL)

@@ -227,9 +227,9 @@ def test_a_deposed_leader_cannot_acknowledge_alone() -> None:
     assert bench.isr() == {2, 3}
 
 
-@pytest.mark.parametrize("asked", [2, 3])
-def test_followers_take_no_records(asked: int) -> None:
+@pytest.mark.parametrize("requested", [2, 3])
+def test_followers_take_no_records(requested: int) -> None:
     """Producers have to find the leader."""
     bench = _Bench()
-    bench.produce(to=asked)
+    bench.produce(to=requested)
     assert bench.answers == [kafka_errors.NOT_LEADER_OR_FOLLOWER]

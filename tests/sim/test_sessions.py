@@ -44,10 +44,10 @@ class _Bench:
 def test_a_client_hears_things_in_the_servers_order(seed: int) -> None:
     """An answer, the watch that it set and the next answer arrive in this order."""
     bench = _Bench(seed)
-    bench.session.ask(bench.read)
+    bench.session.send(bench.read)
     bench.run()
     bench.zookeeper.transact(NO_SESSION, [Put("/a", b"1")])
-    bench.session.ask(bench.read)
+    bench.session.send(bench.read)
     assert bench.run() == ["0", "!", "1"]
 
 
@@ -55,7 +55,7 @@ def test_a_client_hears_things_in_the_servers_order(seed: int) -> None:
 def test_requests_are_answered_after_a_suspension(seed: int) -> None:
     """A request under way is repeated, and shows the znodes at that time."""
     bench = _Bench(seed)
-    bench.session.ask(bench.read)
+    bench.session.send(bench.read)
     bench.run(seconds=bench.schedule.random.uniform(0.0, 0.007))
     was_heard = list(bench.heard)
     bench.session.suspend()
@@ -69,7 +69,7 @@ def test_requests_are_answered_after_a_suspension(seed: int) -> None:
 def test_every_watch_fires_when_the_connection_is_back() -> None:
     """Missed events are unknown, so everything has to be read again."""
     bench = _Bench()
-    bench.session.ask(bench.read)
+    bench.session.send(bench.read)
     bench.run()
     bench.session.suspend()
     bench.run()
@@ -80,7 +80,7 @@ def test_every_watch_fires_when_the_connection_is_back() -> None:
 def test_a_session_suspended_for_too_long_expires() -> None:
     """The client learns of it when it is connected again, and hears nothing else."""
     bench = _Bench(timeout_s=3.0)
-    bench.session.ask(bench.read)
+    bench.session.send(bench.read)
     bench.run()
     bench.session.suspend()
     assert bench.run(4.0) == ["0"]
@@ -115,7 +115,7 @@ def test_an_abandoned_session_lasts_until_its_timeout() -> None:
     """A killed client's ephemerals stay for so long, and it hears nothing more."""
     bench = _Bench(timeout_s=3.0)
     bench.zookeeper.transact(bench.session.id, [Make("/e", ephemeral=True)])
-    bench.session.ask(bench.read)
+    bench.session.send(bench.read)
     bench.session.abandon()
     bench.run(2.9)
     assert bench.zookeeper.get("/e") is not None

@@ -15,8 +15,8 @@ from controller.core.calls.topic_requests import (
     CreateTopicsResponse,
     MorePartitions,
     NewTopic,
+    RequestOnTopics,
     TopicAnswer,
-    TopicAsk,
     TopicDefaults,
     TopicResult,
 )
@@ -27,7 +27,7 @@ from controller.znodes import paths
 from controller.znodes.entity_configs import encode_entity_config
 from controller.znodes.topics import encode_topic
 from tests.core.builders import replicas
-from tests.sim.asked_controllers import AskedController, SimEndpoint
+from tests.sim.controller_endpoints import ControllerListener, SimEndpoint
 from tests.sim.daemons import SimDaemon
 from tests.sim.histories import reactors
 from tests.sim.judges import InvariantViolationError
@@ -49,7 +49,7 @@ Successor = Callable[[World], None]
 
 def held(*, has_kafka_controllers: bool = True) -> World:
     """Return a cluster of brokers that ask, whose daemon keeps the role."""
-    world = World(1, brokers=4, asks=True, has_kafka_controllers=has_kafka_controllers)
+    world = World(1, brokers=4, has_endpoint=True, has_kafka_controllers=has_kafka_controllers)
     world.fabric.alter_partition_version = 2
     world.fabric.needs_producer_ids = False
     world.create_topic("t", {0: [1, 2], 1: [2, 3]})
@@ -81,16 +81,16 @@ def rules_of(world: World) -> TopicRules:
     return world.invariants.topics
 
 
-def ask(world: World, request: TopicAsk) -> list[TopicAnswer | None]:
+def send(world: World, request: RequestOnTopics) -> list[TopicAnswer | None]:
     """Let a client ask the daemon; return where its answer will be."""
     answers: list[TopicAnswer | None] = []
-    daemon_of(world)[1].ask_topics(request, answers.append)
+    daemon_of(world)[1].handle_topics(request, answers.append)
     return answers
 
 
-def answered(world: World, request: TopicAsk) -> tuple[TopicResult, ...]:
+def answered(world: World, request: RequestOnTopics) -> tuple[TopicResult, ...]:
     """Let a client ask the daemon; return the results."""
-    answers = ask(world, request)
+    answers = send(world, request)
     world.run_until(lambda: bool(answers), within_s=30.0)
     assert answers[0] is not None
     return answers[0].results
@@ -114,26 +114,26 @@ def test_topic_is_extended() -> None:
     assert all(world.state(TopicPartition("t", n)) for n in range(4))
 
 
-def led_by_kafka() -> tuple[World, AskedController]:
+def led_by_kafka() -> tuple[World, ControllerListener]:
     """Return a cluster without a daemon, and the address of its controller."""
-    world = World(1, brokers=4, asks=True)
+    world = World(1, brokers=4, has_endpoint=True)
     world.fabric.alter_partition_version = 2
     world.fabric.needs_producer_ids = False
     world.create_topic("t", {0: [1, 2], 1: [2, 3]})
     world.settle()
     active = world.active_kafka_controller()
     (known,) = (world.brokers[b] for b, c in world.kafka_controllers.items() if c is active)
-    assert known.kafka_asks is not None
-    return world, known.kafka_asks
+    assert known.kafka_endpoint is not None
+    return world, known.kafka_endpoint
 
 
 def test_broker_that_is_the_controller_serves_clients_too() -> None:
     """It writes settings and topic one after the other, and its next pass the states."""
     world, kafka = led_by_kafka()
     answers: list[TopicAnswer | None] = []
-    kafka.ask_topics(CREATION, answers.append)
-    kafka.ask_topics(CREATION, answers.append)
-    kafka.ask_topics(GROWTH, answers.append)
+    kafka.handle_topics(CREATION, answers.append)
+    kafka.handle_topics(CREATION, answers.append)
+    kafka.handle_topics(GROWTH, answers.append)
     errors = [r.error for a in answers if a is not None for r in a.results]
     assert errors == [0, kafka_errors.TOPIC_ALREADY_EXISTS, 0]
     world.settle()
@@ -147,7 +147,7 @@ def test_settings_that_a_dying_broker_left_are_replaced() -> None:
     path = f"{paths.TOPIC_CONFIGS}/new"
     world.fabric.kafka_crash_rate = 1.0
     other = replace(NEW, configs=(("retention.ms", "7"),))
-    kafka.ask_topics(replace(CREATION, topics=(other,)), lambda _: None)
+    kafka.handle_topics(replace(CREATION, topics=(other,)), lambda _: None)
     world.fabric.kafka_crash_rate = 0.0
     assert world.zookeeper.get(path) is not None
     assert world.zookeeper.get(paths.topic_path("new")) is None
@@ -174,7 +174,7 @@ def a_broker(world: World) -> None:
     world.run_until(lambda: world.active_kafka_controller() is not None, within_s=30.0)
 
 
-def boundaries(request: TopicAsk) -> int:
+def boundaries(request: RequestOnTopics) -> int:
     """Return how many boundaries a daemon passes before it answers."""
     world = held()
     daemon, _ = daemon_of(world)
@@ -185,7 +185,7 @@ def boundaries(request: TopicAsk) -> int:
 
 @pytest.mark.parametrize("request_", [CREATION, GROWTH], ids=["creation", "growth"])
 @pytest.mark.parametrize("successor", [another_daemon, a_broker])
-def test_daemon_dies_at_each_boundary(request_: TopicAsk, successor: Successor) -> None:
+def test_daemon_dies_at_each_boundary(request_: RequestOnTopics, successor: Successor) -> None:
     """Nothing or all of it is written, and the next controller completes it."""
     count = boundaries(request_)
     assert count > 4
@@ -194,7 +194,7 @@ def test_daemon_dies_at_each_boundary(request_: TopicAsk, successor: Successor) 
         world = held(has_kafka_controllers=successor is a_broker)
         daemon, _ = daemon_of(world)
         daemon.crash_after(boundary)
-        answers = ask(world, request_)
+        answers = send(world, request_)
         while daemon.is_alive and not answers:
             world.step()
         daemon.crash()
@@ -234,14 +234,14 @@ def topic_of(world: World, places: dict[int, tuple[int, ...]] | None = None) -> 
     return Create(paths.topic_path("new"), encode_topic(content))
 
 
-def waiting(world: World, request: TopicAsk = CREATION) -> SimEndpoint:
+def waiting(world: World, request: RequestOnTopics = CREATION) -> SimEndpoint:
     """Let a client wait, as far as the rules see; return where."""
     _, endpoint = daemon_of(world)
-    rules_of(world).daemon_asked(endpoint, 77, request)
+    rules_of(world).request_received(endpoint, 77, request)
     return endpoint
 
 
-def answer(world: World, result: TopicResult, request: TopicAsk = CREATION) -> None:
+def answer(world: World, result: TopicResult, request: RequestOnTopics = CREATION) -> None:
     """Let the daemon answer."""
     kind = CreateTopicsResponse if isinstance(request, CreateTopics) else CreatePartitionsResponse
     rules_of(world).daemon_answers(daemon_of(world)[1], 77, request, kind(0, (result,)))
@@ -271,15 +271,15 @@ def test_topic_without_its_settings_is_found() -> None:
         (replace(CREATION, topics=(replace(NEW, assignments=((0, replicas(1)),)),)), PLACES),
     ],
 )
-def test_topic_that_nobody_asked_for_is_found(
-    request_: TopicAsk | None, places: dict[int, tuple[int, ...]]
+def test_topic_that_no_client_requested_is_found(
+    request_: RequestOnTopics | None, places: dict[int, tuple[int, ...]]
 ) -> None:
     """Whatever differs from what the client asked for."""
     world = held()
     if request_ is not None:
         waiting(world, request_)
     only = request_ is not None and request_.validate_only
-    rule = TopicRule.REFUSED_WROTE_NOTHING if only else TopicRule.ONLY_AS_ASKED
+    rule = TopicRule.REFUSED_WROTE_NOTHING if only else TopicRule.ONLY_AS_REQUESTED
     with pytest.raises(InvariantViolationError, match=rule):
         write(world, settings_of(), topic_of(world, places))
 
@@ -294,7 +294,7 @@ def test_topic_that_was_refused_and_written_is_found() -> None:
     world = held()
     waiting(world)
     answer(world, TopicResult("new", kafka_errors.INVALID_CONFIG))
-    with pytest.raises(InvariantViolationError, match=TopicRule.ONLY_AS_ASKED):
+    with pytest.raises(InvariantViolationError, match=TopicRule.ONLY_AS_REQUESTED):
         write(world, settings_of(), topic_of(world))
 
 
@@ -356,12 +356,12 @@ def test_growth_of_a_moving_topic_is_found() -> None:
         write(world, grown(world, moving))
 
 
-def test_growth_that_nobody_asked_for_is_found() -> None:
+def test_growth_that_no_client_requested_is_found() -> None:
     """To more partitions, or with other replicas."""
     for wanted in (MorePartitions("t", 3, None), MorePartitions("t", 4, (replicas(3, 4),) * 2)):
         world = held()
         waiting(world, replace(GROWTH, topics=(wanted,)))
-        with pytest.raises(InvariantViolationError, match=TopicRule.ONLY_AS_ASKED):
+        with pytest.raises(InvariantViolationError, match=TopicRule.ONLY_AS_REQUESTED):
             write(world, grown(world))
 
 

@@ -67,7 +67,7 @@ def test_log_of_another_topic_is_refused_at_every_leader_epoch(broker: SimBroker
 
 def with_ids() -> World:
     """Return a cluster of protocol 3.9 with a topic, and a controller of Kafka."""
-    world = World(1, brokers=4, asks=True)
+    world = World(1, brokers=4, has_endpoint=True)
     world.fabric.alter_partition_version = FIRST_WITH_IDS
     world.create_topic("t", {0: [1, 2], 1: [2, 3]}, min_insync_replicas=1)
     world.settle()

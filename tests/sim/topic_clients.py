@@ -21,8 +21,8 @@ from controller.core.calls.topic_requests import (
     CreateTopics,
     MorePartitions,
     NewTopic,
+    RequestOnTopics,
     TopicAnswer,
-    TopicAsk,
     TopicDefaults,
 )
 from controller.core.model import (
@@ -37,13 +37,13 @@ from controller.core.model import (
 from controller.core.pacing.applied_throttles import Entity, EntityConfig
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_entity_config, encode_entity_config
-from tests.sim.asked_controllers import SimEndpoint
-from tests.sim.asking import transmit
+from tests.sim.broker_to_controller import transmit
+from tests.sim.controller_endpoints import SimEndpoint
 from tests.sim.decoded import read_topic
 from tests.sim.zookeeper import NO_SESSION, Make, Transaction, Written
 
 if TYPE_CHECKING:
-    from tests.sim.asked_controllers import AskedController
+    from tests.sim.controller_endpoints import ControllerListener
     from tests.sim.operators import Operators
     from tests.sim.world import World
 
@@ -103,10 +103,10 @@ class TopicClients:
         self._troubles = troubles
         self._chance = Random(f"topic clients {world.seed}")
         self._is_running = False
-        self._asking = 0
+        self._requesting = 0
         """Requests under way."""
         self._numbers = 0
-        self._former: TopicAsk | None = None
+        self._former: RequestOnTopics | None = None
         """The last request of all."""
         kinds: list[tuple[Callable[[], str | None], int]] = [
             (self._create, 5),
@@ -131,7 +131,7 @@ class TopicClients:
     @property
     def is_quiet(self) -> bool:
         """Whether no request is under way."""
-        return not self._asking
+        return not self._requesting
 
     def _later(self) -> None:
         wait_s = self._chance.uniform(0.0, 2 * self._every_s)
@@ -219,7 +219,7 @@ class TopicClients:
         names = self._chance.sample(NAMES, count)
         if self._chance.random() < 0.05:
             names.append(names[0])
-        return self._ask(
+        return self._begin(
             CreateTopics(
                 tuple(self._new(name) for name in names),
                 TopicDefaults(1, 2, uses_topic_ids=self._world.fabric.has_topic_ids),
@@ -290,21 +290,21 @@ class TopicClients:
             assignments = tuple(self._replicas(size) for _ in range(count - present))
         more = MorePartitions(name, count, assignments)
         timeout_s = chance.choice(TIMEOUTS_S)
-        return self._ask(CreatePartitions((more,), timeout_s, chance.random() < 0.1))
+        return self._begin(CreatePartitions((more,), timeout_s, chance.random() < 0.1))
 
     def _repeat(self) -> str | None:
         """Ask once more what a client asked before, whatever became of it."""
-        return None if self._former is None else self._ask(self._former)
+        return None if self._former is None else self._begin(self._former)
 
     # --- asking --------------------------------------------------------------------------------
 
-    def _ask(self, wanted: TopicAsk) -> str:
+    def _begin(self, wanted: RequestOnTopics) -> str:
         self._former = wanted
-        self._asking += 1
+        self._requesting += 1
         self._send(wanted, TRIES)
         return f"a client asks: {wanted}"
 
-    def _fresh(self, wanted: TopicAsk) -> TopicAsk:
+    def _fresh(self, wanted: RequestOnTopics) -> RequestOnTopics:
         """Return a request with new topic ids, as the controller that it arrives at draws them."""
         if not isinstance(wanted, CreateTopics):
             return wanted
@@ -314,7 +314,7 @@ class TopicClients:
             topics.append(replace(topic, topic_id=f"c{self._numbers:021}"))
         return replace(wanted, topics=tuple(topics))
 
-    def _send(self, wanted: TopicAsk, tries: int) -> None:
+    def _send(self, wanted: RequestOnTopics, tries: int) -> None:
         live = [b for b in self._world.brokers.values() if b.is_alive]
         known = self._chance.choice(live).controller if live else None
         is_over = False
@@ -329,13 +329,13 @@ class TopicClients:
             once(None)
             return
         fabric, schedule = self._world.fabric, self._world.schedule
-        asked = self._fresh(wanted)
+        requested = self._fresh(wanted)
         loss = max(LOSS, fabric.network.loss) if self._is_running else 0.0
-        transmit(fabric, lambda reply: known.ask_topics(asked, reply), once, loss)
+        transmit(fabric, lambda reply: known.handle_topics(requested, reply), once, loss)
         schedule.call_in(wanted.timeout_s + GRACE_S, lambda: once(None))
         self._trouble(known)
 
-    def _answered(self, answer: TopicAnswer | None, wanted: TopicAsk, tries: int) -> None:
+    def _answered(self, answer: TopicAnswer | None, wanted: RequestOnTopics, tries: int) -> None:
         errors = {NO_LEADER} if answer is None else {r.error for r in answer.results}
         is_moved = answer is None or answer.error == kafka_errors.NOT_CONTROLLER
         is_late = kafka_errors.REQUEST_TIMED_OUT in errors and self._chance.random() < 0.5
@@ -346,14 +346,14 @@ class TopicClients:
                 self._chance.uniform(*AGAIN_S), lambda: self._send(wanted, tries - 1)
             )
         else:
-            self._asking -= 1
+            self._requesting -= 1
 
     # --- what happens to the daemon ------------------------------------------------------------
 
-    def _trouble(self, asked: AskedController) -> None:
+    def _trouble(self, requested: ControllerListener) -> None:
         """Let the daemon that is asked die, or lose its connection or the role, soon."""
-        daemon = next((d for d in self._world.daemons if d.endpoint is asked), None)
-        if daemon is None or not isinstance(asked, SimEndpoint) or not self._is_running:
+        daemon = next((d for d in self._world.daemons if d.endpoint is requested), None)
+        if daemon is None or not isinstance(requested, SimEndpoint) or not self._is_running:
             return
         drawn, troubles, note = self._chance.random(), self._troubles, self._world.fabric.note
         schedule = self._world.schedule

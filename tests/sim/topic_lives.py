@@ -39,13 +39,13 @@ class RequestedTargets:
         """Expect nothing yet."""
         self._world = world
         self._targets: dict[TopicPartition, Replicas] = {}
-        self._asked: list[tuple[RequestId, TopicPartition, Replicas, int]] = []
+        self._expected: list[tuple[RequestId, TopicPartition, Replicas, int]] = []
 
-    def ask(self, request: RequestId, entries: Mapping[TopicPartition, Replicas]) -> None:
+    def expect(self, request: RequestId, entries: Mapping[TopicPartition, Replicas]) -> None:
         """Expect these targets, as long as their topics exist."""
         self._targets.update(entries)
         for partition, target in entries.items():
-            self._asked.append((request, partition, target, self._czxid(partition.topic)))
+            self._expected.append((request, partition, target, self._czxid(partition.topic)))
 
     def take_back(self, topic: str) -> None:
         """Expect nothing more of a topic that is deleted."""
@@ -63,7 +63,7 @@ class RequestedTargets:
     def judge_end(self) -> None:
         """Judge that no entry of an existing topic was refused as unknown or being deleted."""
         refused = self._refused()
-        for request, partition, target, czxid in self._asked:
+        for request, partition, target, czxid in self._expected:
             reasons = {
                 row["reason"]
                 for row in refused.get(request, ())
@@ -191,5 +191,5 @@ class TopicLives:
         size = max(world.fabric.config(name).min_insync_replicas, self._chance.choice((2, 3)))
         entries = {TopicPartition(name, n): self._replicas(size) for n in sorted(chosen)}
         request = world.submit_request(entries)
-        self._requested.ask(request, entries)
+        self._requested.expect(request, entries)
         world.fabric.note(f"request {request}: {entries}")

@@ -21,8 +21,8 @@ from controller.core.calls.topic_requests import (
     CreateTopics,
     MorePartitions,
     NewTopic,
+    RequestOnTopics,
     TopicAnswer,
-    TopicAsk,
     TopicResult,
 )
 from controller.core.model import (
@@ -42,7 +42,7 @@ from tests.sim.zookeeper import Transaction, Written
 
 if TYPE_CHECKING:
     from controller.reactor.ports import StopReplica
-    from tests.sim.asked_controllers import SimEndpoint
+    from tests.sim.controller_endpoints import SimEndpoint
     from tests.sim.fabric import Fabric
     from tests.sim.judges import Judge
     from tests.sim.logs import Log
@@ -54,7 +54,9 @@ UNDECIDED: Final = frozenset({kafka_errors.REQUEST_TIMED_OUT, kafka_errors.NOT_C
 class TopicRule(StrEnum):
     """The rules of histories in which clients create topics."""
 
-    ONLY_AS_ASKED = "a daemon creates and extends topics only as a client asked that still waits"
+    ONLY_AS_REQUESTED = (
+        "a daemon creates and extends topics only as a client asked that still waits"
+    )
     WRITTEN_WHOLE = "a daemon writes a topic and its settings in one transaction"
     CREATED_AS_TOLD = "a topic that a client was told is there, as it was told, and is led"
     GROWN_AS_TOLD = "partitions that a client was told are there, as it was told, and are led"
@@ -112,7 +114,7 @@ class TopicRules:
         self._judge = judge
         self._daemons = daemons
         self.applied: Counter[TopicRule] = Counter()
-        self._waiting: dict[Ticket, TopicAsk] = {}
+        self._waiting: dict[Ticket, RequestOnTopics] = {}
         self._lives: dict[str, _Life] = {}
         self._changes: list[_Change] = []
         self._unstarted: dict[TopicPartition, int] = {}
@@ -191,16 +193,18 @@ class TopicRules:
             TopicRule.WRITTEN_WHOLE,
         )
 
-        def is_for(topic: NewTopic, asked: CreateTopics) -> bool:
+        def is_for(topic: NewTopic, requested: CreateTopics) -> bool:
             return (
                 topic.name == name
                 and dict(topic.configs) == settings
-                and _is_placed(topic, asked, read, self._fabric.brokers)
+                and _is_placed(topic, requested, read, self._fabric.brokers)
             )
 
         tickets: set[Ticket] = set()
-        for ticket, asked in self._of(transaction.session):
-            if isinstance(asked, CreateTopics) and any(is_for(t, asked) for t in asked.topics):
+        for ticket, requested in self._of(transaction.session):
+            if isinstance(requested, CreateTopics) and any(
+                is_for(t, requested) for t in requested.topics
+            ):
                 tickets.add(ticket)
         self._changed(transaction, name, read, life, 0, tickets)
 
@@ -224,8 +228,8 @@ class TopicRules:
             )
 
         tickets: set[Ticket] = set()
-        for ticket, asked in self._of(transaction.session):
-            if not isinstance(asked, CreateTopics) and any(map(is_for, asked.topics)):
+        for ticket, requested in self._of(transaction.session):
+            if not isinstance(requested, CreateTopics) and any(map(is_for, requested.topics)):
                 tickets.add(ticket)
         self._changed(transaction, name, read, life, first, tickets)
 
@@ -240,7 +244,7 @@ class TopicRules:
     ) -> None:
         """Judge that a change is for a client that waits, and note it."""
         meant = {t for t in tickets if not self._waiting[t].validate_only}
-        rule = TopicRule.ONLY_AS_ASKED
+        rule = TopicRule.ONLY_AS_REQUESTED
         if tickets and not meant:
             rule = TopicRule.REFUSED_WROTE_NOTHING
         self._ensure(
@@ -268,9 +272,9 @@ class TopicRules:
                 return dict(read.values) if isinstance(read, EntityConfig) else None
         return None
 
-    def _of(self, session: int) -> list[tuple[Ticket, TopicAsk]]:
+    def _of(self, session: int) -> list[tuple[Ticket, RequestOnTopics]]:
         """Return the requests that wait for the daemon with a session."""
-        return [(t, asked) for t, asked in self._waiting.items() if t[0].session == session]
+        return [(t, requested) for t, requested in self._waiting.items() if t[0].session == session]
 
     def _state_written(
         self, transaction: Transaction, partition: TopicPartition, written: Written
@@ -289,12 +293,14 @@ class TopicRules:
 
     # --- answers -------------------------------------------------------------------------------
 
-    def daemon_asked(self, endpoint: SimEndpoint, ticket: int, request: TopicAsk) -> None:
+    def request_received(
+        self, endpoint: SimEndpoint, ticket: int, request: RequestOnTopics
+    ) -> None:
         """Note a request that arrives at a daemon."""
         self._waiting[endpoint, ticket] = request
 
     def daemon_answers(
-        self, endpoint: SimEndpoint, ticket: int, request: TopicAsk, answer: TopicAnswer
+        self, endpoint: SimEndpoint, ticket: int, request: RequestOnTopics, answer: TopicAnswer
     ) -> None:
         """Judge what a daemon is about to answer: after that it may write nothing more for it."""
         known = (endpoint, ticket)
@@ -362,17 +368,17 @@ class TopicRules:
 
 
 def _is_placed(
-    topic: NewTopic, asked: CreateTopics, read: TopicAssignment, brokers: Collection[BrokerId]
+    topic: NewTopic, requested: CreateTopics, read: TopicAssignment, brokers: Collection[BrokerId]
 ) -> bool:
     """Return whether a topic znode has the partitions, replicas and id that a client asked for."""
     has = tuple((n, read.partitions[n].replicas) for n in sorted(read.partitions))
-    if read.topic_id != (topic.topic_id if asked.defaults.uses_topic_ids else None):
+    if read.topic_id != (topic.topic_id if requested.defaults.uses_topic_ids else None):
         return False
     if topic.assignments:
         return has == tuple(sorted(dict(topic.assignments).items()))
     count, factor = topic.num_partitions, topic.replication_factor
-    count = asked.defaults.num_partitions if count == BY_DEFAULT else count
-    factor = asked.defaults.default_replication_factor if factor == BY_DEFAULT else factor
+    count = requested.defaults.num_partitions if count == BY_DEFAULT else count
+    factor = requested.defaults.default_replication_factor if factor == BY_DEFAULT else factor
     return [n for n, _ in has] == list(range(count)) and all(
         len(r) == factor and _are_brokers(r, brokers) for _, r in has
     )

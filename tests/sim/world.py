@@ -81,7 +81,7 @@ class World:
         has_kafka_controllers: bool = True,
         produce_every_s: float = 0.2,
         schedule: Schedule | None = None,
-        asks: bool = False,
+        has_endpoint: bool = False,
     ) -> None:
         """
         Start the brokers, with ids from 1.
@@ -92,13 +92,13 @@ class World:
             has_kafka_controllers: Whether brokers stand for election as controller.
             produce_every_s: The interval at which the producer sends a record to every partition.
             schedule: The source of time and chance; by default one that the seed decides.
-            asks: Whether leaders ask the controller to change an ISR, as from protocol 2.7 on.
+            has_endpoint: Whether daemons serve brokers, as from protocol 2.7.
 
         """
         self.seed = seed
         self.schedule = schedule or Schedule(seed)
         self.zookeeper = SimZooKeeper(lambda: int(1000 * self.schedule.unix_s()))
-        self.fabric = Fabric(self.schedule, self.zookeeper, asks=asks)
+        self.fabric = Fabric(self.schedule, self.zookeeper, has_endpoint=has_endpoint)
         self.invariants = Invariants(self.fabric)
         self.invariants.follow(self._hears_since)
         self.producer = SimProducer(self.fabric, interval_s=produce_every_s)
@@ -406,8 +406,12 @@ class World:
         leader = self.brokers.get(state.leader)
         if leader is None or partition not in leader.hosted:
             return False
-        asks, kafka = leader.asks, self.active_kafka_controller
-        is_stuck = asks is not None and asks.waits_in_vain(partition) and kafka is not None
+        to_controller, kafka = leader.to_controller, self.active_kafka_controller
+        is_stuck = (
+            to_controller is not None
+            and to_controller.waits_in_vain(partition)
+            and kafka is not None
+        )
         return (
             leader.hosted[partition].leader_epoch == state.leader_epoch
             and (is_stuck or set(state.isr) == set(assignment.replicas))

@@ -7,10 +7,10 @@ import pytest
 from controller.core.model import TopicPartition
 from controller.znodes import paths
 from integration.rigs.failpoints import Failpoint
-from tests.sim.asked_shapes import REQUESTING
 from tests.sim.builders import ids
 from tests.sim.recoveries import Cell
-from tests.sim.shapes import AT_ONCE, DOOMED, STEPWISE, Hand, Shape, asked
+from tests.sim.request_shapes import REQUESTING
+from tests.sim.shapes import AT_ONCE, DOOMED, STEPWISE, Hand, Shape, request_names
 
 ROUTES_GONE = (Failpoint.A1_WRITTEN, Failpoint.NEXT_STEP_WRITTEN, Failpoint.DROPPED)
 
@@ -37,11 +37,11 @@ def test_failover_case_2_requests_made_without_a_controller_are_carried_out(hand
     assert world.assignment(moving).is_reassigning
     assert world.zookeeper.get(paths.CONTROLLER) is not None
     requests = [world.submit_request({moving: (2, 5, 1)}), world.submit_request({other: (4, 5)})]
-    assert {*requests} <= asked(world)
+    assert {*requests} <= request_names(world)
     cell.take_over()
     assert cell.replicas() == {**cell.targets(), 0: ids((2, 5, 1))}
     assert world.assignment(other).replicas == ids((4, 5))
-    assert asked(world) == set()
+    assert request_names(world) == set()
     cell.judge_books()
 
 

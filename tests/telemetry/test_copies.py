@@ -345,7 +345,7 @@ def test_step_that_another_client_changes_is_followed() -> None:
     assert other["broker"] == 5
 
 
-def test_replica_that_the_controller_was_asked_to_drop_is_no_loss() -> None:
+def test_replica_that_the_controller_was_to_drop_is_no_loss() -> None:
     """Its state may be read before the topic znode."""
     built, copies = requested((1, 2))
     assert isr(copies, built.view, 1, 2) == []

@@ -103,7 +103,7 @@ class ReportedSizes:
         self.reactor.put(SizesRead(dict.fromkeys(partitions, 1000)))
 
 
-def ask_for_everything(world: World) -> None:
+def request_everything(world: World) -> None:
     """Use every way in which operators ask for something, well and badly."""
     plan = {TopicPartition("three", n): [1, 2, 3 + n % 3] for n in range(4)}
     world.submit_request(plan, RequestOptions(reason="drain", requested_by="kim", throttle=10**6))
@@ -177,7 +177,7 @@ def history(seed: int, directory: Path) -> list[dict[str, Any]]:
         operators.start()
         operators.submit_plan_for_all()
         world.run_for(10.0)
-        ask_for_everything(world)
+        request_everything(world)
         operators.submit_plan_for_all()
         world.run_for(20.0)
         operators.stop()

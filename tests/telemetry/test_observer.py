@@ -69,7 +69,7 @@ class RecordedNotifier:
     def __init__(self) -> None:
         """Start without events."""
         self.kinds: list[str] = []
-        self.asked = 0
+        self.requested = 0
 
     def take(self, event: LogEvent, at: datetime) -> None:
         """Keep an event."""
@@ -79,7 +79,7 @@ class RecordedNotifier:
     def send_due(self, now: Instant, at: datetime) -> None:
         """Count the calls."""
         del now, at
-        self.asked += 1
+        self.requested += 1
 
 
 class Observed:
@@ -430,7 +430,7 @@ def test_start_and_end_of_a_request_are_passed_to_the_notifier(
         seen.observer.tend(view)
     requests = [kind for kind in seen.notifier.kinds if kind.startswith("request_")]
     assert requests == ["request_begun", "request_ended"]
-    assert seen.notifier.asked
+    assert seen.notifier.requested
     assert [s["request"] for s in seen.publisher.timelines.summaries()] == [REQUEST]
 
 

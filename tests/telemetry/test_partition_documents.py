@@ -26,8 +26,10 @@ CLOCKS = Clocks(NOW, START)
 
 def explained(view: ClusterView, partition: TopicPartition | None = None) -> dict[str, Any]:
     """Return the explanation as a client reads it."""
-    asked = tp() if partition is None else partition
-    document = json.loads(json.dumps(explanation_of(view, asked, CLOCKS, stalled_after_s=300.0)))
+    requested = tp() if partition is None else partition
+    document = json.loads(
+        json.dumps(explanation_of(view, requested, CLOCKS, stalled_after_s=300.0))
+    )
     assert isinstance(document, dict)
     return document
 

@@ -199,7 +199,7 @@ def test_question_is_answered_at_the_next_call() -> None:
     clock = FixedClock()
     publisher, view = a_board(clock), a_view(1).with_reassignment(tp(), (4,)).view
     publisher.tend(view)
-    answer = publisher.ask(tp())
+    answer = publisher.request_partition(tp())
     assert not answer.done()
     publisher.tend(view)
     assert answer.result(0)["reassignment"]["phase"] == "pending"
@@ -208,7 +208,7 @@ def test_question_is_answered_at_the_next_call() -> None:
 def test_questions_are_bounded() -> None:
     """The oldest is dropped."""
     publisher, view = a_board(FixedClock()), a_view(1).view
-    answers = [publisher.ask(tp(n)) for n in range(QUESTIONS_MAX + 1)]
+    answers = [publisher.request_partition(tp(n)) for n in range(QUESTIONS_MAX + 1)]
     publisher.tend(view)
     assert [a.done() for a in answers] == [False] + [True] * QUESTIONS_MAX
 
@@ -222,19 +222,19 @@ def test_questions_take_limited_time_of_the_loop() -> None:
         clock.go(1)
         return {}
 
-    asked = [publisher._ask(slow) for _ in range(3)]
+    requested = [publisher._request(slow) for _ in range(3)]
     for answered in (1, 2, 3):
         publisher.tend(view)
-        assert sum(future.done() for future in asked) == answered
+        assert sum(future.done() for future in requested) == answered
 
 
 def test_page_of_partitions_is_made_by_the_loop() -> None:
     """Only it may read the view."""
     publisher = a_board(FixedClock())
-    asked = publisher.ask_partitions(Filter(topic="t"))
-    assert not asked.done()
+    requested = publisher.request_partitions(Filter(topic="t"))
+    assert not requested.done()
     publisher.tend(a_view(1).with_reassignment(tp(), (4,)).view)
-    assert asked.result(0)["total"] == 1
+    assert requested.result(0)["total"] == 1
 
 
 def test_unreachable_brokers_are_in_the_status_during_a_tenure() -> None:

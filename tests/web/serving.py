@@ -32,9 +32,9 @@ from controller.web.routes import Routes
 from controller.web.server import HttpServer
 from controller.web.steering import PageAction, Steering
 from controller.web.tokens import Tokens
-from tests.cli.asked import AT_MS
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator
+from tests.cli.scripted_answers import AT_MS
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import FixedClock, a_view
 
@@ -168,7 +168,7 @@ class Served:
             stopping.set()
             loop.join()
 
-    def ask(
+    def fetch(
         self,
         path: str,
         method: str = "GET",
@@ -192,10 +192,10 @@ class Served:
     def log_in(self, token: str = TOKEN) -> tuple[str, str]:
         """Log in as a browser does; return the cookie and the secret of the forms."""
         form = urlencode({"token": token, "next": "/"})
-        response, body = self.ask("/login", "POST", body=form, Content_Type=FORM)
+        response, body = self.fetch("/login", "POST", body=form, Content_Type=FORM)
         assert response.status == HTTPStatus.SEE_OTHER, body
         cookie = response.headers["Set-Cookie"].partition(";")[0]
-        page = self.ask("/", Cookie=cookie)[1]
+        page = self.fetch("/", Cookie=cookie)[1]
         found = re.search(r'name="csrf" value="([^"]+)"', page)
         assert found is not None, page
         return cookie, found[1]
@@ -217,4 +217,4 @@ def press(
     """Send a form as a program does."""
     form = urlencode({"action": action, "request": request})
     headers = {"Content_Type": FORM, **bearer(token), **headers}
-    return served.ask("/control", "POST", body=form, source=source, **headers)
+    return served.fetch("/control", "POST", body=form, source=source, **headers)

@@ -16,7 +16,7 @@ from tests.web.serving import READ_TOKEN, TOKEN, WITHIN_S, Served, bearer, press
 
 def send(served: Served, path: str, cookie: str, **fields: str) -> tuple[int, str]:
     """Send a form of a session; return the status and the body."""
-    response, body = served.ask(
+    response, body = served.fetch(
         path, "POST", body=urlencode(fields), Content_Type=FORM, Cookie=cookie
     )
     return response.status, body
@@ -25,9 +25,9 @@ def send(served: Served, path: str, cookie: str, **fields: str) -> tuple[int, st
 def test_page_without_tokens_is_read_only(served: Served) -> None:
     """No link, no form, no log-in, and forms are rejected."""
     served.is_running()
-    assert "/control" not in served.ask("/")[1]
-    assert served.ask("/control?action=pause")[0].status == HTTPStatus.NOT_FOUND
-    assert served.ask(LOGIN)[0].status == HTTPStatus.NOT_FOUND
+    assert "/control" not in served.fetch("/")[1]
+    assert served.fetch("/control?action=pause")[0].status == HTTPStatus.NOT_FOUND
+    assert served.fetch(LOGIN)[0].status == HTTPStatus.NOT_FOUND
     assert press(served, "pause")[0].status == HTTPStatus.METHOD_NOT_ALLOWED
     assert served.steered == []
 
@@ -54,7 +54,7 @@ def test_wrong_token_changes_nothing(steerable: Served, token: str) -> None:
     assert 'error="invalid_token"' in response.headers["WWW-Authenticate"]
     assert body == "wrong token\n"
     form = urlencode({"token": token})
-    response, body = steerable.ask(LOGIN, "POST", body=form, Content_Type=FORM)
+    response, body = steerable.fetch(LOGIN, "POST", body=form, Content_Type=FORM)
     assert response.status == HTTPStatus.UNAUTHORIZED
     assert "Set-Cookie" not in response.headers
     assert 'name="token"' in body
@@ -69,8 +69,8 @@ def test_reader_changes_nothing(steerable: Served) -> None:
     assert steerable.audited == [("pause", "r", "grafana", "127.0.0.1", NEEDS_OPERATE)]
     cookie, csrf = steerable.log_in(READ_TOKEN)
     assert send(steerable, CONTROL, cookie, action="pause", csrf=csrf)[0] == HTTPStatus.FORBIDDEN
-    assert steerable.ask("/control?action=pause", Cookie=cookie)[0].status == HTTPStatus.FORBIDDEN
-    assert "/control" not in steerable.ask("/", Cookie=cookie)[1]
+    assert steerable.fetch("/control?action=pause", Cookie=cookie)[0].status == HTTPStatus.FORBIDDEN
+    assert "/control" not in steerable.fetch("/", Cookie=cookie)[1]
     assert steerable.steered == []
 
 
@@ -82,8 +82,8 @@ def test_a_client_is_locked_out_after_too_many_wrong_tokens(steerable: Served) -
     response, body = press(steerable, "pause")
     assert (response.status, body) == (HTTPStatus.TOO_MANY_REQUESTS, f"{LOCKED}\n")
     assert response.headers["Retry-After"] == "60"
-    assert steerable.ask("/status", **bearer())[0].status == HTTPStatus.TOO_MANY_REQUESTS
-    assert steerable.ask("/status", Cookie=cookie)[0].status == HTTPStatus.OK
+    assert steerable.fetch("/status", **bearer())[0].status == HTTPStatus.TOO_MANY_REQUESTS
+    assert steerable.fetch("/status", Cookie=cookie)[0].status == HTTPStatus.OK
     assert press(steerable, "pause", source="127.0.0.2")[0].status == HTTPStatus.SEE_OTHER
     steerable.clock.go(61)
     assert press(steerable, "pause")[0].status == HTTPStatus.SEE_OTHER
@@ -107,27 +107,27 @@ def test_wrong_tokens_are_counted_for_a_bounded_number_of_clients(steerable: Ser
 
 def test_browser_is_shown_the_log_in(steerable: Served) -> None:
     """A program gets the status alone."""
-    response, body = steerable.ask("/history?request=r", Accept="text/html")
+    response, body = steerable.fetch("/history?request=r", Accept="text/html")
     assert response.status == HTTPStatus.UNAUTHORIZED
     assert response.headers["WWW-Authenticate"] == 'Bearer realm="reassigner"'
     assert 'name="next" value="/history?request=r"' in body
-    response, body = steerable.ask("/status")
+    response, body = steerable.fetch("/status")
     assert (response.status, body) == (HTTPStatus.UNAUTHORIZED, "a token is needed\n")
-    assert steerable.ask("/status", Authorization="Basic eDp5")[0].status == 401
+    assert steerable.fetch("/status", Authorization="Basic eDp5")[0].status == 401
 
 
 def test_session_acts_with_the_secret_of_its_forms(steerable: Served) -> None:
     """The cookie is for this site's requests only, and no script can read it."""
     form = urlencode({"token": TOKEN, "next": "/?topic=t"})
-    response, _ = steerable.ask(LOGIN, "POST", body=form, Content_Type=FORM)
+    response, _ = steerable.fetch(LOGIN, "POST", body=form, Content_Type=FORM)
     assert response.headers["Location"] == "/?topic=t"
     attributes = response.headers["Set-Cookie"].split("; ")[1:]
     assert attributes == ["Max-Age=43200", "Path=/", "HttpOnly", "SameSite=Strict"]
     assert TOKEN not in response.headers["Set-Cookie"]
     cookie, csrf = steerable.log_in()
-    page = steerable.ask("/control?action=pause&request=r", Cookie=cookie)[1]
+    page = steerable.fetch("/control?action=pause&request=r", Cookie=cookie)[1]
     assert f'name="csrf" value="{csrf}"' in page
-    assert "/control?action=pause" in steerable.ask("/", Cookie=cookie)[1]
+    assert "/control?action=pause" in steerable.fetch("/", Cookie=cookie)[1]
     fields = {"action": "pause", "request": "r", "csrf": csrf}
     assert send(steerable, CONTROL, cookie, **fields)[0] == HTTPStatus.SEE_OTHER
     assert steerable.steered == [("pause", "r", "alice")]
@@ -154,16 +154,16 @@ def test_session_ends(steerable: Served) -> None:
     cookie, csrf = steerable.log_in()
     other, _ = steerable.log_in()
     assert send(steerable, LOGOUT, cookie, csrf=csrf)[0] == HTTPStatus.SEE_OTHER
-    assert steerable.ask("/status", Cookie=cookie)[0].status == HTTPStatus.UNAUTHORIZED
-    assert steerable.ask("/status", Cookie=other)[0].status == HTTPStatus.OK
+    assert steerable.fetch("/status", Cookie=cookie)[0].status == HTTPStatus.UNAUTHORIZED
+    assert steerable.fetch("/status", Cookie=other)[0].status == HTTPStatus.OK
     steerable.clock.go(12 * 3600 + 1)
-    assert steerable.ask("/status", Cookie=other)[0].status == HTTPStatus.UNAUTHORIZED
+    assert steerable.fetch("/status", Cookie=other)[0].status == HTTPStatus.UNAUTHORIZED
 
 
 @pytest.mark.parametrize("cookie", ["session=x", "session", "a=b; session=\u00ff", "=;;"])
 def test_unknown_session_is_nobodys(steerable: Served, cookie: str) -> None:
     """Also one that cannot be decoded."""
-    assert steerable.ask("/status", Cookie=cookie)[0].status == HTTPStatus.UNAUTHORIZED
+    assert steerable.fetch("/status", Cookie=cookie)[0].status == HTTPStatus.UNAUTHORIZED
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_unknown_session_is_nobodys(steerable: Served, cookie: str) -> None:
 def test_log_in_leads_to_this_server_only(steerable: Served, target: str) -> None:
     """Whatever the form names."""
     form = urlencode({"token": TOKEN, "next": target})
-    response, _ = steerable.ask(LOGIN, "POST", body=form, Content_Type=FORM)
+    response, _ = steerable.fetch(LOGIN, "POST", body=form, Content_Type=FORM)
     assert response.headers["Location"] == "/"
     assert response.headers.get_all("Set-Cookie", [])[1:] == []
 
@@ -189,7 +189,7 @@ def test_form_of_another_site_is_refused(steerable: Served, headers: dict[str, s
     response, _ = press(steerable, "pause", **headers)
     assert response.status == HTTPStatus.FORBIDDEN
     form = urlencode({"token": TOKEN})
-    response, _ = steerable.ask(LOGIN, "POST", body=form, Content_Type=FORM, **headers)
+    response, _ = steerable.fetch(LOGIN, "POST", body=form, Content_Type=FORM, **headers)
     assert response.status == HTTPStatus.FORBIDDEN
     assert steerable.steered == []
 
@@ -214,12 +214,12 @@ def test_malformed_form_is_refused(steerable: Served) -> None:
     assert press(steerable, "pause", Content_Type="text/plain")[0].status == 415
     assert press(steerable, "shutdown")[0].status == HTTPStatus.BAD_REQUEST
     long = "x" * (FORM_BYTES_MAX + 1)
-    response, _ = steerable.ask(CONTROL, "POST", body=long, Content_Type=FORM, **bearer())
+    response, _ = steerable.fetch(CONTROL, "POST", body=long, Content_Type=FORM, **bearer())
     assert response.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-    odd = steerable.ask(CONTROL, "POST", Content_Type=FORM, Content_Length="ten")
+    odd = steerable.fetch(CONTROL, "POST", Content_Type=FORM, Content_Length="ten")
     assert odd[0].status == HTTPStatus.BAD_REQUEST
-    assert steerable.ask("/control?action=x", **bearer())[0].status == HTTPStatus.NOT_FOUND
-    response, _ = steerable.ask("/status", "POST", body="", Content_Type=FORM, **bearer())
+    assert steerable.fetch("/control?action=x", **bearer())[0].status == HTTPStatus.NOT_FOUND
+    response, _ = steerable.fetch("/status", "POST", body="", Content_Type=FORM, **bearer())
     assert response.status == HTTPStatus.METHOD_NOT_ALLOWED
     assert steerable.steered == []
 

@@ -41,8 +41,8 @@ def request(*headers: bytes, method: bytes = b"GET", host: bytes = b"localhost")
 @pytest.mark.parametrize("how", [b"Content-Length: %d" % len(INNER), b"Transfer-Encoding: chunked"])
 def test_body_of_a_get_is_no_request(served: Served, method: bytes, how: bytes) -> None:
     """A proxy that reuses its connection would give its answer to the next client."""
-    asked = request(how, method=method)
-    assert statuses(served, asked, INNER, request(b"Cookie: session=another")) == [b"400"]
+    requested = request(how, method=method)
+    assert statuses(served, requested, INNER, request(b"Cookie: session=another")) == [b"400"]
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_head_that_two_readers_may_understand_differently_is_refused(
 def test_one_length_named_twice_is_that_length(steerable: Served) -> None:
     """As RFC 9112 allows; the connection ends after a form."""
     for length in ((b"Content-Length: 3, 3",), (b"Content-Length: 3",) * 2):
-        asked = request(FORM.strip(), *length, method=b"POST")
-        assert len(statuses(steerable, asked, b"a=b", INNER)) == 1
+        requested = request(FORM.strip(), *length, method=b"POST")
+        assert len(statuses(steerable, requested, b"a=b", INNER)) == 1
 
 
 def test_a_host_is_required_of_http_1_1(served: Served) -> None:
@@ -98,21 +98,21 @@ def test_headers_share_a_limit(served: Served) -> None:
 
 def test_connection_goes_on_after_a_get_without_a_body(served: Served) -> None:
     """Also with a length of zero, which some clients send."""
-    asked = request(b"Content-Length: 0")
-    assert statuses(served, asked, asked, request()) == [b"200"] * 3
+    requested = request(b"Content-Length: 0")
+    assert statuses(served, requested, requested, request()) == [b"200"] * 3
 
 
 def test_answer_of_a_refused_request_arrives_whole(served: Served) -> None:
     """Closing while the client sends would take the answer away from it."""
-    asked = request(b"Content-Length: 3000000", method=b"POST")
-    assert statuses(served, asked, bytes(3_000_000)) == [b"405"]
+    requested = request(b"Content-Length: 3000000", method=b"POST")
+    assert statuses(served, requested, bytes(3_000_000)) == [b"405"]
 
 
-def test_expected_body_is_asked_for_only_where_it_is_read(steerable: Served) -> None:
+def test_expected_body_is_requested_only_where_it_is_read(steerable: Served) -> None:
     """A client that waits for 100 keeps a body that is refused."""
     head = (FORM.strip(), b"Expect: 100-continue")
-    asked = request(*head, b"Content-Length: 9999999", method=b"POST")
-    assert statuses(steerable, asked) == [b"413"]
+    requested = request(*head, b"Content-Length: 9999999", method=b"POST")
+    assert statuses(steerable, requested) == [b"413"]
     found = statuses(steerable, request(*head, b"Content-Length: 3", method=b"POST"), b"a=b")
     assert found[0] == b"100"
     assert len(found) == 2
@@ -136,4 +136,4 @@ def test_hostile_bytes_end_their_connection_and_nothing_else(steerable: Served) 
                 mutated[at : at + chance.randrange(3)] = piece
             statuses(steerable, bytes(mutated))
     assert not logs
-    assert steerable.ask("/healthz")[0].status == HTTPStatus.OK
+    assert steerable.fetch("/healthz")[0].status == HTTPStatus.OK

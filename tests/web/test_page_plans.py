@@ -28,8 +28,8 @@ def plans_of(cluster: FakeCluster) -> PagePlans:
         load_settings({"zookeeper": "zk:2181"}, environ={}),
         lambda: nullcontext(FakeOperator(cluster)),
         lambda: None,
-        ask_brokers=lambda *_: BrokerAnswers(),
-        ask_min_insync=lambda _, __, topics: dict.fromkeys(topics, 1),
+        query_brokers=lambda *_: BrokerAnswers(),
+        query_min_insync=lambda _, __, topics: dict.fromkeys(topics, 1),
         sleep=lambda _: None,
     )
 

@@ -24,14 +24,14 @@ class Page:
     def send(self, path: str, **fields: str) -> tuple[int, str]:
         """Send a form with the secret of the session."""
         form = urlencode({"csrf": self._csrf, **fields})
-        response, body = self._served.ask(
+        response, body = self._served.fetch(
             path, "POST", body=form, Content_Type=FORM, Cookie=self._cookie
         )
         return response.status, body
 
     def get(self, path: str) -> tuple[int, str]:
         """Load a page."""
-        response, body = self._served.ask(path, Cookie=self._cookie)
+        response, body = self._served.fetch(path, Cookie=self._cookie)
         return response.status, body
 
     def draft(self, **fields: str) -> str:
@@ -69,7 +69,7 @@ def test_draft_is_submitted_once_and_by_its_owner(steerable: Served) -> None:
     """It ends after a while, and the oldest gives way to newer ones."""
     page = Page(steerable)
     draft = page.draft()
-    other = steerable.ask(
+    other = steerable.fetch(
         SUBMIT, "POST", body=f"draft={draft}", Content_Type=FORM, **bearer(READ_TOKEN)
     )[0]
     assert other.status == HTTPStatus.FORBIDDEN
@@ -132,7 +132,9 @@ def test_plan_may_be_larger_than_other_forms(steerable: Served) -> None:
     reader = Page(steerable, READ_TOKEN)
     assert reader.send(PLAN, plan=plan)[0] == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     length = str(PLAN_BYTES_MAX + 1)
-    response, _ = steerable.ask(PLAN, "POST", Content_Type=FORM, Content_Length=length, **bearer())
+    response, _ = steerable.fetch(
+        PLAN, "POST", Content_Type=FORM, Content_Length=length, **bearer()
+    )
     assert response.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 

@@ -17,16 +17,16 @@ def test_probes_of_a_running_daemon_say_ok(served: Served) -> None:
     """Both have status 200."""
     served.is_running()
     for path in ("/healthz", "/readyz"):
-        response, body = served.ask(path)
+        response, body = served.fetch(path)
         assert (response.status, body) == (HTTPStatus.OK, "ok\n")
 
 
 def test_probes_fail_with_a_reason(served: Served) -> None:
     """Status 503 with the reason."""
-    response, body = served.ask("/readyz")
+    response, body = served.fetch("/readyz")
     assert response.status == HTTPStatus.SERVICE_UNAVAILABLE
     assert body == "the ZooKeeper session is lost\n"
-    response, body = served.ask("/healthz")
+    response, body = served.fetch("/healthz")
     assert (response.status, body) == (503, "the loop does not run\n")
 
 
@@ -34,17 +34,17 @@ def test_a_daemon_is_not_ready_before_it_has_a_status(served: Served) -> None:
     """A client that waits for readiness reads the status next."""
     served.health.watch_loop(served.clock.now)
     served.health.watch_session(lambda: SessionStatus.CONNECTED)
-    response, body = served.ask("/readyz")
+    response, body = served.fetch("/readyz")
     assert (response.status, body) == (503, "the daemon is starting\n")
     served.is_running()
-    assert served.ask("/readyz")[0].status == HTTPStatus.OK
+    assert served.fetch("/readyz")[0].status == HTTPStatus.OK
 
 
 def test_one_partition_is_explained_by_the_loop(served: Served) -> None:
     """The loop answers on its own thread."""
     served.is_running()
     with served.cycling(a_view(1).with_reassignment(tp(), (4,)).view):
-        response, body = served.ask("/explain?partition=t-0")
+        response, body = served.fetch("/explain?partition=t-0")
     assert response.status == HTTPStatus.OK
     assert json.loads(body)["reassignment"]["target_replicas"] == [4]
 
@@ -52,20 +52,20 @@ def test_one_partition_is_explained_by_the_loop(served: Served) -> None:
 @pytest.mark.parametrize("query", ["", "?", "?partition=t", "?partition=", "?topic=t"])
 def test_explain_without_a_partition_shows_the_usage(served: Served, query: str) -> None:
     """Status 400."""
-    response, body = served.ask(f"/explain{query}")
+    response, body = served.fetch(f"/explain{query}")
     assert response.status == HTTPStatus.BAD_REQUEST
     assert "/explain?partition=TOPIC-NUMBER" in body
 
 
 def test_nothing_is_explained_before_the_first_cycle(served: Served) -> None:
     """Status 503."""
-    assert served.ask("/explain?partition=t-0")[0].status == HTTPStatus.SERVICE_UNAVAILABLE
+    assert served.fetch("/explain?partition=t-0")[0].status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def test_the_status_is_the_newest_snapshot_with_the_health(served: Served) -> None:
     """Role and work are of the loop, readiness of the probes."""
     served.is_running()
-    response, body = served.ask("/status?pretty")
+    response, body = served.fetch("/status?pretty")
     assert response.headers["Content-Type"] == "application/json"
     document = json.loads(body)
     assert document["role"] == "leader"
@@ -75,14 +75,14 @@ def test_the_status_is_the_newest_snapshot_with_the_health(served: Served) -> No
 
 def test_status_before_the_first_cycle_is_unavailable(served: Served) -> None:
     """Status 503."""
-    response, _ = served.ask("/status")
+    response, _ = served.fetch("/status")
     assert response.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def test_metrics_can_be_scraped_and_know_the_session(served: Served) -> None:
     """Prometheus' content type, and the state of the session."""
     served.is_running()
-    response, body = served.ask("/metrics")
+    response, body = served.fetch("/metrics")
     assert response.headers["Content-Type"].startswith("text/plain; version=")
     line = 'reassigner_zookeeper_session{reassigner_zookeeper_session="connected"} 1.0'
     assert line in body
@@ -91,7 +91,7 @@ def test_metrics_can_be_scraped_and_know_the_session(served: Served) -> None:
 def test_the_page_is_html(served: Served) -> None:
     """Before and after the first cycle."""
     for _ in range(2):
-        response, body = served.ask("/")
+        response, body = served.fetch("/")
         assert response.headers["Content-Type"] == "text/html; charset=utf-8"
         assert body.startswith("<!doctype html>")
         served.is_running()
@@ -99,7 +99,7 @@ def test_the_page_is_html(served: Served) -> None:
 
 def test_unknown_paths_are_not_found(served: Served) -> None:
     """Status 404 with the known paths."""
-    response, body = served.ask("/etc/passwd")
+    response, body = served.fetch("/etc/passwd")
     assert response.status == HTTPStatus.NOT_FOUND
     assert "/status" in body
 
@@ -107,7 +107,7 @@ def test_unknown_paths_are_not_found(served: Served) -> None:
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_other_methods_are_not_allowed(served: Served, method: str) -> None:
     """Status 405 names the allowed ones."""
-    response, _ = served.ask("/status", method)
+    response, _ = served.fetch("/status", method)
     assert response.status == HTTPStatus.METHOD_NOT_ALLOWED
     assert response.headers["Allow"] == "GET, HEAD"
 
@@ -120,10 +120,10 @@ def test_partitions_are_filtered_by_the_query(served: Served) -> None:
     served.is_running()
     with served.cycling(built.view):
         pages = {
-            query: served.ask(f"/?{query}")[1]
+            query: served.fetch(f"/?{query}")[1]
             for query in ("page=2", "page=99", "topic=zzz", "phase=pending&broker=3", "broker=4")
         }
-        odd = served.ask("/?broker=%F0%9F%98%80&page=-3&phase=%3Cb%3E&topic=")[1]
+        odd = served.fetch("/?broker=%F0%9F%98%80&page=-3&phase=%3Cb%3E&topic=")[1]
     assert "120 partitions, page 2 of 3" in pages["page=2"]
     assert "t-50<" in pages["page=2"]
     assert "t-49<" not in pages["page=2"]
@@ -137,13 +137,13 @@ def test_partitions_are_filtered_by_the_query(served: Served) -> None:
 def test_page_is_shown_while_the_loop_is_busy(served: Served) -> None:
     """Without the table, which only the loop can make."""
     served.is_running()
-    _, body = served.ask("/")
+    _, body = served.fetch("/")
     assert "The loop is busy" in body
 
 
 def test_nothing_may_run_load_or_frame_the_page(served: Served) -> None:
     """Even if escaping failed."""
-    response, _ = served.ask("/")
+    response, _ = served.fetch("/")
     assert response.headers["Content-Security-Policy"].startswith("default-src 'none'")
     assert response.headers["X-Frame-Options"] == "DENY"
     assert response.headers["X-Content-Type-Options"] == "nosniff"
@@ -151,7 +151,7 @@ def test_nothing_may_run_load_or_frame_the_page(served: Served) -> None:
 
 def test_history_of_an_unknown_request_is_not_found(served: Served) -> None:
     """Its name is escaped."""
-    response, body = served.ask("/history?request=%3Cscript%3E")
+    response, body = served.fetch("/history?request=%3Cscript%3E")
     assert response.status == HTTPStatus.NOT_FOUND
     assert "&lt;script&gt;" in body
     assert "<script" not in body

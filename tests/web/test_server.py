@@ -38,7 +38,7 @@ def test_malformed_request_reveals_nothing(served: Served) -> None:
         answer = connection.recv(4096).decode()
     assert "Traceback" not in answer
     assert "Python" not in answer
-    response, _ = served.ask("/healthz")
+    response, _ = served.fetch("/healthz")
     assert response.headers["Server"].strip() == "reassigner"
 
 
@@ -64,7 +64,7 @@ def test_the_real_port_is_known(served: Served) -> None:
 
 def test_head_has_the_length_and_no_body(served: Served) -> None:
     """As HTTP requires."""
-    response, body = served.ask("/", "HEAD")
+    response, body = served.fetch("/", "HEAD")
     assert response.status == HTTPStatus.OK
     assert int(response.headers["Content-Length"]) > 0
     assert body == ""
@@ -214,10 +214,10 @@ def test_pages_being_made_starve_no_probe() -> None:
     pages = Stuck()
     with serving(pages) as server, ExitStack() as stack:
         for number in range(PAGES_MAX):
-            asking = socket.create_connection(
+            requesting = socket.create_connection(
                 server.address, WITHIN_S, source_address=(f"127.0.0.{1 + number % 4}", 0)
             )
-            stack.enter_context(asking).sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            stack.enter_context(requesting).sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert pages.making.acquire(timeout=WITHIN_S)
         more = stack.enter_context(socket.create_connection(server.address, WITHIN_S))
         more.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -254,14 +254,14 @@ def test_pages_need_a_name_of_this_server(steerable: Served) -> None:
     """Probes and /metrics are served under any name."""
     host = {"Host": "evil.example.com:8095"}
     for path in ("/", "/status", "/explain?partition=t-0"):
-        assert steerable.ask(path, **host)[0].status == HTTPStatus.MISDIRECTED_REQUEST
+        assert steerable.fetch(path, **host)[0].status == HTTPStatus.MISDIRECTED_REQUEST
     origin = {"Origin": "http://evil.example.com:8095"}
     response, body = press(steerable, "pause", **host, **origin)
     assert response.status == HTTPStatus.MISDIRECTED_REQUEST
     assert "http_hosts" in body
     assert steerable.steered == []
     for path in ("/healthz", "/metrics"):
-        assert steerable.ask(path, **host)[0].status == HTTPStatus.OK
+        assert steerable.fetch(path, **host)[0].status == HTTPStatus.OK
 
 
 def test_time_to_make_a_response_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,29 +74,29 @@ def test_changed_file_is_read_again(steerable: Served, tokens: Path) -> None:
     """A token that was removed ends its sessions; an invalid file changes nothing."""
     cookie, _ = steerable.log_in()
     tokens.write_text("[broken")
-    assert steerable.ask("/status", Cookie=cookie)[0].status == HTTPStatus.OK
-    assert steerable.ask("/status", **bearer())[0].status == HTTPStatus.OK
+    assert steerable.fetch("/status", Cookie=cookie)[0].status == HTTPStatus.OK
+    assert steerable.fetch("/status", **bearer())[0].status == HTTPStatus.OK
     (problem,) = steerable.problems
     assert "not a TOML file" in problem
     tokens.write_text(f'[bob]\nrole = "operate"\ntoken = "{SECRET}"\n')
-    assert steerable.ask("/status", Cookie=cookie)[0].status == HTTPStatus.UNAUTHORIZED
-    assert steerable.ask("/status", **bearer())[0].status == HTTPStatus.UNAUTHORIZED
-    assert steerable.ask("/status", **bearer(SECRET))[0].status == HTTPStatus.OK
+    assert steerable.fetch("/status", Cookie=cookie)[0].status == HTTPStatus.UNAUTHORIZED
+    assert steerable.fetch("/status", **bearer())[0].status == HTTPStatus.UNAUTHORIZED
+    assert steerable.fetch("/status", **bearer(SECRET))[0].status == HTTPStatus.OK
 
 
 def test_changed_role_holds_for_sessions(steerable: Served, tokens: Path) -> None:
     """At once."""
     cookie, _ = steerable.log_in()
-    assert "/control" in steerable.ask("/", Cookie=cookie)[1]
+    assert "/control" in steerable.fetch("/", Cookie=cookie)[1]
     tokens.write_text(tokens.read_text().replace("operate", "read"))
-    assert "/control" not in steerable.ask("/", Cookie=cookie)[1]
+    assert "/control" not in steerable.fetch("/", Cookie=cookie)[1]
 
 
 def test_probes_and_metrics_need_no_token(steerable: Served) -> None:
     """Prometheus and Kubernetes send none."""
     for path in ("/metrics", "/healthz", "/readyz"):
-        assert steerable.ask(path)[0].status == HTTPStatus.OK
+        assert steerable.fetch(path)[0].status == HTTPStatus.OK
     for path in ("/", "/status", "/explain?partition=t-0", "/history", "/reports/x", "/none"):
-        assert steerable.ask(path)[0].status == HTTPStatus.UNAUTHORIZED
+        assert steerable.fetch(path)[0].status == HTTPStatus.UNAUTHORIZED
         if path != "/none":
-            assert steerable.ask(path, **bearer(READ_TOKEN))[0].status != HTTPStatus.UNAUTHORIZED
+            assert steerable.fetch(path, **bearer(READ_TOKEN))[0].status != HTTPStatus.UNAUTHORIZED

@@ -82,7 +82,7 @@ def answer_to(
     return event.submitted
 
 
-def test_a_request_says_who_asked() -> None:
+def test_a_request_names_its_author() -> None:
     """It is reported under the name that ZooKeeper gave it."""
     operator = Operator()
     found = answer_to(operator, {tp(): replicas(1, 2)})

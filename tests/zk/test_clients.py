@@ -16,7 +16,7 @@ from controller.core.model import Instant
 from controller.zk.clients import ClientLease, LeasedClient
 from tests.zk.fakes import WITHIN_S, FakeClock
 
-ASKED_S = 60.0
+TIMEOUT_S = 60.0
 GRANTED_S = 1.0
 PING = -2
 
@@ -67,7 +67,7 @@ def _frame(connection: socket.socket) -> bytes:
 def connected() -> Iterator[tuple[Server, LeasedClient]]:
     """Give a client that asked for a long session of a server that grants short ones."""
     server = Server()
-    client = LeasedClient(MonotonicClock(), hosts=server.address, timeout=ASKED_S)
+    client = LeasedClient(MonotonicClock(), hosts=server.address, timeout=TIMEOUT_S)
     try:
         client.start(timeout=WITHIN_S)
         yield server, client
@@ -101,26 +101,26 @@ def test_every_answer_prolongs_the_session_and_silence_does_not() -> None:
         assert client.lease.ends == ends
 
 
-def test_a_late_answer_vouches_for_when_it_was_asked_for() -> None:
+def test_a_late_answer_vouches_for_when_it_was_requested() -> None:
     """It may have lain in a socket while the process was stopped."""
     clock = FakeClock()
-    lease = ClientLease(clock, ASKED_S)
+    lease = ClientLease(clock, TIMEOUT_S)
     lease.granted(10.0, clock.now())
-    asked_at = clock.now()
+    sent_at = clock.now()
     clock.seconds += 60.0
-    lease.answered(asked_at)
-    assert lease.ends == Instant(asked_at + 10.0)
+    lease.answered(sent_at)
+    assert lease.ends == Instant(sent_at + 10.0)
     assert lease.left_s == -50.0
 
 
 def test_the_loops_clock_counts_suspension(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that slept for an hour wakes up an hour later."""
-    asked: list[int] = []
+    requested: list[int] = []
 
     def gettime(clock: int) -> float:
-        asked.append(clock)
+        requested.append(clock)
         return 5.0
 
     monkeypatch.setattr(time, "clock_gettime", gettime)
     assert MonotonicClock().now() == 5.0
-    assert asked == [getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)]
+    assert requested == [getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)]

@@ -85,7 +85,7 @@ def test_many_topics_are_read_together(bench: _Bench) -> None:
     assert bench.inbox.wait_for(TopicsRead, count=2).topics.keys() == set(names)
 
 
-def test_what_is_asked_for_is_read_in_that_order(bench: _Bench) -> None:
+def test_what_is_requested_is_read_in_that_order(bench: _Bench) -> None:
     """What a partition's state is to be judged by is there before it."""
     bench.client.put(paths.topic_path("t"), TOPIC)
     free = bench.hold()
@@ -96,7 +96,7 @@ def test_what_is_asked_for_is_read_in_that_order(bench: _Bench) -> None:
     assert [type(e) for e in bench.inbox.events] == [TopicsRead, StatesRead]
 
 
-def test_what_is_asked_for_goes_before_what_is_looked_at_again(bench: _Bench) -> None:
+def test_what_is_requested_goes_before_what_is_looked_at_again(bench: _Bench) -> None:
     """After a broken connection that is every topic, and a claim waits for its own."""
     for name in ("t", "u"):
         bench.client.put(paths.topic_path(name), TOPIC)
@@ -280,7 +280,7 @@ def test_records_read_before_the_former_leader_was_fenced_are_not_reported(bench
     assert bench.inbox.of(SpecsRead) == [SpecsRead({}, {})]
 
 
-def test_what_is_asked_once_is_read_again_where_it_failed(bench: _Bench) -> None:
+def test_what_is_requested_once_is_read_again_where_it_failed(bench: _Bench) -> None:
     """The loop waits for every answer."""
     entity = topic_entity("t")
     bench.client.failures.append(ConnectionLoss())

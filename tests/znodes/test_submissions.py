@@ -56,9 +56,9 @@ def test_every_assignment_is_accepted_or_refused(assignments: dict[str, object])
     text = json.dumps({"version": 1, "assignments": assignments})
     assume("NaN" not in text and "Infinity" not in text)
     read = decode(text.encode())
-    asked = sum(len(p) if isinstance(p, dict) else 1 for p in assignments.values())
+    requested = sum(len(p) if isinstance(p, dict) else 1 for p in assignments.values())
     assert read.unreadable is None
-    assert len(read.entries) + len(read.refused) == asked
+    assert len(read.entries) + len(read.refused) == requested
 
 
 @pytest.mark.parametrize(

@@ -224,10 +224,10 @@ def _prepared(context: CommandContext, action: str, options: Options) -> Action:
         if is_old:
             return OldStockTool(context, operator, dry_run="dry-run" in options)
 
-        def ask_disks(brokers: Collection[LiveBroker]) -> Mapping[BrokerId, Disks | str]:
-            return context.ask_brokers(_settings(context, options), brokers, ()).disks
+        def query_disks(brokers: Collection[LiveBroker]) -> Mapping[BrokerId, Disks | str]:
+            return context.query_brokers(_settings(context, options), brokers, ()).disks
 
-        return StockTool(context, operator, dry_run="dry-run" in options, ask_disks=ask_disks)
+        return StockTool(context, operator, dry_run="dry-run" in options, query_disks=query_disks)
 
     if action == "list":
         return lambda found: tool(found).list_active()
@@ -282,9 +282,9 @@ def _queue(context: CommandContext, action: str, options: Options) -> Exit:
             return Exit.DONE
         if action == "verify-queue":
             return verify_plan(operator, plan, as_json=False)
-        ask = context.inquiry(_settings(context, options))
+        queries = context.queries(_settings(context, options))
         dry_run = "dry-run" in options
-        return add_to_queue(operator, file, ask, dry_run=dry_run, as_json=False)
+        return add_to_queue(operator, file, queries, dry_run=dry_run, as_json=False)
 
 
 def _settings(context: CommandContext, options: Options) -> Settings:

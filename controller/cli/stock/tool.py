@@ -38,7 +38,7 @@ from controller.previews.active_reassignments import ClusterState, read_cluster
 from controller.previews.proposal import RACKLESS
 from controller.zk.operator_client import OperatorClient
 
-AskDisks = Callable[[Collection[LiveBroker]], Mapping[BrokerId, Disks | str]]
+QueryDisks = Callable[[Collection[LiveBroker]], Mapping[BrokerId, Disks | str]]
 """Return the log directories of brokers; a text is the reason why they are unknown."""
 
 
@@ -68,7 +68,7 @@ class StockTool:
         operator: OperatorClient,
         *,
         dry_run: bool = False,
-        ask_disks: AskDisks = lambda _: {},
+        query_disks: QueryDisks = lambda _: {},
     ) -> None:
         """
         Act on a cluster.
@@ -77,13 +77,13 @@ class StockTool:
             context: The environment of the command.
             operator: ZooKeeper.
             dry_run: Whether it only checks and prints.
-            ask_disks: Returns the log directories of brokers.
+            query_disks: Returns the log directories of brokers.
 
         """
         self._context = context
         self._operator = operator
         self._dry_run = dry_run
-        self._ask_disks = ask_disks
+        self._query_disks = query_disks
 
     def list_active(self) -> None:
         """Carry out ``--list``."""
@@ -203,7 +203,7 @@ class StockTool:
             return []
         live = self._operator.cluster.brokers()
         concerned = {p.broker for p in placements}
-        answers = self._ask_disks([b for b in live.values() if b.id in concerned])
+        answers = self._query_disks([b for b in live.values() if b.id in concerned])
         found = []
         for placement in placements:
             disks = answers.get(placement.broker, "it is not live")

@@ -24,15 +24,15 @@ from controller.core.calls.broker_requests import (
     AlterPartition,
     AlterPartitionAnswer,
     BrokerAnswer,
-    BrokerAsk,
     ControlledShutdown,
     ControlledShutdownAnswer,
     IsrResult,
-    PendingAsk,
+    PendingBrokerRequest,
     ProducerIdBlock,
     ProducerIdsAnswer,
+    RequestFromBroker,
 )
-from controller.core.calls.records import AskAnsweredRecord, ProducerIdsRecord
+from controller.core.calls.records import ProducerIdsRecord, RequestAnsweredRecord
 from controller.core.leadership import controlled_shutdown, isr_changes, lost_requests
 from controller.core.leadership.cluster_loading import reads_of
 from controller.core.leadership.records import IsrRecord
@@ -69,18 +69,18 @@ def answer_brokers(
         written: The partitions whose state the same cycle writes otherwise: they come next time.
 
     """
-    if not view.tenure.asks and not view.tenure.lost_asks:
+    if not view.tenure.pending_broker_requests and not view.tenure.lost_requests:
         return Decision()
     found = _Found(set(written))
     timers: list[Instant] = []
-    for ticket, pending in view.tenure.asks.items():
+    for ticket, pending in view.tenure.pending_broker_requests.items():
         answer = _refusal(view, pending, now)
         if answer is None:
             answer = _answer(view, ticket, pending, now, found)
         if answer is None:
             timers.append(Instant(now + AGAIN_S))
         else:
-            done = AskAnsweredRecord(ticket, answer)
+            done = RequestAnsweredRecord(ticket, answer)
             found.changes.append(Change((done,), (effects.Respond(ticket, answer),)))
     handed_out = hand_out(view, found.producer_ids)
     if handed_out is not None:
@@ -90,7 +90,7 @@ def answer_brokers(
     if found.unknown:
         following += reads_of(view, tuple(found.unknown), effects.ReadPurpose.CONFLICT)
     if timers:
-        following.append(effects.SetTimer(wakeups.ASKS_TIMER, min(timers)))
+        following.append(effects.SetTimer(wakeups.PENDING_REQUESTS_TIMER, min(timers)))
     return Decision(tuple(found.changes), tuple(following))
 
 
@@ -107,7 +107,7 @@ class _Found:
     """Partitions whose state has to be read."""
 
 
-def refused(request: BrokerAsk, error: int) -> BrokerAnswer:
+def refused(request: RequestFromBroker, error: int) -> BrokerAnswer:
     """Return the answer that consists of an error."""
     match request:
         case AlterPartition():
@@ -119,7 +119,7 @@ def refused(request: BrokerAsk, error: int) -> BrokerAnswer:
 
 
 def _answer(
-    view: ClusterView, ticket: int, pending: PendingAsk, now: Instant, found: _Found
+    view: ClusterView, ticket: int, pending: PendingBrokerRequest, now: Instant, found: _Found
 ) -> BrokerAnswer | None:
     """Return the answer to a request; None: writes or reads precede it."""
     match pending.request:
@@ -136,7 +136,7 @@ def _answer(
             return None
 
 
-def _refusal(view: ClusterView, pending: PendingAsk, now: Instant) -> BrokerAnswer | None:
+def _refusal(view: ClusterView, pending: PendingBrokerRequest, now: Instant) -> BrokerAnswer | None:
     """Return the error that concerns the whole request, if there is one."""
     tenure, request = view.tenure, pending.request
     is_controller = view.is_controller
@@ -155,18 +155,18 @@ def _refusal(view: ClusterView, pending: PendingAsk, now: Instant) -> BrokerAnsw
 
 
 def _isr_answer(
-    view: ClusterView, pending: PendingAsk, now: Instant, found: _Found
+    view: ClusterView, pending: PendingBrokerRequest, now: Instant, found: _Found
 ) -> AlterPartitionAnswer | None:
     """Return the answer to an AlterPartition; None: writes or reads precede it."""
-    asked = pending.request
-    if not isinstance(asked, AlterPartition) or not view.tenure.accepted_by_broker:
+    request = pending.request
+    if not isinstance(request, AlterPartition) or not view.tenure.accepted_by_broker:
         return None
     results: list[IsrResult] = []
     is_patient = now < pending.since + JUDGED_AFTER_S
     is_written = is_urgent = False
-    for change in asked.changes:
+    for change in request.changes:
         name = view.session.name_of(change.topic, change.topic_id)
-        judged = isr_changes.judge(view, asked, change, name)
+        judged = isr_changes.judge(view, request, change, name)
         match judged:
             case IsrResult():
                 is_final = judged.leader_epoch >= 0 or not is_patient
@@ -188,19 +188,19 @@ def _isr_answer(
                     found.unknown[partition] = None
             case _:
                 pass
-    is_whole = len(results) == len(asked.changes)
+    is_whole = len(results) == len(request.changes)
     is_late = not is_patient and not is_written
     return AlterPartitionAnswer(0, tuple(results)) if is_whole or is_urgent or is_late else None
 
 
-def _was_read(view: ClusterView, partition: TopicPartition, pending: PendingAsk) -> bool:
+def _was_read(view: ClusterView, partition: TopicPartition, pending: PendingBrokerRequest) -> bool:
     """Return whether a read of a state that began after a request is answered."""
-    read = view.tenure.asks_read.get(partition)
+    read = view.tenure.awaited_reads.get(partition)
     return read is not None and read.is_answered and read.at >= pending.since
 
 
 def _is_to_be_read(view: ClusterView, partition: TopicPartition, now: Instant) -> bool:
-    read = view.tenure.asks_read.get(partition)
+    read = view.tenure.awaited_reads.get(partition)
     is_old = read is None or now >= read.at + AGAIN_S
     return is_old and partition not in view.tenure.seeding
 
@@ -213,19 +213,19 @@ def _written(record: IsrRecord | Change) -> Change:
     return Change((record,), (sent,), partition=record.partition)
 
 
-def hand_out(view: ClusterView, asked: Mapping[int, AllocateProducerIds]) -> Change | None:
+def hand_out(view: ClusterView, requests: Mapping[int, AllocateProducerIds]) -> Change | None:
     """
     Return the write for these requests, by ticket, with their answers; None: the znode is read.
 
     When all ids are used up, the answers are errors and nothing is written.
     """
     known = view.tenure.producer_ids
-    if known is None or not asked:
+    if known is None or not requests:
         return None
     answers: dict[int, BrokerAnswer] = {}
     block: ProducerIdBlock | None = None
     first = known.following
-    for ticket, request in asked.items():
+    for ticket, request in requests.items():
         last = first + BLOCK_SIZE - 1
         if last > LAST_ID:
             answers[ticket] = ProducerIdsAnswer(kafka_errors.UNKNOWN_SERVER_ERROR)
@@ -237,7 +237,7 @@ def hand_out(view: ClusterView, asked: Mapping[int, AllocateProducerIds]) -> Cha
     if block is not None:
         written = (ProducerIdsRecord(block, known.version),)
     return Change(
-        (*written, *(AskAnsweredRecord(ticket) for ticket in answers)),
+        (*written, *(RequestAnsweredRecord(ticket) for ticket in answers)),
         tuple(effects.Respond(ticket, answer) for ticket, answer in answers.items()),
     )
 

@@ -78,7 +78,7 @@ class ControlledShutdown:
     """None in version 1, which has none."""
 
 
-BrokerAsk = AlterPartition | AllocateProducerIds | ControlledShutdown
+RequestFromBroker = AlterPartition | AllocateProducerIds | ControlledShutdown
 
 
 class IsrResult(NamedTuple):
@@ -133,8 +133,8 @@ BrokerAnswer = AlterPartitionAnswer | ProducerIdsAnswer | ControlledShutdownAnsw
 
 
 @dataclass(frozen=True, slots=True)
-class PendingAsk:
+class PendingBrokerRequest:
     """A request of a broker that is not answered yet."""
 
-    request: BrokerAsk
+    request: RequestFromBroker
     since: Instant

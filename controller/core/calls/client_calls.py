@@ -34,9 +34,9 @@ from controller.core.calls.client_requests import (
     ListReassignmentsResponse,
     OngoingReassignment,
     PartitionResult,
-    PendingClientAsk,
+    PendingClientRequest,
 )
-from controller.core.calls.records import AskAnsweredRecord
+from controller.core.calls.records import RequestAnsweredRecord
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
     CreatePartitions,
@@ -102,15 +102,15 @@ def answer_clients(view: ClusterView, now: Instant, written: AbstractSet[str]) -
         written: The topics of which this cycle writes an assignment.
 
     """
-    if not view.tenure.client_asks:
+    if not view.tenure.pending_client_requests:
         return Decision()
     changes: list[Change] = []
     following: list[effects.Effect] = []
     is_waiting = False
     names = topic_creation.Names(view, written)
-    for ticket, pending in view.tenure.client_asks.items():
-        asking = topic_creation.Asking(view, names, ticket, pending)
-        found = _refusal(view, pending) or _answer(asking, now)
+    for ticket, pending in view.tenure.pending_client_requests.items():
+        context = topic_creation.ClientRequestContext(view, names, ticket, pending)
+        found = _refusal(view, pending) or _answer(context, now)
         match found:
             case Change():
                 changes.append(found)
@@ -124,16 +124,16 @@ def answer_clients(view: ClusterView, now: Instant, written: AbstractSet[str]) -
             case None:
                 is_waiting = True
             case answer:
-                done = AskAnsweredRecord(ticket)
+                done = RequestAnsweredRecord(ticket)
                 changes.append(Change((done,), (effects.Respond(ticket, answer),)))
     if is_waiting:
-        following.append(effects.SetTimer(wakeups.ASKS_TIMER, Instant(now + AGAIN_S)))
+        following.append(effects.SetTimer(wakeups.PENDING_REQUESTS_TIMER, Instant(now + AGAIN_S)))
     return Decision(tuple(changes), tuple(following))
 
 
 def is_role_wanted(view: ClusterView) -> str | None:
     """Return the request of a client for which a broker has to be the controller, if any."""
-    for pending in view.tenure.client_asks.values():
+    for pending in view.tenure.pending_client_requests.values():
         if isinstance(pending.request, CedeRole):
             return pending.request.request
     return None
@@ -141,10 +141,12 @@ def is_role_wanted(view: ClusterView) -> str | None:
 
 def is_cede_due(view: ClusterView, now: Instant) -> bool:
     """Return whether no client waits for a write, or the one that asks to cede waited enough."""
-    asked = min(
-        p.since for p in view.tenure.client_asks.values() if isinstance(p.request, CedeRole)
+    since = min(
+        p.since
+        for p in view.tenure.pending_client_requests.values()
+        if isinstance(p.request, CedeRole)
     )
-    return not is_underway(view) or now >= asked + CEDE_WITHIN_S
+    return not is_underway(view) or now >= since + CEDE_WITHIN_S
 
 
 def is_underway(view: ClusterView) -> bool:
@@ -152,11 +154,11 @@ def is_underway(view: ClusterView) -> bool:
     return any(
         topic_creation.is_underway(pending)
         or (isinstance(pending.request, AlterReassignments) and pending.results is not None)
-        for pending in view.tenure.client_asks.values()
+        for pending in view.tenure.pending_client_requests.values()
     )
 
 
-def _refusal(view: ClusterView, pending: PendingClientAsk) -> ClientAnswer | None:
+def _refusal(view: ClusterView, pending: PendingClientRequest) -> ClientAnswer | None:
     """Return NOT_CONTROLLER where the role is not ours."""
     tenure = view.tenure
     is_controller = view.is_controller
@@ -167,22 +169,22 @@ def _refusal(view: ClusterView, pending: PendingClientAsk) -> ClientAnswer | Non
 
 
 def _answer(
-    asking: topic_creation.Asking, now: Instant
+    context: topic_creation.ClientRequestContext, now: Instant
 ) -> ClientAnswer | Change | tuple[Change, ...] | effects.SubmitReassignments | None:
-    view, ticket, pending = asking.view, asking.ticket, asking.pending
+    view, ticket, pending = context.view, context.ticket, context.pending
     if not view.tenure.accepted_by_broker:
         return None
     match pending.request:
-        case ListReassignments() as asked:
+        case ListReassignments() as request:
             # Foreign reassignments are not known before they are adopted.
             is_early = view.tenure.may_have_foreign and now < pending.since + PATIENCE_S
-            return None if is_early else _listed(view, asked)
-        case AlterReassignments() as asked:
-            return _altered(view, ticket, pending, asked, now)
-        case ElectLeaders() as asked:
-            return client_elections.answer_elections(view, ticket, pending, asked, now)
-        case CreateTopics() | CreatePartitions() | DeleteTopics() | AwaitDeletions() as asked:
-            return topic_creation.answer_topics(asking, asked, now)
+            return None if is_early else _listed(view, request)
+        case AlterReassignments() as request:
+            return _altered(view, ticket, pending, request, now)
+        case ElectLeaders() as request:
+            return client_elections.answer_elections(view, ticket, pending, request, now)
+        case CreateTopics() | CreatePartitions() | DeleteTopics() | AwaitDeletions() as request:
+            return topic_creation.answer_topics(context, request, now)
         case CedeRole():
             return None
 
@@ -193,15 +195,15 @@ def _answer(
 def _altered(
     view: ClusterView,
     ticket: int,
-    pending: PendingClientAsk,
-    asked: AlterReassignments,
+    pending: PendingClientRequest,
+    request: AlterReassignments,
     now: Instant,
 ) -> AlterReassignmentsResponse | effects.SubmitReassignments | None:
     if pending.results is not None:
-        settled = _settled(view, pending, asked, now)
+        settled = _settled(view, pending, request, now)
         return None if settled is None else AlterReassignmentsResponse(0, settled)
     judged = _Judged()
-    for partition, target in asked.targets.items():
+    for partition, target in request.targets.items():
         _judge(view, partition, target, judged)
     if judged.waits:
         is_late = now >= pending.since + PATIENCE_S
@@ -212,7 +214,7 @@ def _altered(
             judged.targets,
             frozenset(judged.cancelled),
             tuple(judged.results),
-            asked.client,
+            request.client,
             Instant(pending.since + PATIENCE_S),
         )
     return AlterReassignmentsResponse(0, tuple(judged.results))
@@ -275,7 +277,7 @@ def _refused(partition: TopicPartition, refusal: Refusal) -> PartitionResult:
 
 
 def _settled(
-    view: ClusterView, pending: PendingClientAsk, asked: AlterReassignments, now: Instant
+    view: ClusterView, pending: PendingClientRequest, request: AlterReassignments, now: Instant
 ) -> tuple[PartitionResult, ...] | None:
     """Return the results of all partitions, None while some are still to be accepted."""
     is_late = now >= pending.since + PATIENCE_S
@@ -283,7 +285,7 @@ def _settled(
     if pending.submitted is None and not is_late:
         return None
     judged = {r.partition for r in results}
-    for partition, target in asked.targets.items():
+    for partition, target in request.targets.items():
         if partition in judged:
             continue
         result = _result_of(view, partition, target, pending, now)
@@ -300,7 +302,7 @@ def _result_of(  # noqa: PLR0911 - one return per case
     view: ClusterView,
     partition: TopicPartition,
     target: Replicas | None,
-    pending: PendingClientAsk,
+    pending: PendingClientRequest,
     now: Instant,
 ) -> PartitionResult | None:
     submitted = pending.submitted
@@ -332,7 +334,7 @@ def _reversed(
     view: ClusterView,
     partition: TopicPartition,
     cancellation: RequestId,
-    pending: PendingClientAsk,
+    pending: PendingClientRequest,
     now: Instant,
 ) -> PartitionResult | None:
     """
@@ -364,22 +366,22 @@ def _reversed(
 # --- ListPartitionReassignments ------------------------------------------------------------------
 
 
-def _listed(view: ClusterView, asked: ListReassignments) -> ListReassignmentsResponse:
+def _listed(view: ClusterView, request: ListReassignments) -> ListReassignmentsResponse:
     ongoing: list[OngoingReassignment] = []
     for partition, reassignment in view.work.reassignments.items():
-        if asked.partitions is not None and partition not in asked.partitions:
+        if request.partitions is not None and partition not in request.partitions:
             continue
         assignment = view.session.known_assignment(partition)
         if assignment is not None and not view.is_of_former_topic(partition):
             ongoing.append(_ongoing(partition, assignment, reassignment.spec.target))
     if view.tenure.may_have_foreign:
-        ongoing += _not_adopted(view, asked)
+        ongoing += _not_adopted(view, request)
     return ListReassignmentsResponse(0, tuple(ongoing))
 
 
-def _not_adopted(view: ClusterView, asked: ListReassignments) -> Iterator[OngoingReassignment]:
+def _not_adopted(view: ClusterView, request: ListReassignments) -> Iterator[OngoingReassignment]:
     """Yield the reassignments in the topic znodes that the daemon has not taken up yet."""
-    wanted = view.session.partitions() if asked.partitions is None else asked.partitions
+    wanted = view.session.partitions() if request.partitions is None else request.partitions
     for partition in wanted:
         assignment = view.session.known_assignment(partition)
         if (

@@ -16,10 +16,10 @@ from controller.core.calls.client_requests import (
     ElectLeaders,
     ElectLeadersResponse,
     PartitionResult,
-    PendingClientAsk,
+    PendingClientRequest,
 )
 from controller.core.leadership import duties
-from controller.core.leadership.records import ElectionsAskedRecord
+from controller.core.leadership.records import ElectionsRequestedRecord
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.records import Change
 from controller.core.requests import acceptance
@@ -32,28 +32,32 @@ _UNCLEAN_STRATEGY: Final = "OfflinePartitionLeaderElectionStrategy(true)"
 
 
 def answer_elections(
-    view: ClusterView, ticket: int, pending: PendingClientAsk, asked: ElectLeaders, now: Instant
+    view: ClusterView,
+    ticket: int,
+    pending: PendingClientRequest,
+    request: ElectLeaders,
+    now: Instant,
 ) -> ElectLeadersResponse | Change | None:
     """Return the results of the elections, or the record of what is asked; None: it waits."""
-    patience_s = min(asked.timeout_s, PATIENCE_S)
+    patience_s = min(request.timeout_s, PATIENCE_S)
     if pending.results is None:
         partitions = tuple(
-            view.session.partitions() if asked.partitions is None else asked.partitions
+            view.session.partitions() if request.partitions is None else request.partitions
         )
         unread = {p for p in partitions if _is_unread(view, p)}
         # The other half of the time is for the elections.
         if unread and now < pending.since + patience_s / 2:
             return None
-        results, wanted = _elections(view, asked, (p for p in partitions if p not in unread))
+        results, wanted = _elections(view, request, (p for p in partitions if p not in unread))
         timed_out = kafka_errors.REQUEST_TIMED_OUT
         results += tuple(PartitionResult(p, timed_out) for p in sorted(unread))
         if wanted:
-            return Change((ElectionsAskedRecord(ticket, wanted, results, asked.is_unclean),))
+            return Change((ElectionsRequestedRecord(ticket, wanted, results, request.is_unclean),))
         return ElectLeadersResponse(0, results)
     is_late = now >= pending.since + patience_s
     results = pending.results
     for partition in sorted(pending.electing):
-        result = _election_result(view, partition, is_unclean=asked.is_unclean)
+        result = _election_result(view, partition, is_unclean=request.is_unclean)
         if result is None and not is_late:
             return None
         late = PartitionResult(partition, kafka_errors.REQUEST_TIMED_OUT)
@@ -75,16 +79,16 @@ def _is_unread(view: ClusterView, partition: TopicPartition) -> bool:
 
 
 def _elections(
-    view: ClusterView, asked: ElectLeaders, partitions: Iterable[TopicPartition]
+    view: ClusterView, request: ElectLeaders, partitions: Iterable[TopicPartition]
 ) -> tuple[tuple[PartitionResult, ...], tuple[TopicPartition, ...]]:
     """Return the results that are known at once, and the partitions to elect for."""
     results: list[PartitionResult] = []
     wanted: list[TopicPartition] = []
     for partition in partitions:
-        result = _unelectable(view, partition, is_unclean=asked.is_unclean)
+        result = _unelectable(view, partition, is_unclean=request.is_unclean)
         if result is None:
             wanted.append(partition)
-        elif asked.partitions is not None or result.error != kafka_errors.ELECTION_NOT_NEEDED:
+        elif request.partitions is not None or result.error != kafka_errors.ELECTION_NOT_NEEDED:
             results.append(result)
     return tuple(results), tuple(wanted)
 

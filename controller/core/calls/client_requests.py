@@ -69,7 +69,7 @@ class CedeRole:
     """The name of the client's request."""
 
 
-ClientAsk = (
+RequestFromClient = (
     ElectLeaders
     | AlterReassignments
     | ListReassignments
@@ -154,10 +154,10 @@ class SubmittedReassignments:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingClientAsk:
+class PendingClientRequest:
     """A request of a client that is not answered yet."""
 
-    request: ClientAsk
+    request: RequestFromClient
     since: Instant
     results: tuple[PartitionResult, ...] | None = None
     """The results that are final already; None: nothing was judged yet."""
@@ -169,7 +169,7 @@ class PendingClientAsk:
     """Topics that are written, or that ZooKeeper rejects, with their results."""
 
 
-def refused(request: ClientAsk, error: int) -> ClientAnswer:
+def refused(request: RequestFromClient, error: int) -> ClientAnswer:
     """Return the answer that consists of an error."""
     match request:
         case ElectLeaders(partitions=partitions):

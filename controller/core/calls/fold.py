@@ -8,12 +8,12 @@ from typing import assert_never
 from controller.core import model
 from controller.core.calls import records
 from controller.core.calls.broker_calls import note_producer_ids
-from controller.core.calls.broker_requests import BrokerAsk, PendingAsk
+from controller.core.calls.broker_requests import PendingBrokerRequest, RequestFromBroker
 from controller.core.calls.client_requests import (
     AlterReassignments,
-    ClientAsk,
     ElectLeaders,
-    PendingClientAsk,
+    PendingClientRequest,
+    RequestFromClient,
 )
 from controller.core.calls.topic_requests import CreatePartitions, DeleteTopics
 from controller.core.leadership import lost_requests
@@ -28,12 +28,12 @@ def fold_event(view: ClusterView, event: records.CallEvent, now: Instant) -> Non
     match event:
         case records.ProducerIdsRead(block=block, version=version):
             note_producer_ids(view, block, version)
-        case records.BrokerAsked() | records.ClientAsked():
+        case records.BrokerRequestReceived() | records.ClientRequestReceived():
             _request_arrived(view, event, now)
         case records.ReassignmentsSubmitted(ticket=ticket, submitted=submitted):
-            pending = view.tenure.client_asks.get(ticket)
+            pending = view.tenure.pending_client_requests.get(ticket)
             if pending is not None:
-                view.tenure.client_asks[ticket] = replace(pending, submitted=submitted)
+                view.tenure.pending_client_requests[ticket] = replace(pending, submitted=submitted)
         case _:
             assert_never(event)
 
@@ -42,14 +42,14 @@ def fold_record(view: ClusterView, record: records.CallRecord, now: Instant) -> 
     """Fold one record into the view."""
     tenure = view.tenure
     match record:
-        case records.AskAnsweredRecord(ticket=ticket, answer=answer):
-            asked = tenure.asks.pop(ticket, None)
-            if asked is not None and answer is not None:
-                lost_requests.answered(view, asked.request, answer, now)
-            if not tenure.asks:
-                tenure.asks_read.clear()
-            tenure.client_asks.pop(ticket, None)
-            if not tenure.client_asks:
+        case records.RequestAnsweredRecord(ticket=ticket, answer=answer):
+            pending = tenure.pending_broker_requests.pop(ticket, None)
+            if pending is not None and answer is not None:
+                lost_requests.answered(view, pending.request, answer, now)
+            if not tenure.pending_broker_requests:
+                tenure.awaited_reads.clear()
+            tenure.pending_client_requests.pop(ticket, None)
+            if not tenure.pending_client_requests:
                 tenure.electing.clear()
                 tenure.creations_rejected.clear()
         case records.ProducerIdsRecord(block=block, expected_version=version):
@@ -60,7 +60,9 @@ def fold_record(view: ClusterView, record: records.CallRecord, now: Instant) -> 
 
 
 def _request_arrived(
-    view: ClusterView, event: records.BrokerAsked | records.ClientAsked, now: Instant
+    view: ClusterView,
+    event: records.BrokerRequestReceived | records.ClientRequestReceived,
+    now: Instant,
 ) -> None:
     """
     Note a request that was permitted in this tenure.
@@ -70,16 +72,16 @@ def _request_arrived(
     held = view.tenure.held
     if held is None or event.permission.controller_epoch != held.epoch:
         return
-    if isinstance(event, records.BrokerAsked):
+    if isinstance(event, records.BrokerRequestReceived):
         request = _of_registration(view, event.request)
-        view.tenure.asks[event.ticket] = PendingAsk(request, now)
+        view.tenure.pending_broker_requests[event.ticket] = PendingBrokerRequest(request, now)
         view.tenure.heard[request.broker] = now
     else:
-        view.tenure.client_asks[event.ticket] = PendingClientAsk(event.request, now)
+        view.tenure.pending_client_requests[event.ticket] = PendingClientRequest(event.request, now)
         topic_reads.read_invalid(view, _named_topics(event.request))
 
 
-def _of_registration(view: ClusterView, request: BrokerAsk) -> BrokerAsk:
+def _of_registration(view: ClusterView, request: RequestFromBroker) -> RequestFromBroker:
     """
     Return a request with the registration of its broker, also where its version has none.
 
@@ -91,9 +93,9 @@ def _of_registration(view: ClusterView, request: BrokerAsk) -> BrokerAsk:
     return replace(request, broker_epoch=known.epoch)
 
 
-def _named_topics(asked: ClientAsk) -> set[str]:
+def _named_topics(request: RequestFromClient) -> set[str]:
     """Return the topics that a client's request is about."""
-    match asked:
+    match request:
         case DeleteTopics(topics=topics):
             return {t.name for t in topics}
         case CreatePartitions(topics=added):

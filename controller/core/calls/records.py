@@ -8,36 +8,36 @@ from typing import ClassVar
 from controller.core import model
 from controller.core.calls.broker_requests import (
     BrokerAnswer,
-    BrokerAsk,
     Permission,
     ProducerIdBlock,
+    RequestFromBroker,
 )
-from controller.core.calls.client_requests import ClientAsk, SubmittedReassignments
+from controller.core.calls.client_requests import RequestFromClient, SubmittedReassignments
 from controller.core.record_kinds import Durable, Fact, Volatile
 from controller.core.worklist import Flags
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerAsked(Fact):
+class BrokerRequestReceived(Fact):
     """A broker sent a request to its controller, and waits for the answer."""
 
-    wakes: ClassVar[Flags] = ("asks",)
+    wakes: ClassVar[Flags] = ("pending_requests",)
 
     ticket: int
     """The number of the request, by which it is answered; unique in the process."""
-    request: BrokerAsk
+    request: RequestFromBroker
     permission: Permission
 
 
 @dataclass(frozen=True, slots=True)
-class ClientAsked(Fact):
+class ClientRequestReceived(Fact):
     """A client sent a request to the controller, as a broker permits it, and waits."""
 
-    wakes: ClassVar[Flags] = ("asks", "tenure")
+    wakes: ClassVar[Flags] = ("pending_requests", "tenure")
 
     ticket: int
-    """As in ``BrokerAsked``; the numbers of both are one sequence."""
-    request: ClientAsk
+    """As in ``BrokerRequestReceived``; the numbers of both are one sequence."""
+    request: RequestFromClient
     permission: Permission
 
 
@@ -45,7 +45,7 @@ class ClientAsked(Fact):
 class ReassignmentsSubmitted(Fact):
     """What a client asked to reassign or to cancel is durable, or the reason why it is not."""
 
-    wakes: ClassVar[Flags] = ("asks",)
+    wakes: ClassVar[Flags] = ("pending_requests",)
 
     ticket: int
     submitted: SubmittedReassignments
@@ -55,7 +55,7 @@ class ReassignmentsSubmitted(Fact):
 class ProducerIdsRead(Fact):
     """``/latest_producer_id_block``: read at a claim where the daemon serves brokers."""
 
-    wakes: ClassVar[Flags] = ("asks",)
+    wakes: ClassVar[Flags] = ("pending_requests",)
 
     block: ProducerIdBlock | str | None
     """The last block that was handed out; a text where it cannot be decoded; None: no block yet."""
@@ -64,7 +64,7 @@ class ProducerIdsRead(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class AskAnsweredRecord(Volatile):
+class RequestAnsweredRecord(Volatile):
     """The request of a broker or a client is answered."""
 
     wakes: ClassVar[Flags] = ()
@@ -86,7 +86,7 @@ class ProducerIdsRecord(Durable):
     expected_version: model.ZkVersion | None
 
 
-CallEvent = BrokerAsked | ClientAsked | ReassignmentsSubmitted | ProducerIdsRead
+CallEvent = BrokerRequestReceived | ClientRequestReceived | ReassignmentsSubmitted | ProducerIdsRead
 
 
-CallRecord = AskAnsweredRecord | ProducerIdsRecord
+CallRecord = RequestAnsweredRecord | ProducerIdsRecord

@@ -148,7 +148,7 @@ class AwaitDeletions:
     timeout_s: float
 
 
-TopicAsk = CreateTopics | CreatePartitions
+RequestOnTopics = CreateTopics | CreatePartitions
 
 
 class TopicResult(NamedTuple):
@@ -206,7 +206,7 @@ TopicAnswer = CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResp
 
 
 def topic_answer(
-    request: TopicAsk | DeleteTopics | AwaitDeletions,
+    request: RequestOnTopics | DeleteTopics | AwaitDeletions,
     results: tuple[TopicResult, ...],
     error: int = NONE,
 ) -> TopicAnswer:
@@ -220,7 +220,7 @@ def topic_answer(
             return DeleteTopicsResponse(error, results)
 
 
-def refused(request: TopicAsk | DeleteTopics | AwaitDeletions, error: int) -> TopicAnswer:
+def refused(request: RequestOnTopics | DeleteTopics | AwaitDeletions, error: int) -> TopicAnswer:
     """Return the answer that consists of an error."""
     if isinstance(request, AwaitDeletions):
         names = dict.fromkeys(request.topics)

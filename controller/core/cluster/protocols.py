@@ -55,7 +55,7 @@ def awaited_until(view: ClusterView) -> Instant:
     settings = view.cluster.broker_settings
     return max(
         (
-            Instant(known.asked_at + PATIENCE_S)
+            Instant(known.requested_at + PATIENCE_S)
             for broker in view.cluster.brokers.values()
             if broker.has_features
             and (known := settings.get(broker.id)) is not None

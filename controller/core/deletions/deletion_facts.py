@@ -86,8 +86,8 @@ def replica_deleted(
 def request_refused(view: ClusterView, broker: BrokerId, error: int) -> None:
     """Note that a broker refused a StopReplica as a whole: it is not repeated on this channel."""
     for topic, deletion in view.deletions.running.items():
-        is_asked = broker in deletion.waiting or broker in deletion.informing
-        if is_asked and broker not in deletion.unsent:
+        is_requested = broker in deletion.waiting or broker in deletion.informing
+        if is_requested and broker not in deletion.unsent:
             deletion.errors[broker] = error
             _confirmed(view, topic)
 
@@ -107,7 +107,7 @@ def broker_informed(view: ClusterView, event: StopReplicaAnswered) -> None:
 def _confirmed(view: ClusterView, topic: str) -> None:
     """Wake what waits for brokers that delete a topic."""
     wakeups.wake(view.due, wakeups.Trigger.DELETION_CONCERNED)
-    wakeups.asks_concerned(view)
+    wakeups.wake_pending_requests(view)
     if is_carried_out(view, topic):
         # Its reassignments end: nothing is left of what they would move.
         partitions = (TopicPartition(topic, n) for n in view.session.topics[topic].partitions)
@@ -153,7 +153,7 @@ def trees_read(view: ClusterView, event: records.TopicTreesRead) -> None:
     tenure, deletions, session = view.tenure, view.deletions, view.session
     deletions_session = view.deletions_session
     for name, tree in event.trees.items():
-        deletions.trees_asked.discard(name)
+        deletions.requested_trees.discard(name)
         if tenure.held is None or name not in (deletions_session.markers or ()):
             continue
         deletions.trees[name] = tree
@@ -270,7 +270,9 @@ def _serve_again(view: ClusterView, topic: str) -> None:
         view.due.partitions[partition] = None
 
 
-def setting_asked(view: ClusterView, brokers: tuple[LiveBroker, ...], now: Instant) -> None:
+def record_settings_request(
+    view: ClusterView, brokers: tuple[LiveBroker, ...], now: Instant
+) -> None:
     """Note that brokers were asked; those that are gone are forgotten."""
     settings = view.cluster.broker_settings
     for gone in settings.keys() - view.cluster.brokers.keys():
@@ -281,7 +283,7 @@ def setting_asked(view: ClusterView, brokers: tuple[LiveBroker, ...], now: Insta
         has_failed = before is not None and before.epoch == broker.epoch and before.is_known
         protocol = before.protocol if before is not None and before.epoch == broker.epoch else None
         settings[broker.id] = KnownSettings(
-            broker.epoch, None, is_known=has_failed, asked_at=now, protocol=protocol
+            broker.epoch, None, is_known=has_failed, requested_at=now, protocol=protocol
         )
 
 
@@ -308,7 +310,7 @@ def topic_deleted(view: ClusterView, name: str) -> None:
     forget_topic(view, name)
     session.listed = (session.listed or frozenset()) - {name}
     session.missing_topics.discard(name)
-    session.asked_topics.discard(name)
+    session.requested_topics.discard(name)
     marker_ended(view, name)
 
 
@@ -320,7 +322,7 @@ def forget_topic(view: ClusterView, name: str) -> None:
     view.deletions.waits.pop(name, None)
     session.configs.pop(name, None)
     session.config_answers.pop(name, None)
-    session.asked_configs.pop(name, None)
+    session.requested_configs.pop(name, None)
     session.config_errors.pop(name, None)
     # The settings of a later topic of the name may have the version of these.
     pacing.forget_settings(view, topic_entity(name))
@@ -338,9 +340,9 @@ def forget_topic(view: ClusterView, name: str) -> None:
         tenure.confirmed.pop(partition, None)
         tenure.bounced.pop(partition, None)
         tenure.whole_since.pop(partition, None)
-        tenure.lost_asks.pop(partition, None)
-        tenure.asking_anew.discard(partition)
-        tenure.asks_carried_out.pop(partition, None)
+        tenure.lost_requests.pop(partition, None)
+        tenure.epochs_due.discard(partition)
+        tenure.isr_changes_confirmed.pop(partition, None)
         tenure.told_ineligible.pop(partition, None)
         tenure.preferred.pop(partition, None)
         tenure.leaderless.pop(partition, None)
@@ -359,7 +361,7 @@ def without_deleted(
         for name in deleted.keys() & read.keys()
         if isinstance(topic := read[name], TopicAssignment) and topic.czxid <= deleted[name].czxid
     }
-    view.session.asked_topics -= former
+    view.session.requested_topics -= former
     return {name: topic for name, topic in read.items() if name not in former} if former else read
 
 

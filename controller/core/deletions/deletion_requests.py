@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controller import kafka_errors
-from controller.core.calls.client_requests import PendingClientAsk
+from controller.core.calls.client_requests import PendingClientRequest
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
     DeleteTopicsResponse,
@@ -32,10 +32,10 @@ from controller.core.view import ClusterView
 
 
 def request_deletion(
-    view: ClusterView, ticket: int, asked: TopicToDelete
+    view: ClusterView, ticket: int, request: TopicToDelete
 ) -> TopicResult | Change | None:
     """Return the write of the request, or the result without one; None: the topic is read."""
-    name, session = asked.name, view.session
+    name, session = request.name, view.session
     topic = session.topics.get(name)
     if name in session.unreadable_topics:
         unreadable = "Its znode is unreadable."
@@ -43,11 +43,11 @@ def request_deletion(
     is_listed = name in (session.listed or ())
     # As with Kafka, a topic is unknown from the time on at which brokers do not know it any more.
     if is_dropped(view, name, topic.czxid) if topic is not None else not is_listed:
-        return TopicResult(name, _unknown(asked))
+        return TopicResult(name, _unknown(request))
     if topic is None or topic.stale:
         return None
-    if asked.topic_id not in {None, topic.topic_id}:
-        return TopicResult(name, _unknown(asked))
+    if request.topic_id not in {None, topic.topic_id}:
+        return TopicResult(name, _unknown(request))
     result = TopicResult(name, kafka_errors.NONE, czxid=topic.czxid)
     if name in (view.deletions_session.markers or ()):
         return result
@@ -56,26 +56,26 @@ def request_deletion(
 
 
 def answer_waiting(
-    view: ClusterView, pending: PendingClientAsk, asked: AwaitDeletions, now: Instant
+    view: ClusterView, pending: PendingClientRequest, request: AwaitDeletions, now: Instant
 ) -> DeleteTopicsResponse | None:
     """Return which topics brokers do not know any more; None: some are still known."""
-    left = {name for name, czxid in asked.topics.items() if not is_dropped(view, name, czxid)}
-    if left and now < pending.since + asked.timeout_s:
+    left = {name for name, czxid in request.topics.items() if not is_dropped(view, name, czxid)}
+    if left and now < pending.since + request.timeout_s:
         return None
     late, done = kafka_errors.REQUEST_TIMED_OUT, kafka_errors.NONE
-    results = (TopicResult(name, late if name in left else done) for name in asked.topics)
+    results = (TopicResult(name, late if name in left else done) for name in request.topics)
     return DeleteTopicsResponse(kafka_errors.NONE, tuple(results))
 
 
-def _unknown(asked: TopicToDelete) -> int:
-    if asked.topic_id is None:
+def _unknown(request: TopicToDelete) -> int:
+    if request.topic_id is None:
         return kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
     return kafka_errors.UNKNOWN_TOPIC_ID
 
 
 def note_topic(view: ClusterView, ticket: int, result: TopicResult) -> None:
     """Note that a topic is written for a client that waits, or that ZooKeeper rejects it."""
-    pending = view.tenure.client_asks.get(ticket)
+    pending = view.tenure.pending_client_requests.get(ticket)
     if pending is not None:
         noted = {**pending.topics, result.name: result}
-        view.tenure.client_asks[ticket] = replace(pending, topics=noted)
+        view.tenure.pending_client_requests[ticket] = replace(pending, topics=noted)

@@ -69,7 +69,7 @@ class DeletionLedger(Ledger):
     """Why pending deletions do not proceed."""
     trees: dict[str, model.TopicTree | None] = field(default_factory=dict)
     """The znodes of topics to be deleted, as they were listed; None: there is no such topic."""
-    trees_asked: set[str] = field(default_factory=set)
+    requested_trees: set[str] = field(default_factory=set)
     """Topics whose znodes are being listed."""
     done: dict[str, DeletedTopic] = field(default_factory=dict)
     revoked: set[str] = field(default_factory=set)

@@ -34,7 +34,7 @@ class TopicTreesRead(Fact):
 class DeletionRequestedRecord(Durable):
     """``/admin/delete_topics/T`` is created, for a client's DeleteTopics, if the topic exists."""
 
-    wakes: ClassVar[Flags] = ("asks",)
+    wakes: ClassVar[Flags] = ("pending_requests",)
 
     ticket: int
     result: TopicResult
@@ -84,7 +84,7 @@ class TopicDeletedRecord(Durable):
         "queue",
         "cancel",
         "orphans",
-        "asks",
+        "pending_requests",
         "deletions",
     )
 
@@ -95,7 +95,7 @@ class TopicDeletedRecord(Durable):
 class DeletionMarkerEndedRecord(Durable):
     """``/admin/delete_topics/T`` is deleted: there is no such topic."""
 
-    wakes: ClassVar[Flags] = ("tenure", "asks")
+    wakes: ClassVar[Flags] = ("tenure", "pending_requests")
 
     topic: str
 

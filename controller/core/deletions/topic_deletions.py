@@ -55,13 +55,13 @@ How long the znodes wait for a broker that is not live and has only orphans, in 
 
 It may only restart. Later its log stays on the disk, as it does with Kafka's controller.
 """
-ASK_AGAIN_S: Final = 30.0
+QUERY_AGAIN_S: Final = 30.0
 """When a broker that did not answer is asked for its settings again, in seconds."""
-ASK_NEW_AGAIN_S: Final = 2.0
+QUERY_NEW_AGAIN_S: Final = 2.0
 """The same for one that registered within that time: it may not listen yet."""
 
 
-def ask_brokers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+def query_brokers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Ask the brokers whose settings are needed and not known."""
     if not (due.deletions and view.role.leading):
         return Decision()
@@ -75,14 +75,14 @@ def ask_brokers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
             wanted.append(broker)
         elif known.deletes_topics is None:
             since = view.cluster.registered.get(broker.id)
-            is_new = since is not None and now < since + ASK_AGAIN_S
-            due_at = known.asked_at + (ASK_NEW_AGAIN_S if is_new else ASK_AGAIN_S)
+            is_new = since is not None and now < since + QUERY_AGAIN_S
+            due_at = known.requested_at + (QUERY_NEW_AGAIN_S if is_new else QUERY_AGAIN_S)
             if now >= due_at:
                 wanted.append(broker)
             again.append(Instant(max(due_at, now + 1.0)))
     timer = (effects.SetTimer(wakeups.SETTING_TIMER, min(again)),) if again else ()
-    asked = (effects.DescribeBrokerSettings(tuple(wanted)),) if wanted else ()
-    return Decision(effects=(*asked, *timer))
+    queries = (effects.DescribeBrokerSettings(tuple(wanted)),) if wanted else ()
+    return Decision(effects=(*queries, *timer))
 
 
 # --- deciding ------------------------------------------------------------------------------------
@@ -276,14 +276,14 @@ def _tree(view: ClusterView, topic: str, unlisted: list[str]) -> TopicTree | Non
     )
     if is_same:
         return tree
-    if topic not in view.deletions.trees_asked:
+    if topic not in view.deletions.requested_trees:
         unlisted.append(topic)
     return None
 
 
 def _is_unlisted(view: ClusterView, topic: str) -> bool:
     """Return whether the znodes of an unknown topic were not listed since its marker was read."""
-    return topic not in view.deletions.trees and topic not in view.deletions.trees_asked
+    return topic not in view.deletions.trees and topic not in view.deletions.requested_trees
 
 
 def _ids(brokers: list[BrokerId]) -> str:

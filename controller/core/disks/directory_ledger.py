@@ -114,7 +114,7 @@ class DirectoryLedger:
 
     brokers: dict[BrokerId, BrokerDirs] = field(default_factory=dict)
     silent: dict[BrokerId, Silence] = field(default_factory=dict)
-    asked: dict[BrokerId, Instant] = field(default_factory=dict)
+    requested: dict[BrokerId, Instant] = field(default_factory=dict)
     """When each broker was last asked for a report, answered or not."""
     awaited: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)
     """Registrations of brokers that did not answer that yet."""

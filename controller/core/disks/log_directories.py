@@ -77,13 +77,15 @@ def problem_of(view: ClusterView, log_dirs: LogDirs) -> str | None:
     return None
 
 
-def ask(view: ClusterView, brokers: Iterable[BrokerId], now: Instant) -> list[effects.Effect]:
+def describe_log_dirs(
+    view: ClusterView, brokers: Iterable[BrokerId], now: Instant
+) -> list[effects.Effect]:
     """Return the requests for the directories that entries name, as far as none is under way."""
     ledger = view.tenure.directories
     following: list[effects.Effect] = [
         effects.DescribeLogDirs(b)
         for b in sorted(brokers)
-        if not _is_awaited(view, b) and now >= ledger.asked.get(b, Instant(-SOON_S)) + SOON_S
+        if not _is_awaited(view, b) and now >= ledger.requested.get(b, Instant(-SOON_S)) + SOON_S
     ]
     return [*following, effects.SetTimer(ENTRIES_TIMER, Instant(now + SOON_S))]
 
@@ -110,7 +112,7 @@ def follow_directories(view: ClusterView, due: Worklist, now: Instant) -> Decisi
             continue
         is_old = any(_is_outdated(view, broker, p) for p in partitions)
         pause = SOON_S if is_old and broker not in ledger.silent else POLL_S
-        again = ledger.asked.get(broker, Instant(now - pause)) + pause
+        again = ledger.requested.get(broker, Instant(now - pause)) + pause
         if now >= again:
             following.append(effects.DescribeLogDirs(broker, tuple(partitions)))
         else:
@@ -153,17 +155,19 @@ def _is_outdated(view: ClusterView, broker: BrokerId, partition: TopicPartition)
 # --- what is folded into the view ----------------------------------------------------------------
 
 
-def describe_asked(view: ClusterView, effect: effects.DescribeLogDirs, now: Instant) -> None:
+def record_describe_request(
+    view: ClusterView, effect: effects.DescribeLogDirs, now: Instant
+) -> None:
     """Note that a broker is asked for its directories."""
     ledger, epoch = view.tenure.directories, epoch_of(view, effect.broker)
-    ledger.asked[effect.broker] = now
+    ledger.requested[effect.broker] = now
     if epoch is not None:
         ledger.awaited[effect.broker] = epoch
     if not effect.partitions:
         ledger.unknown.add(effect.broker)
 
 
-def placement_asked(view: ClusterView, effect: effects.PlaceReplica, now: Instant) -> None:
+def record_placement_request(view: ClusterView, effect: effects.PlaceReplica, now: Instant) -> None:
     """Note that the directory of a replica is requested."""
     epoch = epoch_of(view, effect.broker)
     if epoch is not None:
@@ -187,7 +191,7 @@ def log_dirs_described(view: ClusterView, event: records.LogDirsDescribed, now: 
     else:
         ledger.silent.pop(broker, None)
         ledger.brokers[broker] = directory_ledger.BrokerDirs(event.broker_epoch, event.dirs)
-    for partition in sorted(p for p in event.asked if p in ledger.placing or p in ledger.left):
+    for partition in sorted(p for p in event.requested if p in ledger.placing or p in ledger.left):
         since = ledger.placing[partition] if partition in ledger.placing else ledger.left[partition]
         if event.problem is None and event.at >= since:
             _reported(view, partition, event, now)

@@ -46,7 +46,7 @@ def follow_sizes(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     if not (due.sizes or due.timer) or not view.role.leading or not work.reassignments:
         return Decision()
     is_guarded = view.options.min_free is not None
-    soon = Instant(work.sizes_asked_at + GUARDED_SOON_S)
+    soon = Instant(work.sizes_requested_at + GUARDED_SOON_S)
     if not is_guarded:
         soon = Instant(work.unmeasured_since + SOON_S)
     refresh = Instant(now + view.options.size_refresh_s)
@@ -94,14 +94,14 @@ def measure_room(view: ClusterView, lacking: frozenset[BrokerId], now: Instant) 
     every = min(ROOM_REFRESH_S, view.options.copy_refresh_s)
     # Logs are counted less often: a broker with several directories lists all of them for that.
     whole = now >= work.counts_at
-    asked = frozenset(
+    requested = frozenset(
         b for b in lacking if whole or (b in disks and now < disks[b].stirred + STIRRED_S)
     )
-    if now < work.room_at or not asked:
-        at = work.room_at if asked else work.counts_at
+    if now < work.room_at or not requested:
+        at = work.room_at if requested else work.counts_at
         return Decision(effects=(effects.SetTimer(wakeups.ROOM_TIMER, at),))
-    copied = dict.fromkeys(p for b in asked if b in disks for p in disks[b].copies)
-    effect = effects.MeasureSizes(tuple(copied), copies=True, whole=whole, brokers=asked)
+    copied = dict.fromkeys(p for b in requested if b in disks for p in disks[b].copies)
+    effect = effects.MeasureSizes(tuple(copied), copies=True, whole=whole, brokers=requested)
     return Decision(effects=(effect, effects.SetTimer(wakeups.ROOM_TIMER, Instant(now + every))))
 
 
@@ -130,11 +130,11 @@ def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> N
     wakeups.wake(view.due, wakeups.Trigger.SIZE_WANTED)
 
 
-def sizes_asked(view: ClusterView, effect: effects.MeasureSizes, now: Instant) -> None:
+def record_size_request(view: ClusterView, effect: effects.MeasureSizes, now: Instant) -> None:
     """Note that sizes were requested."""
     work = view.work
     if effect.orphans:
-        view.tenure.orphans_asked_at = now
+        view.tenure.orphans_requested_at = now
         return
     if effect.copies and effect.brokers:
         work.room_at = Instant(now + min(ROOM_REFRESH_S, view.options.copy_refresh_s))
@@ -147,7 +147,7 @@ def sizes_asked(view: ClusterView, effect: effects.MeasureSizes, now: Instant) -
     if now >= work.measure_at:
         work.measure_at = Instant(now + view.options.size_refresh_s)
         work.copies_at = Instant(now + view.options.copy_refresh_s)
-    work.sizes_asked_at = now
+    work.sizes_requested_at = now
     for partition in effect.partitions:
         work.unmeasured.pop(partition, None)
 
@@ -230,8 +230,8 @@ def _size_of(view: ClusterView, partition: TopicPartition, event: records.SizesR
 
 def has_answered(view: ClusterView, event: records.SizesRead, broker: BrokerId) -> bool:
     """Return whether a broker is live and reported what it has."""
-    is_asked = not event.asked or broker in event.asked
-    return is_asked and broker in view.cluster.brokers and broker not in event.errors
+    is_requested = not event.requested or broker in event.requested
+    return is_requested and broker in view.cluster.brokers and broker not in event.errors
 
 
 def _note_copied(
@@ -240,7 +240,7 @@ def _note_copied(
     """Note that a copy made progress where the added replicas hold more bytes than before."""
     work = view.work
     load, held = work.reassignments[partition].load, event.replicas.get(partition, {})
-    if load is not None and event.asked and not event.asked.issuperset(load.incoming):
+    if load is not None and event.requested and not event.requested.issuperset(load.incoming):
         return
     if load is None or not load.incoming or not held:
         work.copied.pop(partition, None)

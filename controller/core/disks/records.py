@@ -31,7 +31,7 @@ class SizesRead(Fact):
     """The directory of each replica by broker, of brokers with several; omitted like sizes."""
     unable: frozenset[BrokerId] = model.NO_BROKERS
     """The brokers with an error that answered: they will report nothing later, either."""
-    asked: frozenset[BrokerId] = model.NO_BROKERS
+    requested: frozenset[BrokerId] = model.NO_BROKERS
     """The brokers that were queried; none means all."""
 
 
@@ -57,7 +57,7 @@ class LogDirsDescribed(Fact):
     """The instant before the broker was queried."""
     dirs: Mapping[str, bool]
     """Whether each of its directories has failed."""
-    asked: frozenset[TopicPartition] = frozenset()
+    requested: frozenset[TopicPartition] = frozenset()
     """The requested partitions."""
     replicas: Mapping[TopicPartition, model.PlacedReplica] = field(default_factory=dict)
     """Those of them that it has, except in failed directories."""

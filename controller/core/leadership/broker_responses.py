@@ -96,7 +96,7 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
         if state.leader == event.broker and state.leader_epoch == epoch:
             tenure.acked[partition] = (event.broker, epoch)
             view.due.add((partition,))
-            wakeups.asks_concerned(view)
+            wakeups.wake_pending_requests(view)
 
 
 def _replica_offline(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> None:

@@ -28,7 +28,7 @@ def read_topics(view: ClusterView, due: Worklist) -> Decision:
     session = view.session
     wanted = set(due.overtaken_topics)
     if due.listed_topics and session.listed is not None:
-        known = session.topics.keys() | session.asked_topics | session.unreadable_topics.keys()
+        known = session.topics.keys() | session.requested_topics | session.unreadable_topics.keys()
         wanted |= session.listed - known
     return Decision(effects=(effects.ReadTopics(tuple(sorted(wanted))),) if wanted else ())
 

@@ -108,9 +108,9 @@ def _raise_epoch(
     bounce cannot be judged yet, the write waits for it: it would say that the broker is in sync.
     """
     if (
-        partition in view.tenure.asking_anew
+        partition in view.tenure.epochs_due
         or _may_lack_a_log(view, partition, state)
-        or may_have_asked_before(view, partition, state)
+        or may_have_requested_before(view, partition, state)
     ):
         return next_epoch(view, partition, state)
     return None
@@ -137,7 +137,7 @@ def _may_lack_a_log(
     return any(view.is_staying(broker, partition) for broker in awaited)
 
 
-def may_have_asked_before(
+def may_have_requested_before(
     view: ClusterView, partition: TopicPartition, state: model.PartitionState
 ) -> bool:
     """

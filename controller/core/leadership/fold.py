@@ -72,9 +72,9 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
         case records.ShutdownBegunRecord(broker=broker, epoch=epoch):
             tenure.shutting_down[broker] = epoch
             view.due.add(p for p in tenure.states if broker in view.serving_replicas(p))
-        case records.ElectionsAskedRecord(ticket=ticket, partitions=partitions):
-            tenure.client_asks[ticket] = replace(
-                tenure.client_asks[ticket],
+        case records.ElectionsRequestedRecord(ticket=ticket, partitions=partitions):
+            tenure.pending_client_requests[ticket] = replace(
+                tenure.pending_client_requests[ticket],
                 results=record.results,
                 electing=frozenset(partitions),
             )
@@ -106,7 +106,7 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
             for partition in partitions:
                 tenure.preferred.pop(partition, None)
             cluster.preferred_at = at
-            wakeups.asks_concerned(view)
+            wakeups.wake_pending_requests(view)
         case records.LeadersBalancedRecord(partitions=partitions, at=at):
             tenure.preferred.update(dict.fromkeys(partitions))
             cluster.balanced_at = at
@@ -141,7 +141,7 @@ def _state_written(
     isr_health.note_isr(view, partition, before, state, now)
     isr_health.judge(view, partition)
     view.due.add((partition,))
-    wakeups.asks_concerned(view)
+    wakeups.wake_pending_requests(view)
 
 
 def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
@@ -156,7 +156,7 @@ def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> N
             continue
         was_distrusted = tenure.distrusted.pop(partition, None) is not None
         _note_watch(view, partition, read, event.armed)
-        _note_asked(view, partition, event.read_generation)
+        _record_read(view, partition, event.read_generation)
         # An unreadable state was not sent to any broker.
         fresh = partition in tenure.seeding or partition in tenure.unreadable_states
         tenure.seeding.discard(partition)
@@ -193,7 +193,7 @@ def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> N
             tenure.stateless.discard(partition)
             tenure.unreadable_states[partition] = read
         view.due.partitions[partition] = None
-    wakeups.asks_concerned(view)
+    wakeups.wake_pending_requests(view)
 
 
 def _since_its_epoch(
@@ -232,11 +232,11 @@ def _state_appeared(
         note_untreated(view, partition, first)
 
 
-def _note_asked(view: ClusterView, partition: TopicPartition, read_generation: int) -> None:
+def _record_read(view: ClusterView, partition: TopicPartition, read_generation: int) -> None:
     """Note that a read is answered that a request of a broker waits for."""
-    asked = view.tenure.asks_read.get(partition)
-    if asked is not None and read_generation >= asked.read_generation:
-        view.tenure.asks_read[partition] = asked._replace(is_answered=True)
+    awaited = view.tenure.awaited_reads.get(partition)
+    if awaited is not None and read_generation >= awaited.read_generation:
+        view.tenure.awaited_reads[partition] = awaited._replace(is_answered=True)
 
 
 def note_untreated(

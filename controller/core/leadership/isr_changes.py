@@ -27,7 +27,11 @@ from typing import Final
 from controller import kafka_errors
 from controller.core import model
 from controller.core.calls.broker_requests import AlterPartition, IsrChange, IsrResult
-from controller.core.leadership.duties import is_epoch_withheld, may_have_asked_before, next_epoch
+from controller.core.leadership.duties import (
+    is_epoch_withheld,
+    may_have_requested_before,
+    next_epoch,
+)
 from controller.core.leadership.records import IsrRecord
 from controller.core.model import BrokerId, LeaderEpoch, Replicas, TopicPartition, ZkVersion
 from controller.core.records import Change
@@ -56,7 +60,7 @@ class Unknown:
 
 
 def judge(
-    view: ClusterView, asked: AlterPartition, change: IsrChange, name: str | None
+    view: ClusterView, request: AlterPartition, change: IsrChange, name: str | None
 ) -> IsrResult | IsrRecord | Change | Unknown:
     """
     Return the answer for a partition, the write that precedes it, or what has to be read first.
@@ -65,7 +69,7 @@ def judge(
 
     Args:
         view: Everything known.
-        asked: The leader's request.
+        request: The leader's request.
         change: One of its partitions.
         name: The name of its topic; None: no known topic has its id.
 
@@ -80,7 +84,7 @@ def judge(
         is_missing = partition in view.tenure.stateless and not is_invalid
         return Unknown(partition, unknown if is_missing else None)
     is_behind = change.leader_epoch > state.leader_epoch or change.partition_epoch > state.version
-    error = None if is_behind else _error_of(view, asked, change, partition, state)
+    error = None if is_behind else _error_of(view, request, change, partition, state)
     if error is not None:
         return result(change, error, state)
     if is_behind:
@@ -89,9 +93,9 @@ def judge(
         invalid = result(change, kafka_errors.INVALID_UPDATE_VERSION, state)
         return Unknown(partition, invalid)
     fence: Change | Unknown | None = None
-    if view.awaits_repair(partition) or may_have_asked_before(view, partition, state):
+    if view.awaits_repair(partition) or may_have_requested_before(view, partition, state):
         fence = Unknown(partition)
-    elif asked.version < FIRST_TO_JUDGE_REPLICAS and _is_to_be_fenced(
+    elif request.version < FIRST_TO_JUDGE_REPLICAS and _is_to_be_fenced(
         view, partition, change.isr, state
     ):
         fence = next_epoch(view, partition, state) or Unknown(partition)
@@ -106,27 +110,27 @@ def _without_topic(change: IsrChange, name: str | None) -> IsrResult:
 
 def _error_of(  # noqa: PLR0911 - one return per case
     view: ClusterView,
-    asked: AlterPartition,
+    request: AlterPartition,
     change: IsrChange,
     partition: TopicPartition,
     state: model.PartitionState,
 ) -> int | None:
     """Return the error of a change, NONE where it is durable already; None: it is to be written."""
-    if change.leader_epoch < state.leader_epoch or asked.broker != state.leader:
+    if change.leader_epoch < state.leader_epoch or request.broker != state.leader:
         return kafka_errors.FENCED_LEADER_EPOCH
     recovery = change.leader_recovery_state
     if set(change.isr) == set(state.isr) and recovery == state.leader_recovery_state:
         return kafka_errors.NONE
     if change.partition_epoch < state.version:
         return kafka_errors.INVALID_UPDATE_VERSION
-    if asked.version < FIRST_TO_JUDGE_REPLICAS:
+    if request.version < FIRST_TO_JUDGE_REPLICAS:
         return None
     is_recovering = recovery != model.RECOVERED
     if is_recovering and (len(change.isr) > 1 or state.leader_recovery_state == model.RECOVERED):
         return kafka_errors.INVALID_REQUEST
     others = (broker for broker in change.isr if broker != state.leader)
     if not all(_is_eligible(view, partition, broker) for broker in others):
-        if asked.version == FIRST_TO_JUDGE_REPLICAS:
+        if request.version == FIRST_TO_JUDGE_REPLICAS:
             return kafka_errors.OPERATION_NOT_ATTEMPTED
         return kafka_errors.INELIGIBLE_REPLICA
     return None

@@ -10,7 +10,7 @@ have answered. In these two cases a live replica has to be outside the ISR.
 
 A leader that was told that its request is not carried out takes back the ISR it asked for. A copy
 of the request may still arrive, and the replica may be eligible by then. The next leader epoch
-fences it (``duties.may_have_asked_before``).
+fences it (``duties.may_have_requested_before``).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from controller.core.calls.broker_requests import (
     AlterPartition,
     AlterPartitionAnswer,
     BrokerAnswer,
-    BrokerAsk,
+    RequestFromBroker,
 )
 from controller.core.model import Instant, PartitionState, TopicPartition
-from controller.core.state.tenure import LostAsk, LostCause
+from controller.core.state.tenure import LostCause, LostRequest
 from controller.core.view import ClusterView
 from controller.kafka_errors import (
     FENCED_LEADER_EPOCH,
@@ -46,13 +46,15 @@ FORGETTING: Final = 0
 
 def due_at(view: ClusterView) -> list[Instant]:
     """Return when leaders will have had their time."""
-    return [Instant(lost.since + ANEW_S) for lost in view.tenure.lost_asks.values()]
+    return [Instant(lost.since + ANEW_S) for lost in view.tenure.lost_requests.values()]
 
 
 # --- folding in ----------------------------------------------------------------------------------
 
 
-def answered(view: ClusterView, request: BrokerAsk, answer: BrokerAnswer, now: Instant) -> None:
+def answered(
+    view: ClusterView, request: RequestFromBroker, answer: BrokerAnswer, now: Instant
+) -> None:
     """Note what may follow from the answer to a leader."""
     if not isinstance(request, AlterPartition) or not isinstance(answer, AlterPartitionAnswer):
         return
@@ -69,12 +71,12 @@ def answered(view: ClusterView, request: BrokerAsk, answer: BrokerAnswer, now: I
         if result.error == FENCED_LEADER_EPOCH:
             _note(view, partition, LostCause.FENCED, now)
         elif result.error == NONE:
-            tenure.asks_carried_out[partition] = now
+            tenure.isr_changes_confirmed[partition] = now
 
 
 def _note(view: ClusterView, partition: TopicPartition, cause: LostCause, now: Instant) -> None:
-    view.tenure.lost_asks[partition] = LostAsk(now, cause)
-    wakeups.wake(view.due, wakeups.Trigger.ASK_CONCERNED)
+    view.tenure.lost_requests[partition] = LostRequest(now, cause)
+    wakeups.wake(view.due, wakeups.Trigger.PENDING_REQUEST_CONCERNED)
 
 
 def first_read(
@@ -106,29 +108,33 @@ def written(
     request of that epoch, too.
     """
     tenure = view.tenure
-    tenure.asking_anew.discard(partition)
-    lost = tenure.lost_asks.get(partition)
-    has_asked = before is not None and before.leader_epoch == state.leader_epoch
-    if lost is not None and (has_asked or lost.cause is LostCause.CLAIM):
-        del tenure.lost_asks[partition]
-    if has_asked:
+    tenure.epochs_due.discard(partition)
+    lost = tenure.lost_requests.get(partition)
+    has_requested = before is not None and before.leader_epoch == state.leader_epoch
+    if lost is not None and (has_requested or lost.cause is LostCause.CLAIM):
+        del tenure.lost_requests[partition]
+    if has_requested:
         return
-    answered_at = tenure.asks_carried_out.pop(partition, None)
-    if answered_at is not None and now < answered_at + LATE_S and partition not in tenure.lost_asks:
+    answered_at = tenure.isr_changes_confirmed.pop(partition, None)
+    if (
+        answered_at is not None
+        and now < answered_at + LATE_S
+        and partition not in tenure.lost_requests
+    ):
         _note(view, partition, LostCause.OVERTAKEN, now)
 
 
 def time_passed(view: ClusterView, now: Instant) -> None:
     """Have the next leader epoch written where the leader had its time."""
     tenure = view.tenure
-    for partition, lost in list(tenure.lost_asks.items()):
+    for partition, lost in list(tenure.lost_requests.items()):
         if now < lost.since + ANEW_S:
             continue
-        del tenure.lost_asks[partition]
+        del tenure.lost_requests[partition]
         state = tenure.states.get(partition)
         is_owed = lost.cause is LostCause.FENCED or (
             state is not None and _lacks_a_replica(view, partition, state)
         )
         if is_owed:
-            tenure.asking_anew.add(partition)
+            tenure.epochs_due.add(partition)
             view.due.add((partition,))

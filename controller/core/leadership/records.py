@@ -134,14 +134,14 @@ class IsrRecord(Durable):
 class ShutdownBegunRecord(Volatile):
     """A broker asked for a controlled shutdown, in this registration."""
 
-    wakes: ClassVar[Flags] = ("asks",)
+    wakes: ClassVar[Flags] = ("pending_requests",)
 
     broker: BrokerId
     epoch: model.BrokerEpoch
 
 
 @dataclass(frozen=True, slots=True)
-class ElectionsAskedRecord(Volatile):
+class ElectionsRequestedRecord(Volatile):
     """A client waits for leaders of these partitions."""
 
     wakes: ClassVar[Flags] = ("elections",)
@@ -210,7 +210,7 @@ LeadershipRecord = (
     | StateCreatedRecord
     | IsrRecord
     | ShutdownBegunRecord
-    | ElectionsAskedRecord
+    | ElectionsRequestedRecord
     | PreferredElectionEndedRecord
     | PreferredTriedRecord
     | LeadersBalancedRecord

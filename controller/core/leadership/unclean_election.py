@@ -29,7 +29,7 @@ def is_requested(view: ClusterView, partition: TopicPartition) -> bool:
         isinstance(pending.request, ElectLeaders)
         and pending.request.is_unclean
         and partition in pending.electing
-        for pending in view.tenure.client_asks.values()
+        for pending in view.tenure.pending_client_requests.values()
     )
 
 
@@ -50,10 +50,10 @@ def note_leader(
     if state is None or state.leader != NO_LEADER:
         leaderless.pop(partition, None)
     elif partition not in leaderless or before is None or before.leader != NO_LEADER:
-        leaderless[partition] = view.cluster.config_question.number
+        leaderless[partition] = view.cluster.config_request.number
 
 
 def note_candidate(view: ClusterView, partition: TopicPartition) -> None:
     """Have an unclean election wait for a new settings request."""
     if partition in view.tenure.leaderless:
-        view.tenure.leaderless[partition] = view.cluster.config_question.number
+        view.tenure.leaderless[partition] = view.cluster.config_request.number

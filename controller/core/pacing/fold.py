@@ -93,7 +93,7 @@ def entity_configs_read(view: ClusterView, event: records.EntityConfigsRead, now
     own_records = view.own_records
     for entity, read in event.configs.items():
         known = own_records.entity_configs.get(entity)
-        own_records.asked_entities[entity] = now
+        own_records.requested_entities[entity] = now
         if isinstance(known, applied_throttles.EntityConfig) and _is_older(read, known):
             continue
         own_records.entity_configs[entity] = read
@@ -163,7 +163,7 @@ def forget_settings(view: ClusterView, entity: applied_throttles.Entity) -> None
 
 def _forget(view: ClusterView, entity: applied_throttles.Entity) -> None:
     view.own_records.entity_configs.pop(entity, None)
-    view.own_records.asked_entities.pop(entity, None)
+    view.own_records.requested_entities.pop(entity, None)
 
 
 def applied_throttle_rejected(

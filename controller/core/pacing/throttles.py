@@ -92,7 +92,7 @@ def _stale_throttles(view: ClusterView, now: Instant) -> list[applied_throttles.
     return [
         e
         for e in view.work.applied_throttles
-        if now - view.own_records.asked_entities.get(e, START) >= refresh_s
+        if now - view.own_records.requested_entities.get(e, START) >= refresh_s
     ]
 
 
@@ -100,8 +100,8 @@ def _may_read(view: ClusterView, entity: applied_throttles.Entity, now: Instant)
     """Return whether an entity's settings are unknown and not being read."""
     if isinstance(view.own_records.entity_configs.get(entity), applied_throttles.EntityConfig):
         return False
-    asked = view.own_records.asked_entities.get(entity)
-    return asked is None or now - asked >= RETRY_S
+    requested = view.own_records.requested_entities.get(entity)
+    return requested is None or now - requested >= RETRY_S
 
 
 # --- one topic or broker -----------------------------------------------------------------------

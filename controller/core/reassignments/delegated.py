@@ -135,9 +135,9 @@ class DelegatedContext(ReplicaPlacement):
         if not isinstance(requested, Change):
             return requested
         budget.take(self.partition, self.spec.request, adding, leader)
-        return replace(requested, records=(*self.first_asked(target), *requested.records))
+        return replace(requested, records=(*self.request_records(target), *requested.records))
 
-    def first_asked(self, target: Replicas) -> tuple[Record, ...]:
+    def request_records(self, target: Replicas) -> tuple[Record, ...]:
         """
         Return the record of the alter entry with which an approved entry begins.
 

@@ -155,7 +155,7 @@ def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
         in_flight.begin(view, record.partition, known, now)
     else:
         in_flight.change_spec(view, record.partition, known, spec, now)
-    wakeups.asks_concerned(view)
+    wakeups.wake_pending_requests(view)
     view.due.partitions[record.partition] = None
     wakeups.orphans_concerned(view, record.partition)
 
@@ -176,7 +176,7 @@ def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant
         in_flight.drop(view, record.partition, now)
         if not is_of_former:
             _want_preferred(view, record.partition, reassignment)
-    wakeups.asks_concerned(view)
+    wakeups.wake_pending_requests(view)
     view.tenure.acked.pop(record.partition, None)
     if record.partition not in view.work.orphaned:
         view.tenure.confirmed.pop(record.partition, None)

@@ -482,7 +482,7 @@ def cycle_share(view: ClusterView, most: int) -> int:
     """
     unread = (view.session.submissions_listed or frozenset()) - view.session.submissions.keys()
     named = (n for n in view.session.submissions if n not in view.session.left_submissions)
-    asking = len({view.session.submissions[name].request for name in named}) + bool(unread)
+    requesting = len({view.session.submissions[name].request for name in named}) + bool(unread)
     if view.intake.legacy is not None and len(view.intake.legacy.entries) > view.work.other_routes:
-        asking += 1
-    return most if asking <= 1 else max(most // SHARES, 1)
+        requesting += 1
+    return most if requesting <= 1 else max(most // SHARES, 1)

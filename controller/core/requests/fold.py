@@ -57,7 +57,7 @@ def fold_record(view: ClusterView, record: records.RequestRecord, now: Instant) 
             intake.legacy = None
         case _:
             fold_request_record(view, record, now)
-            wakeups.asks_concerned(view)
+            wakeups.wake_pending_requests(view)
 
 
 def _requested_topics(event: Event) -> set[str]:
@@ -163,7 +163,7 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
             for request in work.requests.values():
                 _forget_endings(view, request)
             intake.accepted.clear()
-            session.asked_accepted.clear()
+            session.requested_accepted.clear()
         case records.QueueEntryEndedRecord(partition=partition):
             if intake.queue is not None:
                 intake.queue.entries.pop(partition, None)
@@ -192,7 +192,7 @@ def forget_submission(view: ClusterView, name: str) -> None:
     """Forget what was read of a submitted znode: it was deleted or changed."""
     view.session.submissions.pop(name, None)
     view.session.judged.pop(name, None)
-    view.session.asked_submissions.discard(name)
+    view.session.requested_submissions.discard(name)
 
 
 def add_part(request: Request, part: outcomes.Part) -> None:
@@ -232,7 +232,7 @@ def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
 def _concluded(view: ClusterView, summary: outcomes.Summary, now: Instant) -> None:
     request = view.work.request_of(summary.request, now)
     request.has_ended = True
-    if not view.tenure.client_asks:  # else one of them may still be answered by it
+    if not view.tenure.pending_client_requests:  # else one of them may still be answered by it
         request.settled.clear()
     view.session.atomic_checks.pop(summary.request, None)
     _forget_endings(view, request)

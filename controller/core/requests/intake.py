@@ -35,7 +35,7 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
             for name in [n for n in session.submissions if n not in names]:
                 del session.submissions[name]
                 session.judged.pop(name, None)
-            session.asked_submissions &= names
+            session.requested_submissions &= names
             session.left_submissions &= names
         case records.SubmissionsRead(submissions=read):
             listed = session.submissions_listed or frozenset()
@@ -44,7 +44,7 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
                     session.submissions[name] = submission
                     _invalidate_for_missing(view, submission.entries)
                 else:
-                    session.asked_submissions.discard(name)
+                    session.requested_submissions.discard(name)
             session.submissions = dict(sorted(session.submissions.items()))
         case records.CancellationRead(cancellation=cancellation):
             session.cancellation_read = True
@@ -118,9 +118,9 @@ def _accepted(view: ClusterView, event: records.AcceptedRead, now: Instant) -> N
         view.work.unlearned.discard(event.request)
         settled = view.work.request_of(event.request, now).settled
         settled.update(entry.partition for entry in event.entries)
-    if event.request in view.session.asked_accepted:
+    if event.request in view.session.requested_accepted:
         # Requested again where more of it turns up: another daemon accepted entries meanwhile.
-        view.session.asked_accepted.discard(event.request)
+        view.session.requested_accepted.discard(event.request)
         if view.intake.cancellation is not None:
             view.intake.accepted[event.request] = event
 

@@ -30,7 +30,7 @@ def follow_plan(
 ) -> Decision:
     """Accept new entries, end removed ones, tidy the znode, request topic settings."""
     changes = [*end_removed(view, due, starting).changes]
-    asked: list[effects.Effect] = []
+    following: list[effects.Effect] = []
     legacy = view.intake.legacy
     if legacy is not None and not legacy.stale:
         accepted = acceptance.accept_legacy(view, legacy)
@@ -38,8 +38,8 @@ def follow_plan(
             changes += _tidy(view, legacy, starting, now)
         changes += accepted.changes
         if accepted.unknown_brokers:
-            asked = log_directories.ask(view, accepted.unknown_brokers, now)
-    return Decision(tuple(changes), (*_learn_configs(view, now), *asked))
+            following = log_directories.describe_log_dirs(view, accepted.unknown_brokers, now)
+    return Decision(tuple(changes), (*_learn_configs(view, now), *following))
 
 
 def end_removed(
@@ -54,7 +54,7 @@ def _learn_configs(view: ClusterView, now: Instant) -> list[effects.Effect]:
     """Request the settings of every topic with work, again when they are old."""
     intake = view.intake
     planned = {p.topic for p in intake.legacy.entries} if intake.legacy is not None else set()
-    return topic_configs.ask(
+    return topic_configs.request_configs(
         view, (planned | view.work.topics_at_work.keys()) & view.session.topics.keys(), now
     )
 

@@ -79,10 +79,10 @@ def drain_queue(view: ClusterView, now: Instant) -> Decision:
         elif log_dirs:
             brokers |= log_directories.unknown_brokers(view, log_dirs)
     following: list[effects.Effect] = (
-        topic_configs.ask(view, unknown, now, QUEUE_CONFIG_TIMER) if unknown else []
+        topic_configs.request_configs(view, unknown, now, QUEUE_CONFIG_TIMER) if unknown else []
     )
     if brokers:
-        following += log_directories.ask(view, brokers, now)
+        following += log_directories.describe_log_dirs(view, brokers, now)
     return Decision(tuple(changes), tuple(following))
 
 

@@ -62,13 +62,13 @@ def read_submissions(view: ClusterView) -> Decision:
     """Read the requests that are listed and not known yet, and their accepted entries."""
     session = view.session
     listed = session.submissions_listed or frozenset()
-    wanted = listed - session.submissions.keys() - session.asked_submissions
+    wanted = listed - session.submissions.keys() - session.requested_submissions
     following: list[effects.Effect] = (
         [effects.ReadSubmissions(tuple(sorted(wanted)))] if wanted else []
     )
     begun = {s.request for s in session.submissions.values()} & view.work.unlearned
     following += [
-        effects.ReadAccepted(request) for request in sorted(begun - session.asked_accepted)
+        effects.ReadAccepted(request) for request in sorted(begun - session.requested_accepted)
     ]
     return Decision(effects=tuple(following))
 
@@ -145,20 +145,22 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
         return Decision(refused)
     chunk = max(cycle_share(view, view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
     changes: list[Change] = []
-    asked: set[str] = set()
+    requested: set[str] = set()
     brokers: set[BrokerId] = set()
     taken: set[TopicPartition] = set()
     wholes: dict[RequestId, _Judgement] = {}
     for submission in sorted(waiting, key=lambda s: -s.options.priority):
         judged = _accept(view, submission, chunk, wholes)
         changes += (_relying(c, submission) for c in _one_each(judged.changes, taken))
-        asked |= judged.unknown_topics
+        requested |= judged.unknown_topics
         brokers |= judged.unknown_brokers
     following: list[effects.Effect] = (
-        topic_configs.ask(view, asked, now, REQUEST_CONFIG_TIMER) if asked else []
+        topic_configs.request_configs(view, requested, now, REQUEST_CONFIG_TIMER)
+        if requested
+        else []
     )
     if brokers:
-        following += log_directories.ask(view, brokers, now)
+        following += log_directories.describe_log_dirs(view, brokers, now)
     return Decision((*refused, *changes), tuple(following))
 
 

@@ -69,8 +69,8 @@ def undo_finished(
     names = _whole_requests(view, cancellation)
     unread = [name for name in names if name not in view.intake.accepted]
     if unread:
-        asked = view.session.asked_accepted
-        return [], tuple(effects.ReadAccepted(name) for name in unread if name not in asked)
+        requested = view.session.requested_accepted
+        return [], tuple(effects.ReadAccepted(name) for name in unread if name not in requested)
     known = view.work.requests.get(cancellation.request)
     skipped_before = known.endings if known is not None else {}
     changes: list[Change] = []
@@ -84,7 +84,7 @@ def undo_finished(
         changes.append(change)
     if changes and (known is None or UNDO_PART not in known.parts):
         changes = [_opened(view, cancellation, names)]
-    return changes, tuple(topic_configs.ask(view, unknown, now))
+    return changes, tuple(topic_configs.request_configs(view, unknown, now))
 
 
 def _whole_requests(
@@ -118,9 +118,9 @@ def _opened(
 ) -> Change:
     """Record the options of the rollback before its first step."""
     intake = view.intake
-    asked = {n: intake.accepted[n].options for n in names if intake.accepted[n].entries}
-    wishes = asked.values()
-    throttles = [t for n, w in asked.items() if (t := own_throttle(view, n, w)) is not None]
+    requested = {n: intake.accepted[n].options for n in names if intake.accepted[n].entries}
+    wishes = requested.values()
+    throttles = [t for n, w in requested.items() if (t := own_throttle(view, n, w)) is not None]
     limits = [w.max_partitions_in_flight for w in wishes if w.max_partitions_in_flight is not None]
     options = replace(
         options_of(view, cancellation),

@@ -115,7 +115,7 @@ def silent_leaders(view: ClusterView, now: Instant) -> frozenset[BrokerId]:
         leader
         for partition, reassignment in view.work.reassignments.items()
         if isinstance(reassignment.phase, phases.Syncing)
-        and (leader := _asking_leader(view, partition)) is not None
+        and (leader := _requesting_leader(view, partition)) is not None
         and _is_overdue(view, partition, reassignment, view.tenure.heard.get(leader), now)
     )
 
@@ -130,7 +130,7 @@ def unreached(view: ClusterView, leaders: frozenset[BrokerId]) -> str:
     )
 
 
-def _asking_leader(view: ClusterView, partition: TopicPartition) -> BrokerId | None:
+def _requesting_leader(view: ClusterView, partition: TopicPartition) -> BrokerId | None:
     """Return the live leader of a partition, if it asks the controller for ISR changes."""
     state = view.tenure.states.get(partition)
     broker = None if state is None else view.cluster.brokers.get(state.leader)

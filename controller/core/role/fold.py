@@ -109,7 +109,7 @@ def _brokers(view: ClusterView, event: BrokersRead, now: Instant) -> None:
         work.participants.note(broker_entity(broker))
         if before:  # When those of the first read registered is not known.
             view.cluster.registered[broker] = now
-    wakeups.asks_concerned(view)
+    wakeups.wake_pending_requests(view)
     gone = left | bounced
     requests_lost(view, gone, elsewhere)
     if gone:

@@ -144,7 +144,7 @@ def _creation_rejected(view: ClusterView, name: str, *, exists: bool) -> None:
         session.listed = (session.listed or frozenset()) | {name}
         wakeups.wake(view.due, wakeups.Trigger.PARTITION_APPEARED)
     if exists or tries == 1:
-        wakeups.asks_concerned(view)
+        wakeups.wake_pending_requests(view)
 
 
 def set_aside(
@@ -188,7 +188,7 @@ def set_aside(
                 | DeletionRequestedRecord(ticket=ticket, result=result)
             ):
                 note_topic(view, ticket, result.rejected(f"ZooKeeper rejects {path}: {why}"))
-                wakeups.asks_concerned(view)
+                wakeups.wake_pending_requests(view)
             case PartitionZnodesDeletedRecord(topic=topic) | TopicDeletedRecord(topic=topic):
                 view.deletions.trees.pop(topic, None)
             case SubmissionEndedRecord(name=name):

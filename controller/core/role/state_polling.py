@@ -74,7 +74,7 @@ def look_for_orphans(view: ClusterView, due: Worklist, now: Instant) -> Decision
     wanted = [o for o in view.work.orphans.values() if view.is_in_reach(o)]
     if not wanted or not (due.orphans or due.claimed or due.joined or due.timer):
         return Decision()
-    again = Instant(view.tenure.orphans_asked_at + view.options.size_refresh_s)
+    again = Instant(view.tenure.orphans_requested_at + view.options.size_refresh_s)
     if now < again and not due.joined:
         return Decision(effects=(SetTimer(ORPHANS_TIMER, again),))
     query = MeasureSizes(

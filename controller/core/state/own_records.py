@@ -32,7 +32,7 @@ class OwnRecords(Ledger):
     """Applied throttles of which a write was rejected: the next read shows whether they exist."""
     entity_configs: dict[Entity, EntityConfig | str] = field(default_factory=dict)
     """Dynamic settings of the topics and brokers that are, or are to be, throttled."""
-    asked_entities: dict[Entity, Instant] = field(default_factory=dict)
+    requested_entities: dict[Entity, Instant] = field(default_factory=dict)
     """When dynamic settings were last requested."""
     throttle_refusals: dict[Entity, ThrottleRefusal] = field(default_factory=dict)
     kept_throttles: dict[Entity, tuple[str, ...]] = field(default_factory=dict)

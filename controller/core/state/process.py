@@ -35,7 +35,7 @@ class KnownSettings(NamedTuple):
     """Whether it deletes topics when it is the controller; None: it has not answered or cannot."""
     is_known: bool
     """Whether it answered, or will not."""
-    asked_at: Instant
+    requested_at: Instant
     protocol: str | None = None
     """Its inter-broker protocol; None: it has not answered or cannot."""
 
@@ -63,7 +63,7 @@ class ClusterHistory(Ledger):
     A read carries the generation in which it began, so that an answer that was under way at an
     invalidation is recognised.
     """
-    config_question: model.ConfigQuestion = model.NEVER_ASKED
+    config_request: model.ConfigRequest = model.NEVER_REQUESTED
     """The newest request for settings."""
     before: dict[TopicPartition, Replicas] = field(default_factory=dict)
     """The replicas of a partition before another client began to change them."""

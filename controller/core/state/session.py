@@ -35,7 +35,7 @@ class SessionState(Ledger):
     """Those whose znode has no id."""
     missing_topics: set[str] = field(default_factory=set)
     """Listed topics whose znode was missing when it was read; they were requested again."""
-    asked_topics: set[str] = field(default_factory=set)
+    requested_topics: set[str] = field(default_factory=set)
     unreadable_topics: dict[str, str] = field(default_factory=dict)
     guards: ClaimGuardsRead | None = None
     legacy_read: bool = False
@@ -52,11 +52,11 @@ class SessionState(Ledger):
 
     Every reader thus obeys the same rule of freshness (``topic_configs.forget_old_configs``).
     """
-    config_answers: dict[str, model.ConfigQuestion] = field(default_factory=dict)
+    config_answers: dict[str, model.ConfigRequest] = field(default_factory=dict)
     """The request that each of ``configs`` answers."""
     config_oldest: Instant = START
     """No entry of ``config_answers`` was requested before this."""
-    asked_configs: dict[str, model.ConfigQuestion] = field(default_factory=dict)
+    requested_configs: dict[str, model.ConfigRequest] = field(default_factory=dict)
     """The newest request for each topic; once it is answered, its time is that of the answer."""
     config_errors: dict[str, str] = field(default_factory=dict)
 
@@ -64,14 +64,14 @@ class SessionState(Ledger):
     submissions_listed: frozenset[str] | None = None
     submissions: dict[str, Submission] = field(default_factory=dict)
     """Requests that are not completely accepted yet, in the order of their names."""
-    asked_submissions: set[str] = field(default_factory=set)
+    requested_submissions: set[str] = field(default_factory=set)
     left_submissions: set[str] = field(default_factory=set)
     """Request znodes that could not be deleted; left alone for a while."""
     judged: dict[str, int] = field(default_factory=dict)
     """The number of entries of a submission that were accepted or refused, from the first on."""
     atomic_checks: dict[RequestId, AtomicCheck] = field(default_factory=dict)
     """The facts by which atomic requests were last judged acceptable as a whole."""
-    asked_accepted: set[RequestId] = field(default_factory=set)
+    requested_accepted: set[RequestId] = field(default_factory=set)
 
     def put_topic(self, name: str, topic: Topic) -> None:
         """Put a topic as it was read in the place of what was known of it."""

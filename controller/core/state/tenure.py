@@ -13,8 +13,8 @@ from enum import Enum, auto
 from typing import ClassVar, NamedTuple
 
 from controller.core import model
-from controller.core.calls.broker_requests import PendingAsk
-from controller.core.calls.client_requests import PendingClientAsk
+from controller.core.calls.broker_requests import PendingBrokerRequest
+from controller.core.calls.client_requests import PendingClientRequest
 from controller.core.cluster.protocol_versions import BEFORE_FEATURES
 from controller.core.disks.directory_ledger import DirectoryLedger
 from controller.core.disks.disk_ledger import DiskLedger
@@ -53,14 +53,14 @@ class LostCause(Enum):
     """A former controller may have answered a request."""
 
 
-class LostAsk(NamedTuple):
+class LostRequest(NamedTuple):
     """A request that a leader may have forgotten, and for whose answer it waits."""
 
     since: Instant
     cause: LostCause
 
 
-class AskRead(NamedTuple):
+class AwaitedRead(NamedTuple):
     """A read of a state that a request of a broker waits for."""
 
     at: Instant
@@ -158,7 +158,7 @@ class TenureState(Ledger):
     """For partitions with orphans: the epoch that their leader is known to have in this tenure."""
     orphans_tried: set[Orphan] = field(default_factory=set)
     """Orphans whose deletion was requested in this tenure."""
-    orphans_asked_at: Instant = START
+    orphans_requested_at: Instant = START
     """Delegated: when brokers were last queried for the logs of orphans."""
     orphan_logs: dict[tuple[BrokerId, TopicPartition], str] = field(default_factory=dict)
     """The log directories in which the logs of orphans stand, as brokers reported them."""
@@ -176,15 +176,15 @@ class TenureState(Ledger):
     """Since when, and how many, leaderships a broker lost or gained within a second."""
 
     # what brokers ask of their controller
-    asks: dict[int, PendingAsk] = field(default_factory=dict)
+    pending_broker_requests: dict[int, PendingBrokerRequest] = field(default_factory=dict)
     """The requests of brokers that are not answered yet, by ticket."""
     heard: dict[BrokerId, Instant] = field(default_factory=dict)
     """When a broker last sent a request in this tenure."""
     whole_since: dict[TopicPartition, Instant] = field(default_factory=dict)
     """Since when the added replicas of a step in flight have the whole log, as far as reported."""
-    asks_read: dict[TopicPartition, AskRead] = field(default_factory=dict)
+    awaited_reads: dict[TopicPartition, AwaitedRead] = field(default_factory=dict)
     """The last reads of states that these wait for."""
-    asks_carried_out: dict[TopicPartition, Instant] = field(default_factory=dict)
+    isr_changes_confirmed: dict[TopicPartition, Instant] = field(default_factory=dict)
     """When leaders that forget requests were last told that theirs is durable."""
     told_ineligible: dict[TopicPartition, LeaderEpoch] = field(default_factory=dict)
     """
@@ -192,9 +192,9 @@ class TenureState(Ledger):
 
     It counts on that: a copy of the request may still arrive, over a connection that broke.
     """
-    lost_asks: dict[TopicPartition, LostAsk] = field(default_factory=dict)
+    lost_requests: dict[TopicPartition, LostRequest] = field(default_factory=dict)
     """Partitions whose leader may wait for an answer that it will not get."""
-    asking_anew: set[TopicPartition] = field(default_factory=set)
+    epochs_due: set[TopicPartition] = field(default_factory=set)
     """Those whose leader had time to ask by itself: the next leader epoch is to be written."""
     producer_ids: ProducerIds | None = None
     """None until they are read in this tenure, and after a rejected write."""
@@ -204,7 +204,7 @@ class TenureState(Ledger):
 
     They stay until that registration ends: the broker stops, however its request was answered.
     """
-    client_asks: dict[int, PendingClientAsk] = field(default_factory=dict)
+    pending_client_requests: dict[int, PendingClientRequest] = field(default_factory=dict)
     """The requests of clients that are not answered yet, by ticket."""
     electing: set[TopicPartition] = field(default_factory=set)
     """Partitions for whose leaders clients wait."""

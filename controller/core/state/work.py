@@ -82,7 +82,7 @@ class WorkState(Ledger):
     unmeasured: dict[TopicPartition, None] = field(default_factory=dict)
     """Reassignments whose size was never requested."""
     unmeasured_since: Instant = START
-    sizes_asked_at: Instant = START
+    sizes_requested_at: Instant = START
     """When sizes, other than those of copies in progress, were last requested."""
     measure_at: Instant = START
     """When all sizes are to be requested again."""

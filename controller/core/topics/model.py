@@ -36,7 +36,7 @@ class Topic:
 
     For topics as Kafka 2.3 writes them; empty where the znode was marked when it was first read.
     """
-    asked_before: int = 0
+    requests_before: int = 0
     """
     The newest settings request when this topic was first read.
 

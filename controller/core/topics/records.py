@@ -40,7 +40,7 @@ class TopicConfigsRead(Fact):
     wakes: ClassVar[Flags] = ()
 
     configs: Mapping[str, model.TopicConfig | str]
-    asked: model.ConfigQuestion = model.NEVER_ASKED
+    request: model.ConfigRequest = model.NEVER_REQUESTED
     """The newest request at the time the broker was sent the request."""
 
 
@@ -68,7 +68,7 @@ class TopicIdRecord(Shared):
 class TopicCreatedRecord(Durable):
     """The topic znode with its settings in ``/config/topics``, for a client's CreateTopics."""
 
-    wakes: ClassVar[Flags] = ("tenure", "asks")
+    wakes: ClassVar[Flags] = ("tenure", "pending_requests")
 
     ticket: int
     result: TopicResult
@@ -89,7 +89,7 @@ class TopicGrownRecord(Volatile):
     The assignment records of the same change are what becomes durable.
     """
 
-    wakes: ClassVar[Flags] = ("tenure", "asks")
+    wakes: ClassVar[Flags] = ("tenure", "pending_requests")
     is_journaled: ClassVar[bool] = False
 
     ticket: int

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from controller.core import effects, wakeups
-from controller.core.model import NO_LEADER, ConfigQuestion, Instant, TopicConfig, TopicPartition
+from controller.core.model import NO_LEADER, ConfigRequest, Instant, TopicConfig, TopicPartition
 from controller.core.pacing.isr_health import judge_topic
 from controller.core.records import Decision
 from controller.core.requests.model import PlanNode
@@ -32,7 +32,7 @@ CONFIG_RETRY_S = 5.0
 NO_MARKS: Final[Mapping[str, int]] = {}
 
 
-def ask(
+def request_configs(
     view: ClusterView,
     topics: Collection[str],
     now: Instant,
@@ -50,7 +50,7 @@ def ask(
         after: Topics for which only the answer to a request newer than this one counts.
 
     """
-    times = {topic: _ask_at(view, topic, after.get(topic, -1)) for topic in topics}
+    times = {topic: _request_at(view, topic, after.get(topic, -1)) for topic in topics}
     wanted = tuple(sorted(topic for topic, at in times.items() if at <= now))
     if not times:
         return []
@@ -61,12 +61,15 @@ def ask(
     return [effects.DescribeTopicConfigs(wanted), effects.SetTimer(timer, Instant(again))]
 
 
-def _ask_at(view: ClusterView, topic: str, after: int) -> float:
+def _request_at(view: ClusterView, topic: str, after: int) -> float:
     """Return when a topic's settings are to be requested: before the known ones grow too old."""
-    asked, known = view.session.asked_configs.get(topic), view.session.config_answers.get(topic)
-    if asked is None or asked.number <= after:
+    request, known = (
+        view.session.requested_configs.get(topic),
+        view.session.config_answers.get(topic),
+    )
+    if request is None or request.number <= after:
         return -math.inf
-    again = asked.at + _retry_s(view)
+    again = request.at + _retry_s(view)
     if known is None or known.number <= after:
         return again
     return max(again, known.at + view.options.config_refresh_s / 2)
@@ -82,18 +85,19 @@ def unknown(view: ClusterView, partitions: Iterable[TopicPartition]) -> set[str]
     return {p.topic for p in partitions if p.topic in session.topics} - session.configs.keys()
 
 
-def ask_ahead(view: ClusterView, legacy: PlanNode, now: Instant) -> Decision:
+def request_ahead(view: ClusterView, legacy: PlanNode, now: Instant) -> Decision:
     """Request the settings of a new plan's topics while the role is still being claimed."""
     refresh_s = view.options.config_refresh_s
-    not_asked = [
+    unrequested = [
         topic
         for topic in unknown(view, legacy.entries)
-        if (asked := view.session.asked_configs.get(topic)) is None or now - asked.at >= refresh_s
+        if (request := view.session.requested_configs.get(topic)) is None
+        or now - request.at >= refresh_s
     ]
-    return Decision(effects=tuple(ask(view, not_asked, now)))
+    return Decision(effects=tuple(request_configs(view, unrequested, now)))
 
 
-def ask_for_unwell(
+def request_for_unhealthy(
     view: ClusterView, due: Worklist, now: Instant, in_question: Collection[str]
 ) -> Decision:
     """
@@ -115,7 +119,7 @@ def ask_for_unwell(
             mark = view.tenure.leaderless.get(partition, -1)
             marks[partition.topic] = max(marks.get(partition.topic, -1), mark)
     topics = marks.keys() | set(in_question)
-    return Decision(effects=tuple(ask(view, topics, now, UNWELL_TIMER, marks)))
+    return Decision(effects=tuple(request_configs(view, topics, now, UNWELL_TIMER, marks)))
 
 
 def _is_stranded(view: ClusterView, partition: TopicPartition) -> bool:
@@ -139,15 +143,18 @@ def topic_configs_read(view: ClusterView, event: records.TopicConfigsRead, now: 
     unread: set[str] = set()
     permitting: set[str] = set()
     for topic, answer in event.configs.items():
-        if topic not in session.topics or event.asked.number <= session.topics[topic].asked_before:
+        if (
+            topic not in session.topics
+            or event.request.number <= session.topics[topic].requests_before
+        ):
             continue
-        asked = session.asked_configs.get(topic)
-        if asked is not None:
-            session.asked_configs[topic] = ConfigQuestion(asked.number, now)
-        read = _in_time(view, answer, event.asked, now)
+        request = session.requested_configs.get(topic)
+        if request is not None:
+            session.requested_configs[topic] = ConfigRequest(request.number, now)
+        read = _in_time(view, answer, event.request, now)
         if isinstance(read, TopicConfig):
-            if _is_news(view, topic, event.asked):
-                _config(view, topic, read, event.asked)
+            if _is_news(view, topic, event.request):
+                _config(view, topic, read, event.request)
                 if read.unclean_leader_election:
                     permitting.add(topic)
             continue
@@ -163,13 +170,13 @@ def topic_configs_read(view: ClusterView, event: records.TopicConfigsRead, now: 
         view.due.add(p for p in view.work.reassignments if p.topic in unread)
 
 
-def _config(view: ClusterView, topic: str, read: TopicConfig, asked: ConfigQuestion) -> None:
+def _config(view: ClusterView, topic: str, read: TopicConfig, request: ConfigRequest) -> None:
     """Take the settings of a topic; where they changed, examine what depends on them."""
     session = view.session
     session.config_errors.pop(topic, None)
     before, session.configs[topic] = session.configs.get(topic), read
-    session.config_answers[topic] = asked
-    session.config_oldest = min(session.config_oldest, asked.at)
+    session.config_answers[topic] = request
+    session.config_oldest = min(session.config_oldest, request.at)
     if before == read:
         return
     judge_topic(view, topic)
@@ -179,18 +186,18 @@ def _config(view: ClusterView, topic: str, read: TopicConfig, asked: ConfigQuest
 
 
 def _in_time(
-    view: ClusterView, answer: TopicConfig | str, asked: ConfigQuestion, now: Instant
+    view: ClusterView, answer: TopicConfig | str, request: ConfigRequest, now: Instant
 ) -> TopicConfig | str:
     """Return an answer, or that it came too late: it is as old as its request."""
-    if now - asked.at < view.options.config_refresh_s:
+    if now - request.at < view.options.config_refresh_s:
         return answer
     return "the answer took longer than config_refresh"
 
 
-def _is_news(view: ClusterView, topic: str, asked: ConfigQuestion) -> bool:
+def _is_news(view: ClusterView, topic: str, request: ConfigRequest) -> bool:
     """Return whether no answer to a later request is known."""
     known = view.session.config_answers.get(topic)
-    return known is None or asked.number >= known.number
+    return known is None or request.number >= known.number
 
 
 def forget_old_configs(view: ClusterView, now: Instant) -> None:

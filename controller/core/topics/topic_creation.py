@@ -22,7 +22,7 @@ from functools import cached_property, partial
 from typing import Final
 
 from controller import kafka_errors
-from controller.core.calls.client_requests import PendingClientAsk
+from controller.core.calls.client_requests import PendingClientRequest
 from controller.core.calls.topic_requests import (
     BY_DEFAULT,
     AwaitDeletions,
@@ -31,8 +31,8 @@ from controller.core.calls.topic_requests import (
     DeleteTopics,
     MorePartitions,
     NewTopic,
+    RequestOnTopics,
     TopicAnswer,
-    TopicAsk,
     TopicRefusedError,
     TopicResult,
     topic_answer,
@@ -69,7 +69,7 @@ class Names:
     @cached_property
     def known(self) -> set[str]:
         """The topics that were listed, and those written since."""
-        pending = [p for p in self._view.tenure.client_asks.values() if _creates(p)]
+        pending = [p for p in self._view.tenure.pending_client_requests.values() if _creates(p)]
         written = {r.name for p in pending for r in p.topics.values() if not r.error}
         return written.union(self._view.session.listed or ())
 
@@ -94,44 +94,46 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class ClientRequestContext:
     """A client's request, with what is needed to examine it."""
 
     view: ClusterView
     names: Names
     ticket: int
-    pending: PendingClientAsk
+    pending: PendingClientRequest
 
 
-def _creates(pending: PendingClientAsk) -> bool:
+def _creates(pending: PendingClientRequest) -> bool:
     return not isinstance(pending.request, DeleteTopics)
 
 
-def is_underway(pending: PendingClientAsk) -> bool:
+def is_underway(pending: PendingClientRequest) -> bool:
     """Return whether a client waits for a topic that is written: it keeps the role."""
     return _creates(pending) and any(not result.error for result in pending.topics.values())
 
 
 def answer_topics(
-    asking: Asking, asked: TopicAsk | DeleteTopics | AwaitDeletions, now: Instant
+    context: ClientRequestContext,
+    request: RequestOnTopics | DeleteTopics | AwaitDeletions,
+    now: Instant,
 ) -> TopicAnswer | tuple[Change, ...]:
     """Return the answer to a request, or the writes that precede it; none: it waits for reads."""
-    pending = asking.pending
-    if isinstance(asked, AwaitDeletions):
-        return deletion_requests.answer_waiting(asking.view, pending, asked, now) or ()
-    is_late = now >= pending.since + min(asked.timeout_s, PATIENCE_S)
+    pending = context.pending
+    if isinstance(request, AwaitDeletions):
+        return deletion_requests.answer_waiting(context.view, pending, request, now) or ()
+    is_late = now >= pending.since + min(request.timeout_s, PATIENCE_S)
     is_late_to_write = is_late and now >= pending.since + WRITE_S
     results: list[TopicResult] = []
     changes: list[Change] = []
-    doubled = _doubled(asked)
+    doubled = _doubled(request)
     waits = False
-    for name, judge in _judges(asking, asked).items():
+    for name, judge in _judges(context, request).items():
         written = pending.topics.get(name)
         judged: _Judged
         if written is not None:
-            judged = _awaited(asking, written)
+            judged = _awaited(context, written)
         elif name in doubled:
-            judged = TopicResult(name, kafka_errors.INVALID_REQUEST, _doubled_text(asked))
+            judged = TopicResult(name, kafka_errors.INVALID_REQUEST, _doubled_text(request))
         else:
             judged = judge()
         match judged:
@@ -144,40 +146,42 @@ def answer_topics(
                 results.append(TopicResult(name, kafka_errors.REQUEST_TIMED_OUT))
             case _:
                 waits = True
-    return tuple(changes) if waits else topic_answer(asked, tuple(results))
+    return tuple(changes) if waits else topic_answer(request, tuple(results))
 
 
-def _judges(asking: Asking, asked: TopicAsk | DeleteTopics) -> dict[str, Callable[[], _Judged]]:
+def _judges(
+    context: ClientRequestContext, request: RequestOnTopics | DeleteTopics
+) -> dict[str, Callable[[], _Judged]]:
     """Return what judges each topic that is not written yet."""
-    match asked:
+    match request:
         case CreateTopics():
-            return {t.name: partial(_created, asking, t, asked) for t in asked.topics}
+            return {t.name: partial(_created, context, t, request) for t in request.topics}
         case CreatePartitions(validate_only=only):
-            return {t.name: partial(_grown, asking, t, validate_only=only) for t in asked.topics}
+            return {t.name: partial(_grown, context, t, validate_only=only) for t in request.topics}
         case DeleteTopics():
-            request = partial(deletion_requests.request_deletion, asking.view, asking.ticket)
-            return {t.name: partial(request, t) for t in asked.topics}
+            delete = partial(deletion_requests.request_deletion, context.view, context.ticket)
+            return {t.name: partial(delete, t) for t in request.topics}
 
 
-def _doubled(asked: TopicAsk | DeleteTopics) -> set[str]:
+def _doubled(request: RequestOnTopics | DeleteTopics) -> set[str]:
     """Return the topics that are named more than once, which is no error in a DeleteTopics."""
-    if isinstance(asked, DeleteTopics):
+    if isinstance(request, DeleteTopics):
         return set()
     seen: set[str] = set()
-    return {t.name for t in asked.topics if t.name in seen or seen.add(t.name)}  # type: ignore[func-returns-value] # adds
+    return {t.name for t in request.topics if t.name in seen or seen.add(t.name)}  # type: ignore[func-returns-value] # adds
 
 
-def _doubled_text(asked: TopicAsk | DeleteTopics) -> str:
-    if isinstance(asked, CreateTopics):
+def _doubled_text(request: RequestOnTopics | DeleteTopics) -> str:
+    if isinstance(request, CreateTopics):
         return "Found multiple entries for this topic."
     return "Duplicate topic in request."
 
 
-def _awaited(asking: Asking, written: TopicResult) -> TopicResult | None:
+def _awaited(context: ClientRequestContext, written: TopicResult) -> TopicResult | None:
     """Return the result of a topic that is written, once each new partition has a leader."""
-    if written.error or not _creates(asking.pending):
+    if written.error or not _creates(context.pending):
         return written
-    view = asking.view
+    view = context.view
     topic = view.session.topics.get(written.name)
     if topic is None or topic.stale:
         return None
@@ -187,22 +191,26 @@ def _awaited(asking: Asking, written: TopicResult) -> TopicResult | None:
 # --- CreateTopics --------------------------------------------------------------------------------
 
 
-def _created(asking: Asking, topic: NewTopic, asked: CreateTopics) -> TopicResult | Change:
+def _created(
+    context: ClientRequestContext, topic: NewTopic, request: CreateTopics
+) -> TopicResult | Change:
     """Return the creation of a topic, or why it is refused; its result if it is only validated."""
     try:
-        replicas = _valid(asking, topic, asked)
+        replicas = _valid(context, topic, request)
     except TopicRefusedError as refusal:
         return TopicResult(topic.name, refusal.code, str(refusal))
-    topic_id = topic.topic_id if asked.defaults.uses_topic_ids else None
+    topic_id = topic.topic_id if request.defaults.uses_topic_ids else None
     result = TopicResult(topic.name, 0, None, len(replicas), len(replicas[0]), topic_id)
-    if asked.validate_only:
+    if request.validate_only:
         return result._replace(topic_id=None)
-    asking.names.add(topic.name)
-    replaces = asking.view.tenure.creations_rejected.get(topic.name, 0) % 2 == 1
-    return Change((TopicCreatedRecord(asking.ticket, result, replicas, topic.settings, replaces),))
+    context.names.add(topic.name)
+    replaces = context.view.tenure.creations_rejected.get(topic.name, 0) % 2 == 1
+    return Change((TopicCreatedRecord(context.ticket, result, replicas, topic.settings, replaces),))
 
 
-def _valid(asking: Asking, topic: NewTopic, asked: CreateTopics) -> tuple[Replicas, ...]:
+def _valid(
+    context: ClientRequestContext, topic: NewTopic, request: CreateTopics
+) -> tuple[Replicas, ...]:
     """
     Return the replicas of a new topic; the order of the checks is Kafka's.
 
@@ -210,7 +218,7 @@ def _valid(asking: Asking, topic: NewTopic, asked: CreateTopics) -> tuple[Replic
         TopicRefusedError: it is refused.
 
     """
-    view, names = asking.view, asking.names
+    view, names = context.view, context.names
     if topic.name == CLUSTER_METADATA:
         raise TopicRefusedError(
             kafka_errors.INVALID_REQUEST,
@@ -226,7 +234,7 @@ def _valid(asking: Asking, topic: NewTopic, asked: CreateTopics) -> tuple[Replic
             kafka_errors.INVALID_CONFIG,
             f"Null value not supported for topic configs: {','.join(without_value)}",
         )
-    replicas = _assigned(topic) if topic.assignments else _chosen(view, topic, asked)
+    replicas = _assigned(topic) if topic.assignments else _chosen(view, topic, request)
     topic_checks.check_name(topic.name, names.colliding(topic.name))
     if topic.assignments:
         topic_checks.check_assigned(view, topic)
@@ -235,10 +243,10 @@ def _valid(asking: Asking, topic: NewTopic, asked: CreateTopics) -> tuple[Replic
     return replicas
 
 
-def _chosen(view: ClusterView, topic: NewTopic, asked: CreateTopics) -> tuple[Replicas, ...]:
+def _chosen(view: ClusterView, topic: NewTopic, request: CreateTopics) -> tuple[Replicas, ...]:
     count, factor = topic.num_partitions, topic.replication_factor
-    count = asked.defaults.num_partitions if count == BY_DEFAULT else count
-    factor = asked.defaults.default_replication_factor if factor == BY_DEFAULT else factor
+    count = request.defaults.num_partitions if count == BY_DEFAULT else count
+    factor = request.defaults.default_replication_factor if factor == BY_DEFAULT else factor
     brokers = view.cluster.brokers.values()
     replica_choice.check(tuple(brokers), count, factor)
     topic_checks.check_size(view, count, factor)
@@ -258,27 +266,29 @@ def _assigned(topic: NewTopic) -> tuple[Replicas, ...]:
 # --- CreatePartitions ----------------------------------------------------------------------------
 
 
-def _grown(asking: Asking, asked: MorePartitions, *, validate_only: bool) -> _Judged:
+def _grown(
+    context: ClientRequestContext, request: MorePartitions, *, validate_only: bool
+) -> _Judged:
     """Return the write of a topic's new partitions, or why there is none; None: it is read."""
-    view, name = asking.view, asked.name
+    view, name = context.view, request.name
     topic = view.session.topics.get(name)
     try:
         if topic is None or topic.stale or name in (view.deletions_session.markers or ()):
             _check_exists(view, name)
             return None
-        added = _added(view, asked, topic.partitions)
+        added = _added(view, request, topic.partitions)
     except TopicRefusedError as refusal:
         return TopicResult(name, refusal.code, str(refusal))
     if validate_only:
         return TopicResult(name, 0)
-    if name in asking.names.growing:
+    if name in context.names.growing:
         return None
-    asking.names.growing.add(name)
+    context.names.growing.add(name)
     first = len(topic.partitions)
-    result = TopicResult(name, 0, None, asked.count, first_new=first)
+    result = TopicResult(name, 0, None, request.count, first_new=first)
     return Change(
         (
-            TopicGrownRecord(asking.ticket, result),
+            TopicGrownRecord(context.ticket, result),
             *(
                 AssignmentRecord(TopicPartition(name, number), PartitionAssignment(replicas))
                 for number, replicas in enumerate(added, first)
@@ -308,7 +318,7 @@ def _check_exists(view: ClusterView, name: str) -> None:
 
 
 def _added(
-    view: ClusterView, asked: MorePartitions, present: Mapping[int, PartitionAssignment]
+    view: ClusterView, request: MorePartitions, present: Mapping[int, PartitionAssignment]
 ) -> tuple[Replicas, ...]:
     """
     Return the replicas of the new partitions; the order of the checks is Kafka's.
@@ -320,24 +330,24 @@ def _added(
     if any(entry.is_reassigning for entry in present.values()):
         raise TopicRefusedError(
             kafka_errors.REASSIGNMENT_IN_PROGRESS,
-            f"A partition reassignment is in progress for the topic '{asked.name}'.",
+            f"A partition reassignment is in progress for the topic '{request.name}'.",
         )
-    if asked.count < len(present):
+    if request.count < len(present):
         text = (
             f"Topic currently has {len(present)} partitions, which is higher than the requested "
-            f"{asked.count}."
+            f"{request.count}."
         )
         raise TopicRefusedError(kafka_errors.INVALID_PARTITIONS, text)
-    if asked.count == len(present):
+    if request.count == len(present):
         text = f"Topic already has {len(present)} partitions."
         raise TopicRefusedError(kafka_errors.INVALID_PARTITIONS, text)
     if sorted(present) != list(range(len(present))):
-        text = f"Unexpected existing replica assignment for topic '{asked.name}'."
+        text = f"Unexpected existing replica assignment for topic '{request.name}'."
         raise TopicRefusedError(kafka_errors.UNKNOWN_SERVER_ERROR, text)
     first, brokers = present[0].replicas, tuple(view.cluster.brokers.values())
-    more = asked.count - len(present)
-    topic_checks.check_size(view, asked.count, len(first))
-    if asked.assignments is None:
+    more = request.count - len(present)
+    topic_checks.check_size(view, request.count, len(first))
+    if request.assignments is None:
         return replica_choice.continue_choice(brokers, first, len(present), more)
-    topic_checks.check_added(view.cluster.brokers, asked.assignments, more, len(present), first)
-    return asked.assignments
+    topic_checks.check_added(view.cluster.brokers, request.assignments, more, len(present), first)
+    return request.assignments

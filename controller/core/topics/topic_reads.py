@@ -39,7 +39,7 @@ def topics_listed(view: ClusterView, event: records.TopicsListed) -> None:
     session.missing_topics.clear()
     for name in [t for t in session.topics if t not in event.topics]:
         deletion_facts.forget_topic(view, name)
-    session.asked_topics &= event.topics
+    session.requested_topics &= event.topics
     for name in [t for t in session.unreadable_topics if t not in event.topics]:
         del session.unreadable_topics[name]
 
@@ -101,7 +101,7 @@ def topics_read(view: ClusterView, event: records.TopicsRead, now: Instant) -> N
             view.session.unreadable_topics[name] = read
     _look_for_missing(view, uncertain)
     wakeups.wake(view.due, wakeups.Trigger.TOPICS_TAKEN)
-    wakeups.asks_concerned(view)
+    wakeups.wake_pending_requests(view)
 
 
 def _missing(view: ClusterView, name: str) -> None:
@@ -113,7 +113,7 @@ def _missing(view: ClusterView, name: str) -> None:
     """
     session = view.session
     deletion_facts.forget_topic(view, name)
-    session.asked_topics.discard(name)
+    session.requested_topics.discard(name)
     if name not in (session.listed or ()):
         return
     if name in session.missing_topics and session.listed is not None:
@@ -134,7 +134,7 @@ def _overtaken(view: ClusterView, event: records.TopicsRead) -> None:
     for name, read in event.topics.items():
         known = session.topics.get(name)
         if known is None:
-            session.asked_topics.discard(name)
+            session.requested_topics.discard(name)
         elif (
             isinstance(read, model.TopicAssignment)
             and read.czxid == known.czxid
@@ -244,8 +244,8 @@ def _topic(
     topic.stale, topic.invalidated_in = was_stale and invalidated_in > 0, invalidated_in
     topic.read_in = read_generation if known is None else known.read_in
     topic.unmarked = _unmarked(known, read)
-    topic.asked_before = (
-        view.cluster.config_question.number if known is None else known.asked_before
+    topic.requests_before = (
+        view.cluster.config_request.number if known is None else known.requests_before
     )
     view.session.put_topic(name, topic)
     partitions = [TopicPartition(name, n) for n in read.partitions]

@@ -12,7 +12,7 @@ from controller.core.calls.broker_requests import (
     ProducerIdBlock,
     ProducerIdsAnswer,
 )
-from controller.core.calls.records import BrokerAsked, ProducerIdsRead, ProducerIdsRecord
+from controller.core.calls.records import BrokerRequestReceived, ProducerIdsRead, ProducerIdsRecord
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import Respond
@@ -21,7 +21,7 @@ from controller.core.model import BrokerEpoch, BrokerId, ControllerEpoch, Instan
 from controller.core.records import Change
 from controller.core.role import invalidation
 from controller.core.role.records import ControllerClaimed, Deposed
-from controller.core.wakeups import ASKS_TIMER
+from controller.core.wakeups import PENDING_REQUESTS_TIMER
 from controller.kafka_errors import STALE_BROKER_EPOCH
 from controller.reactor.ports import Create, SetData
 from controller.reactor.znode_operations import operations_of
@@ -41,10 +41,10 @@ def opened(read: ProducerIdsRead | None = READ) -> Driver:
     return driver
 
 
-def ask(driver: Driver, broker_id: int, ticket: int) -> None:
+def send(driver: Driver, broker_id: int, ticket: int) -> None:
     """Let a broker ask, without a decision."""
     request = AllocateProducerIds(BrokerId(broker_id), broker(broker_id).epoch)
-    driver.fold(BrokerAsked(ticket, request, driver.permission))
+    driver.fold(BrokerRequestReceived(ticket, request, driver.permission))
 
 
 def answers(driver: Driver) -> dict[int, ProducerIdsAnswer]:
@@ -65,7 +65,7 @@ def test_requests_of_one_cycle_share_a_write() -> None:
     """The znode names the last block: the next one follows it."""
     driver = opened()
     for ticket in (1, 2, 3):
-        ask(driver, ticket, ticket)
+        send(driver, ticket, ticket)
     driver.settle()
     assert answers(driver) == {
         1: ProducerIdsAnswer(0, 5000, 1000),
@@ -77,7 +77,7 @@ def test_requests_of_one_cycle_share_a_write() -> None:
     (operation,) = operations_of(record, driver.view)
     assert isinstance(operation, SetData)
     assert (operation.path, operation.version) == (paths.PRODUCER_IDS, 4)
-    ask(driver, 1, 4)
+    send(driver, 1, 4)
     driver.settle()
     assert answers(driver)[4] == ProducerIdsAnswer(0, 8000, 1000)
     assert written(driver)[-1].expected_version == 5
@@ -87,7 +87,7 @@ def test_first_block_begins_at_zero() -> None:
     """Whether the znode exists without content, or not at all."""
     for version in (None, ZkVersion(0)):
         driver = opened(ProducerIdsRead(None, version))
-        ask(driver, 1, 1)
+        send(driver, 1, 1)
         driver.settle()
         assert answers(driver) == {1: ProducerIdsAnswer(0, 0, 1000)}
         (operation,) = operations_of(written(driver)[0], driver.view)
@@ -97,7 +97,7 @@ def test_first_block_begins_at_zero() -> None:
 def test_answer_waits_until_the_znode_is_read_in_the_tenure() -> None:
     """A former controller may have handed out more."""
     driver = opened(None)
-    ask(driver, 1, 1)
+    send(driver, 1, 1)
     driver.settle()
     assert not answers(driver)
     driver.observe(ProducerIdsRead(PREVIOUS, ZkVersion(4)))
@@ -113,24 +113,24 @@ def test_request_of_a_former_tenure_gets_no_ids() -> None:
     former = driver.permission
     request = AllocateProducerIds(BrokerId(1), broker(1).epoch)
     driver.observe(Deposed("a new controller"), *driver.own_records())
-    driver.fold(BrokerAsked(1, request, former))
+    driver.fold(BrokerRequestReceived(1, request, former))
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    driver.fold(BrokerAsked(2, request, former))
+    driver.fold(BrokerRequestReceived(2, request, former))
     assert not driver.view.tenure.heard
     driver.observe(READ)
     assert not answers(driver)
-    driver.observe(BrokerAsked(3, request, driver.permission))
+    driver.observe(BrokerRequestReceived(3, request, driver.permission))
     assert answers(driver) == {3: ProducerIdsAnswer(0, 5000, 1000)}
 
 
 def test_unreadable_znode_hands_out_nothing() -> None:
     """The broker asks again."""
     driver = opened(ProducerIdsRead("no JSON", ZkVersion(4)))
-    ask(driver, 1, 1)
+    send(driver, 1, 1)
     driver.settle()
     assert not answers(driver)
     driver.now = Instant(driver.now + 21.0)
-    driver.observe(TimerFired(ASKS_TIMER))
+    driver.observe(TimerFired(PENDING_REQUESTS_TIMER))
     assert answers(driver) == {1: ProducerIdsAnswer(kafka_errors.NOT_CONTROLLER)}
     assert not written(driver)
 
@@ -138,7 +138,7 @@ def test_unreadable_znode_hands_out_nothing() -> None:
 def test_rejected_write_is_decided_again_after_a_read() -> None:
     """Another broker of an earlier protocol wrote the znode itself."""
     driver = opened()
-    ask(driver, 1, 1)
+    send(driver, 1, 1)
     decision = decide(driver.view, take_due(driver.view), driver.now)
     (rejected,) = [c for c in decision.changes if _hands_out(c)]
     invalidation.invalidate(driver.view, rejected)
@@ -155,10 +155,10 @@ def _hands_out(change: Change) -> bool:
 def test_read_that_a_write_overtook_is_dropped() -> None:
     """Its blocks would be handed out again."""
     driver = opened()
-    ask(driver, 1, 1)
+    send(driver, 1, 1)
     driver.settle()
     driver.observe(ProducerIdsRead(PREVIOUS, ZkVersion(4)))
-    ask(driver, 2, 2)
+    send(driver, 2, 2)
     driver.settle()
     assert answers(driver)[2] == ProducerIdsAnswer(0, 6000, 1000)
 
@@ -167,14 +167,14 @@ def test_deleted_znode_does_not_make_ids_available_again() -> None:
     """An operator deleted it; producers use its ids."""
     driver = opened()
     driver.observe(ProducerIdsRead(None))
-    ask(driver, 1, 1)
+    send(driver, 1, 1)
     driver.settle()
     assert answers(driver) == {1: ProducerIdsAnswer(0, 5000, 1000)}
     assert written(driver)[0].expected_version is None
 
 
 @pytest.mark.parametrize(
-    ("asking", "error"),
+    ("allocation", "error"),
     [
         (
             AllocateProducerIds(BrokerId(99), BrokerEpoch(1)),
@@ -183,10 +183,10 @@ def test_deleted_znode_does_not_make_ids_available_again() -> None:
         (AllocateProducerIds(BrokerId(1), BrokerEpoch(1)), STALE_BROKER_EPOCH),
     ],
 )
-def test_registration_is_checked(asking: AllocateProducerIds, error: int) -> None:
+def test_registration_is_checked(allocation: AllocateProducerIds, error: int) -> None:
     """As in Kafka's controller."""
     driver = opened()
-    driver.observe(BrokerAsked(1, asking, driver.permission))
+    driver.observe(BrokerRequestReceived(1, allocation, driver.permission))
     assert answers(driver) == {1: ProducerIdsAnswer(error)}
     assert not written(driver)
 
@@ -198,8 +198,8 @@ def test_ids_come_to_an_end() -> None:
     driver.view.tenure.producer_ids = replace(
         driver.view.tenure.producer_ids, following=2**63 - 1500
     )
-    ask(driver, 1, 1)
-    ask(driver, 2, 2)
+    send(driver, 1, 1)
+    send(driver, 2, 2)
     driver.settle()
     assert answers(driver) == {
         1: ProducerIdsAnswer(0, 2**63 - 1500, 1000),

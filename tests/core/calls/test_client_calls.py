@@ -14,15 +14,15 @@ from controller.core.calls.client_requests import (
     CedeRole,
     CedeRoleResponse,
     ClientAnswer,
-    ClientAsk,
     ElectLeaders,
     ElectLeadersResponse,
     ListReassignments,
     ListReassignmentsResponse,
     OngoingReassignment,
+    RequestFromClient,
     SubmittedReassignments,
 )
-from controller.core.calls.records import ClientAsked, ReassignmentsSubmitted
+from controller.core.calls.records import ClientRequestReceived, ReassignmentsSubmitted
 from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ClaimController, ResignController, Respond, SubmitReassignments
@@ -48,7 +48,7 @@ from controller.core.requests.submissions import Cancellation, Submission
 from controller.core.role.claims_and_resignations import CEDE_TIMER, LINGER_TIMER
 from controller.core.role.records import Deposed, UpdateMetadataAnswered
 from controller.core.role.tenure_reset import CEDED_S
-from controller.core.wakeups import ASKS_TIMER, PREFERRED_TIMER
+from controller.core.wakeups import PENDING_REQUESTS_TIMER, PREFERRED_TIMER
 from tests.core.builders import Driver, broker, replicas, tp
 
 NAME = "request_0000000007"
@@ -60,9 +60,9 @@ def answers(driver: Driver, ticket: int = 1) -> list[object]:
     return [e.response for e in driver.sent if isinstance(e, Respond) and e.ticket == ticket]
 
 
-def ask(driver: Driver, request: ClientAsk, ticket: int = 1) -> None:
+def send(driver: Driver, request: RequestFromClient, ticket: int = 1) -> None:
     """Let a client ask."""
-    driver.observe(ClientAsked(ticket, request, driver.permission))
+    driver.observe(ClientRequestReceived(ticket, request, driver.permission))
 
 
 def alter(targets: dict[int, tuple[int, ...] | None]) -> AlterReassignments:
@@ -103,7 +103,7 @@ def errors(answer: object) -> dict[int, int]:
 def pass_time(driver: Driver, seconds: float) -> None:
     """Let the timers fire."""
     driver.now = Instant(driver.now + seconds)
-    driver.observe(TimerFired(ASKS_TIMER), TimerFired(PREFERRED_TIMER))
+    driver.observe(TimerFired(PENDING_REQUESTS_TIMER), TimerFired(PREFERRED_TIMER))
 
 
 # --- AlterPartitionReassignments -----------------------------------------------------------------
@@ -112,7 +112,7 @@ def pass_time(driver: Driver, seconds: float) -> None:
 def test_reassignment_is_durable_and_accepted_before_it_is_answered() -> None:
     """A tool that lists reassignments after the answer finds it."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, alter({0: (3, 4)}))
+    send(driver, alter({0: (3, 4)}))
     (wanted,) = submissions(driver)
     assert wanted.targets == {tp(): replicas(3, 4)}
     assert not answers(driver)
@@ -120,13 +120,13 @@ def test_reassignment_is_durable_and_accepted_before_it_is_answered() -> None:
     submitted(driver)
     assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4)
     assert [errors(a) for a in answers(driver)] == [{0: 0}]
-    assert not driver.view.tenure.client_asks
+    assert not driver.view.tenure.pending_client_requests
 
 
 def test_submission_that_is_written_but_not_read_yet_is_not_answered() -> None:
     """The report of the write may precede the watch."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, alter({0: (3, 4)}))
+    send(driver, alter({0: (3, 4)}))
     done = SubmittedReassignments(RequestId(NAME), None)
     driver.observe(ReassignmentsSubmitted(1, done))
     assert not answers(driver)
@@ -139,7 +139,7 @@ def test_invalid_entries_are_refused_and_the_others_proceed() -> None:
     """With the errors of Kafka's controller, each for its partition."""
     driver = Driver({tp(n): (1, 2) for n in range(5)})
     targets = {0: (3, 4), 1: (), 2: (3, 3), 3: (-3, 4), 4: (1, 99), 9: (1, 2)}
-    ask(driver, alter(dict(targets)))
+    send(driver, alter(dict(targets)))
     assert submissions(driver)[0].targets == {tp(): replicas(3, 4)}
     submitted(driver)
     invalid = kafka_errors.INVALID_REPLICA_ASSIGNMENT
@@ -151,7 +151,7 @@ def test_invalid_entries_are_refused_and_the_others_proceed() -> None:
 def test_dead_replica_that_is_kept_is_allowed() -> None:
     """It is no new replica."""
     driver = Driver({tp(): (1, 9)}, brokers=(1, 2))
-    ask(driver, alter({0: (9, 2)}))
+    send(driver, alter({0: (9, 2)}))
     assert submissions(driver)[0].targets == {tp(): replicas(9, 2)}
 
 
@@ -159,7 +159,7 @@ def test_entries_of_a_topic_in_deletion_are_unknown() -> None:
     """As for Kafka's controller."""
     driver = Driver({tp(): (1, 2)}, options=Options(tenure=TenurePolicy.PERMANENT))
     driver.observe(DeletionsRead(frozenset({"t"})))
-    ask(driver, alter({0: (3, 4)}))
+    send(driver, alter({0: (3, 4)}))
     assert errors(answers(driver)[0]) == {0: kafka_errors.UNKNOWN_TOPIC_OR_PARTITION}
     assert not submissions(driver)
 
@@ -167,7 +167,7 @@ def test_entries_of_a_topic_in_deletion_are_unknown() -> None:
 def test_entry_that_is_at_its_target_succeeds() -> None:
     """It has ended with its acceptance."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, alter({0: (1, 2)}))
+    send(driver, alter({0: (1, 2)}))
     submitted(driver)
     assert [errors(a) for a in answers(driver)] == [{0: 0}]
 
@@ -178,7 +178,7 @@ def test_what_forbids_requests_forbids_those_of_clients(*, is_approval: bool) ->
     driver = Driver({tp(): (1, 2)}, options=Options(require_approval=is_approval))
     if not is_approval:
         driver.observe(KillSwitchRead(is_on=True))
-    ask(driver, alter({0: (3, 4)}))
+    send(driver, alter({0: (3, 4)}))
     assert errors(answers(driver)[0]) == {0: kafka_errors.POLICY_VIOLATION}
     assert not submissions(driver)
 
@@ -192,14 +192,14 @@ def test_what_forbids_requests_forbids_no_cancellation(*, is_approval: bool) -> 
         driver.view.options = replace(driver.view.options, require_approval=True)
     else:
         driver.observe(KillSwitchRead(is_on=True))
-    ask(driver, alter({0: None}))
+    send(driver, alter({0: None}))
     assert [s.cancelled for s in submissions(driver)] == [{tp()}]
 
 
 def test_failed_write_is_reported() -> None:
     """The tool learns that nothing will happen."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, alter({0: (3, 4)}))
+    send(driver, alter({0: (3, 4)}))
     done = SubmittedReassignments(None, None, "ZooKeeper does not allow it")
     driver.observe(ReassignmentsSubmitted(1, done))
     (answer,) = answers(driver)
@@ -213,7 +213,7 @@ def test_entry_that_is_refused_after_its_submission_is_an_error(*, is_read_first
     """Also where its request has ended before the write of it is reported."""
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (3, 4)})
-    ask(driver, alter({0: (5, 6)}))
+    send(driver, alter({0: (5, 6)}))
     found = Submission(NAME, submissions(driver)[-1].targets, ZkVersion(0), Zxid(60), 1000)
     written = ReassignmentsSubmitted(1, SubmittedReassignments(RequestId(NAME), None))
     read = (SubmissionsListed(frozenset({NAME})), SubmissionsRead({NAME: found}))
@@ -226,7 +226,7 @@ def test_entry_that_is_refused_after_its_submission_is_an_error(*, is_read_first
 def test_entries_of_a_request_that_is_refused_as_a_whole_are_errors() -> None:
     """Its refusal names no partition."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, alter({0: (3, 4)}))
+    send(driver, alter({0: (3, 4)}))
     driver.observe(KillSwitchRead(is_on=True))
     submitted(driver)
     assert [errors(a) for a in answers(driver)] == [{0: kafka_errors.POLICY_VIOLATION}]
@@ -237,7 +237,7 @@ def test_an_entry_that_is_accepted_is_no_error_where_the_others_are_refused_toge
     driver = Driver({tp(0): (1, 2), tp(0, "u"): (1, 2)}, answers_topics=False)
     driver.view.session.configs.pop("u")
     wanted = {tp(0): replicas(3, 4), tp(0, "u"): replicas(3, 4)}
-    ask(driver, AlterReassignments(wanted, "a tool"))
+    send(driver, AlterReassignments(wanted, "a tool"))
     submitted(driver)
     assert tp(0) in driver.view.work.reassignments
     driver.observe(KillSwitchRead(is_on=True))
@@ -252,7 +252,7 @@ def test_a_request_is_answered_for_itself_where_the_cancellation_beside_it_fails
     """The reassignments are durable, and are carried out."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=1))
     driver.submit({tp(1): (4, 5)})
-    ask(driver, alter({0: (3, 4), 1: None}))
+    send(driver, alter({0: (3, 4), 1: None}))
     found = Submission(NAME, submissions(driver)[-1].targets, ZkVersion(0), Zxid(60), 1000)
     driver.observe(SubmissionsListed(frozenset({NAME})), SubmissionsRead({NAME: found}))
     done = SubmittedReassignments(RequestId(NAME), None, "the session is suspended")
@@ -263,9 +263,9 @@ def test_a_request_is_answered_for_itself_where_the_cancellation_beside_it_fails
 def test_cancelling_leads_back_and_is_answered_when_it_is_reversed() -> None:
     """Null replicas cancel (KIP-455)."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, alter({0: (3, 4)}))
+    send(driver, alter({0: (3, 4)}))
     submitted(driver)
-    ask(driver, alter({0: None}), 2)
+    send(driver, alter({0: None}), 2)
     assert submissions(driver)[-1].cancelled == {tp()}
     assert not answers(driver, 2)
     submitted(driver, 2)
@@ -277,10 +277,10 @@ def test_cancelling_leads_back_and_is_answered_when_it_is_reversed() -> None:
 def test_cancelling_is_answered_when_the_added_replicas_are_dropped() -> None:
     """The list is empty then, as with Kafka's controller."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, alter({0: (1, 2, 3)}))
+    send(driver, alter({0: (1, 2, 3)}))
     submitted(driver)
     driver.acknowledges = False
-    ask(driver, alter({0: None}), 2)
+    send(driver, alter({0: None}), 2)
     submitted(driver, 2)
     assert driver.view.work.reassignments[tp()].spec.rolls_back
     assert not answers(driver, 2)
@@ -291,17 +291,17 @@ def test_cancelling_is_answered_when_the_added_replicas_are_dropped() -> None:
     epoch = driver.epoch(BrokerId(3))
     driver.observe(StopReplicaAnswered(BrokerId(3), epoch, 0, (deleted,), resent=False))
     assert [errors(a) for a in answers(driver, 2)] == [{0: 0}]
-    ask(driver, ListReassignments(None), 3)
+    send(driver, ListReassignments(None), 3)
     assert answers(driver, 3) == [ListReassignmentsResponse(0)]
 
 
 def test_cancelling_is_answered_although_a_broker_hangs() -> None:
     """The reversal is durable."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, alter({0: (1, 2, 3)}))
+    send(driver, alter({0: (1, 2, 3)}))
     submitted(driver)
     driver.acknowledges = False
-    ask(driver, alter({0: None}), 2)
+    send(driver, alter({0: None}), 2)
     submitted(driver, 2)
     pass_time(driver, DROP_S - 1.0)
     assert not answers(driver, 2)
@@ -312,7 +312,7 @@ def test_cancelling_is_answered_although_a_broker_hangs() -> None:
 def test_cancelling_what_is_idle_is_an_error() -> None:
     """NO_REASSIGNMENT_IN_PROGRESS, and nothing is written."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, alter({0: None, 9: None}))
+    send(driver, alter({0: None, 9: None}))
     idle = kafka_errors.NO_REASSIGNMENT_IN_PROGRESS
     unknown = kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
     assert errors(answers(driver)[0]) == {0: idle, 9: unknown}
@@ -322,11 +322,11 @@ def test_cancelling_what_is_idle_is_an_error() -> None:
 def test_cancelling_that_cannot_be_done_is_reported() -> None:
     """No original replica is in sync: the partition would go offline."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, alter({0: (3, 4)}))
+    send(driver, alter({0: (3, 4)}))
     submitted(driver)
     driver.catch_up(tp())
     driver.change_isr(tp(), replicas(3))
-    ask(driver, alter({0: None}), 2)
+    send(driver, alter({0: None}), 2)
     submitted(driver, 2)
     answered = errors(answers(driver, 2)[0])
     assert answered == {0: kafka_errors.OPERATION_NOT_ATTEMPTED}
@@ -338,7 +338,7 @@ def test_cancelling_that_cannot_be_done_is_reported() -> None:
 def listed(driver: Driver, *partitions: int, ticket: int = 50) -> list[OngoingReassignment]:
     """Return what a client sees."""
     chosen = frozenset(map(tp, partitions)) if partitions else None
-    ask(driver, ListReassignments(chosen), ticket)
+    send(driver, ListReassignments(chosen), ticket)
     (answer,) = answers(driver, ticket)
     assert isinstance(answer, ListReassignmentsResponse)
     assert answer.error == 0
@@ -372,7 +372,7 @@ def test_reassignment_that_is_not_adopted_for_long_is_listed() -> None:
     moving = PartitionAssignment(replicas(3, 1, 2), replicas(3), replicas(1))
     driver.view.session.topics["t"].partitions[0] = moving
     driver.view.tenure.may_have_foreign = True
-    ask(driver, ListReassignments(None))
+    send(driver, ListReassignments(None))
     assert not answers(driver)
     pass_time(driver, PATIENCE_S)
     ongoing = OngoingReassignment(tp(), replicas(3, 2, 1), replicas(3), replicas(1))
@@ -390,7 +390,7 @@ def test_election_waits_for_what_is_still_to_be_read(unread: str) -> None:
     if unread == "topic":
         driver.view.tenure.states[tp()] = known
         driver.view.session.topics["t"].invalidate(driver.view.cluster.read_generation + 1)
-    ask(driver, ElectLeaders(None, 4.0))
+    send(driver, ElectLeaders(None, 4.0))
     pass_time(driver, 1.0)
     assert not answers(driver)
     pass_time(driver, 1.0)
@@ -400,7 +400,7 @@ def test_election_waits_for_what_is_still_to_be_read(unread: str) -> None:
 def test_leader_is_elected_and_acknowledged_before_the_answer() -> None:
     """An answer means that clients will find the leader."""
     driver = Driver({tp(): (1, 2)}, leaders={tp(): 2}, acknowledges=False)
-    ask(driver, ElectLeaders((tp(),), 30.0))
+    send(driver, ElectLeaders((tp(),), 30.0))
     assert driver.view.tenure.states[tp()].leader == BrokerId(1)
     assert not answers(driver)
     driver.acknowledge(tp(), (BrokerId(1),))
@@ -416,7 +416,7 @@ def test_election_errors_are_those_of_kafka() -> None:
         leaders={tp(1): 2, tp(2): 2},
         brokers=(1, 2, 3),
     )
-    ask(driver, ElectLeaders((tp(0), tp(1), tp(2), tp(7)), 30.0))
+    send(driver, ElectLeaders((tp(0), tp(1), tp(2), tp(7)), 30.0))
     pass_time(driver, 1.0)
     assert errors(answers(driver)[0]) == {
         0: kafka_errors.ELECTION_NOT_NEEDED,
@@ -434,7 +434,7 @@ def test_election_errors_are_those_of_kafka() -> None:
 def test_election_for_all_names_only_what_is_needed() -> None:
     """Null partitions: all of them (KIP-460)."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, leaders={tp(1): 2})
-    ask(driver, ElectLeaders(None, 30.0))
+    send(driver, ElectLeaders(None, 30.0))
     pass_time(driver, 1.0)
     assert errors(answers(driver)[0]) == {1: 0}
 
@@ -442,7 +442,7 @@ def test_election_for_all_names_only_what_is_needed() -> None:
 def test_election_that_takes_too_long_times_out() -> None:
     """By the timeout of the request; the election itself is not withdrawn."""
     driver = Driver({tp(): (1, 2)}, leaders={tp(): 2}, acknowledges=False)
-    ask(driver, ElectLeaders((tp(),), 3.0))
+    send(driver, ElectLeaders((tp(),), 3.0))
     pass_time(driver, 2.0)
     assert not answers(driver)
     pass_time(driver, 1.0)
@@ -461,7 +461,7 @@ def test_unclean_leader_is_elected_for_a_client_alone(*, unclean: bool) -> None:
     driver.change_isr(tp(), replicas(1))
     keep(driver, 2)
     assert driver.view.tenure.states[tp()].leader == NO_LEADER
-    ask(driver, ElectLeaders((tp(),), 30.0, is_unclean=unclean))
+    send(driver, ElectLeaders((tp(),), 30.0, is_unclean=unclean))
     state = driver.view.tenure.states[tp()]
     if unclean:
         assert (state.leader, state.isr) == (BrokerId(2), (BrokerId(2),))
@@ -477,7 +477,7 @@ def test_unclean_election_prefers_what_is_in_sync() -> None:
     driver = Driver({tp(): (1, 2, 3)})
     driver.change_isr(tp(), replicas(1, 3))
     keep(driver, 2, 3)
-    ask(driver, ElectLeaders(None, 30.0, is_unclean=True))
+    send(driver, ElectLeaders(None, 30.0, is_unclean=True))
     assert driver.view.tenure.states[tp()].leader == BrokerId(3)
     assert [errors(a) for a in answers(driver)] == [{}]
 
@@ -487,7 +487,7 @@ def test_unclean_election_is_refused_where_it_is_needless_or_impossible() -> Non
     driver = Driver({tp(0): (1, 2), tp(1): (3, 2)})
     driver.change_isr(tp(1), replicas(3))
     keep(driver, 1)
-    ask(driver, ElectLeaders((tp(0), tp(1), tp(7)), 30.0, is_unclean=True))
+    send(driver, ElectLeaders((tp(0), tp(1), tp(7)), 30.0, is_unclean=True))
     assert errors(answers(driver)[0]) == {
         0: kafka_errors.ELECTION_NOT_NEEDED,
         1: kafka_errors.ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -510,11 +510,11 @@ def test_unclean_election_is_refused_where_it_is_needless_or_impossible() -> Non
         (CedeRole("CreateTopics"), CedeRoleResponse(41)),
     ],
 )
-def test_only_the_controller_answers(request_: ClientAsk, expected: ClientAnswer) -> None:
+def test_only_the_controller_answers(request_: RequestFromClient, expected: ClientAnswer) -> None:
     """Not one that a newer controller fenced."""
     driver = Driver({tp(): (1, 2)})
     driver.view.tenure.fenced = "a test"
-    ask(driver, request_)
+    send(driver, request_)
     assert answers(driver) == [expected]
     assert not submissions(driver)
 
@@ -523,7 +523,7 @@ def test_role_is_given_back_for_a_client_and_claimed_again_later() -> None:
     """Also with work left, but not before the tenure lasted a while."""
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (3, 4)})
-    ask(driver, CedeRole("CreateTopics"))
+    send(driver, CedeRole("CreateTopics"))
     assert not any(isinstance(e, ResignController) for e in driver.sent)
     driver.now = Instant(driver.now + CEDE_AFTER_S)
     driver.observe(TimerFired("cede"))
@@ -546,9 +546,9 @@ def test_role_is_kept_for_a_client_that_waits_for_what_is_written(*, is_written:
     since = driver.view.tenure.idle_since
     assert since is not None
     driver.now = Instant(since + 4.9)
-    ask(driver, alter({0: (3, 4)}))
+    send(driver, alter({0: (3, 4)}))
     driver.now = Instant(since + CEDE_AFTER_S - 1.0)
-    driver.observe(ClientAsked(2, CedeRole("UpdateFeatures"), driver.permission))
+    driver.observe(ClientRequestReceived(2, CedeRole("UpdateFeatures"), driver.permission))
     driver.now = Instant(since + CEDE_AFTER_S)
     driver.observe(TimerFired(LINGER_TIMER), TimerFired(CEDE_TIMER))
     assert not any(isinstance(e, ResignController) for e in driver.sent)
@@ -564,7 +564,7 @@ def test_role_is_kept_for_a_client_that_waits_for_what_is_written(*, is_written:
 def test_nothing_is_answered_before_a_broker_accepted_the_tenure() -> None:
     """Until then another controller may be newer."""
     driver = Driver({tp(): (1, 2)}, accepts=False)
-    ask(driver, ListReassignments(None))
+    send(driver, ListReassignments(None))
     assert not answers(driver)
     driver.observe(UpdateMetadataAnswered(BrokerId(1), driver.epoch(BrokerId(1)), 0))
     pass_time(driver, 1.0)

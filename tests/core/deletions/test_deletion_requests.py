@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core import wakeups
-from controller.core.calls.records import ClientAsked
+from controller.core.calls.records import ClientRequestReceived
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
     CreateTopics,
@@ -63,9 +63,9 @@ def deletion(*topics: str, topic_id: str | None = None, timeout_s: float = 20.0)
     return DeleteTopics(tuple(TopicToDelete(name, topic_id) for name in topics), timeout_s)
 
 
-def ask(driver: Driver, request: DeleteTopics, ticket: int = 1) -> None:
+def send(driver: Driver, request: DeleteTopics, ticket: int = 1) -> None:
     """Let a client ask."""
-    driver.observe(ClientAsked(ticket, request, driver.permission))
+    driver.observe(ClientRequestReceived(ticket, request, driver.permission))
 
 
 def answers(driver: Driver, ticket: int = 1) -> list[TopicAnswer]:
@@ -91,7 +91,7 @@ def requested(driver: Driver) -> list[str]:
 def later(driver: Driver, seconds: float) -> None:
     """Let the timer of waiting requests fire."""
     driver.now = Instant(driver.now + seconds)
-    driver.observe(TimerFired(wakeups.ASKS_TIMER))
+    driver.observe(TimerFired(wakeups.PENDING_REQUESTS_TIMER))
 
 
 def identified(driver: Driver, topic_id: str = ID, generation: int | None = None) -> None:
@@ -118,19 +118,19 @@ def rejections(driver: Driver) -> tuple[list[Change], Callable[[], None]]:
 def test_request_is_answered_when_it_is_durable() -> None:
     """Nothing waits for the topic to disappear: any controller deletes it from then on."""
     driver = driver_of({tp(): (1, 2), tp(0, "u"): (2, 3)})
-    ask(driver, deletion("t", "u"))
+    send(driver, deletion("t", "u"))
     assert requested(driver) == ["t", "u"]
     assert results(driver) == {"t": 0, "u": 0}
     created = {r.name: r.czxid for r in answers(driver)[0].results}
     assert created == {name: driver.view.session.topics[name].czxid for name in ("t", "u")}
-    assert not driver.view.tenure.client_asks
+    assert not driver.view.tenure.pending_client_requests
 
 
 def test_deletion_that_is_pending_is_not_requested_again() -> None:
     """As Kafka does: several clients may wait for it."""
     driver = driver_of({tp(): (1, 2)})
     driver.observe(DeletionsRead(frozenset({"t"})))
-    ask(driver, deletion("t"))
+    send(driver, deletion("t"))
     assert results(driver) == {"t": 0}
     assert not requested(driver)
 
@@ -150,7 +150,7 @@ def deleting(*, acknowledges: bool = True) -> Driver:
 def awaited(driver: Driver, czxid: int, ticket: int, timeout_s: float = TIMEOUT_S) -> None:
     """Let the endpoint wait for the end of a topic."""
     wanted = AwaitDeletions({"t": Zxid(czxid)}, timeout_s)
-    driver.observe(ClientAsked(ticket, wanted, driver.permission))
+    driver.observe(ClientRequestReceived(ticket, wanted, driver.permission))
 
 
 def confirmed(driver: Driver, to: int, *, delete: bool) -> None:
@@ -170,13 +170,13 @@ def test_topic_is_dropped_when_every_live_broker_dropped_it_from_its_metadata() 
     confirmed(driver, 2, delete=False)
     assert results(driver) == {"t": 0}
     assert "t" in driver.view.session.topics
-    ask(driver, deletion("t"), ticket=2)
+    send(driver, deletion("t"), ticket=2)
     assert results(driver, 2) == {"t": 3}, "as brokers know it"
     defaults = TopicDefaults(1, 1, uses_topic_ids=False)
     again = CreateTopics(
         (NewTopic("t", 1, 1, (), (), ID),), defaults, TIMEOUT_S, validate_only=False
     )
-    driver.observe(ClientAsked(3, again, driver.permission))
+    driver.observe(ClientRequestReceived(3, again, driver.permission))
     assert answers(driver, 3)[0].results[0].error == 36
 
 
@@ -210,10 +210,10 @@ def test_unknown_topics_are_refused_and_nothing_is_written_for_them() -> None:
     """Neither by their name nor by an id that is not the topic's; others are deleted."""
     driver = driver_of({tp(): (1, 2)})
     identified(driver)
-    ask(driver, deletion("none", "t"))
+    send(driver, deletion("none", "t"))
     assert results(driver) == {"none": 3, "t": 0}
-    ask(driver, deletion("none", topic_id=OTHER_ID), ticket=2)
-    ask(driver, deletion("t", topic_id=OTHER_ID), ticket=3)
+    send(driver, deletion("none", topic_id=OTHER_ID), ticket=2)
+    send(driver, deletion("t", topic_id=OTHER_ID), ticket=3)
     assert results(driver, 2) == {"none": 100}
     assert results(driver, 3) == {"t": 100}
     assert requested(driver) == ["t"]
@@ -224,7 +224,7 @@ def test_topic_that_is_not_read_yet_is_awaited() -> None:
     driver = driver_of({tp(): (1, 2)}, reads=False)
     driver.observe(TopicsListed(frozenset({"t", "new", "odd"})))
     driver.observe(TopicsRead({"odd": "no JSON"}))
-    ask(driver, deletion("new", "odd"))
+    send(driver, deletion("new", "odd"))
     assert not answers(driver)
     found = TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(70), None)
     driver.observe(TopicsRead({"new": found}))
@@ -239,7 +239,7 @@ def test_topic_named_by_an_id_is_read_in_the_tenure_first() -> None:
     identified(driver)
     driver.restart()
     assert driver.view.session.topics["t"].read_in < driver.view.tenure.claim_generation
-    ask(driver, deletion("t", topic_id=ID))
+    send(driver, deletion("t", topic_id=ID))
     assert ReadTopics(("t",)) in driver.sent
     assert not requested(driver)
     identified(driver, ID, generation=driver.view.tenure.claim_generation - 1)
@@ -249,7 +249,7 @@ def test_topic_named_by_an_id_is_read_in_the_tenure_first() -> None:
     later(driver, 1)
     assert results(driver) == {"t": 100}
     assert not requested(driver)
-    ask(driver, deletion("t", topic_id=OTHER_ID), ticket=2)
+    send(driver, deletion("t", topic_id=OTHER_ID), ticket=2)
     assert results(driver, 2) == {"t": 0}
 
 
@@ -260,9 +260,9 @@ def test_request_of_a_former_tenure_is_dropped() -> None:
     former = driver.permission
     driver.observe(Deposed("a new controller"), *driver.own_records())
     driver.sent.clear()
-    driver.fold(ClientAsked(2, deletion("t", topic_id=ID), former))
+    driver.fold(ClientRequestReceived(2, deletion("t", topic_id=ID), former))
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    driver.fold(ClientAsked(3, deletion("t", topic_id=ID), former))
+    driver.fold(ClientRequestReceived(3, deletion("t", topic_id=ID), former))
     identified(driver)
     later(driver, 1)
     assert not requested(driver)
@@ -272,10 +272,10 @@ def test_request_of_a_former_tenure_is_dropped() -> None:
 def test_request_of_a_client_that_does_not_wait_is_written() -> None:
     """The endpoint says that its time is over; a topic that cannot be read is given up."""
     driver = driver_of({tp(): (1, 2)}, reads=False)
-    ask(driver, deletion("t", timeout_s=0))
+    send(driver, deletion("t", timeout_s=0))
     assert results(driver) == {"t": 0}
     driver.observe(TopicsListed(frozenset({"t", "new"})))
-    ask(driver, deletion("new", timeout_s=2), ticket=2)
+    send(driver, deletion("new", timeout_s=2), ticket=2)
     later(driver, 1)
     assert not answers(driver, 2)
     later(driver, 1)
@@ -286,7 +286,7 @@ def test_topic_that_is_gone_meanwhile_is_unknown() -> None:
     """The write is rejected, and decided again by what is read then."""
     driver = driver_of({tp(): (1, 2)})
     rejected, end = rejections(driver)
-    ask(driver, deletion("t"))
+    send(driver, deletion("t"))
     end()
     assert invalidation.invalidate(driver.view, rejected[0]) == [ReadTopics(("t",))]
     driver.observe(TopicsListed(frozenset()))
@@ -298,7 +298,7 @@ def test_deletion_that_was_just_requested_is_no_error() -> None:
     """By another client, whose request is not read yet."""
     driver = driver_of({tp(): (1, 2)})
     rejected, end = rejections(driver)
-    ask(driver, deletion("t"))
+    send(driver, deletion("t"))
     end()
     invalidation.invalidate(driver.view, rejected[0])
     driver.observe(DeletionsRead(frozenset({"t"})))
@@ -312,7 +312,7 @@ def test_write_that_zookeeper_rejects_otherwise_is_an_error() -> None:
     """It would be rejected again."""
     driver = driver_of({tp(): (1, 2)})
     rejected, end = rejections(driver)
-    ask(driver, deletion("t"))
+    send(driver, deletion("t"))
     end()
     invalidation.set_aside(
         driver.view, rejected[0], "/admin/delete_topics/t", "NO_AUTH", driver.now
@@ -328,7 +328,7 @@ def test_role_that_is_lost_is_not_answered_by_us() -> None:
     """The client asks the next controller."""
     driver = driver_of({tp(): (1, 2)})
     driver.view.tenure.fenced = "a test"
-    ask(driver, deletion("t"))
+    send(driver, deletion("t"))
     (answer,) = answers(driver)
     assert answer == DeleteTopicsResponse(41, (TopicResult("t", 41),))
     assert not requested(driver)
@@ -342,12 +342,12 @@ def test_name_of_a_deleted_topic_is_free_when_the_topic_is_gone() -> None:
         (NewTopic("t", 1, 1, (), (), ID),), defaults, TIMEOUT_S, validate_only=True
     )
     driver.observe(TopicsListed(frozenset({"t", "u", "new"})))
-    ask(driver, deletion("t", "new"))
-    driver.observe(ClientAsked(2, again, driver.permission))
+    send(driver, deletion("t", "new"))
+    driver.observe(ClientRequestReceived(2, again, driver.permission))
     assert answers(driver, 2)[0].results[0].error == 36
     assert not answers(driver, 1)
     driver.observe(TopicsListed(frozenset({"u", "new"})))
-    driver.observe(ClientAsked(3, again, driver.permission))
+    driver.observe(ClientRequestReceived(3, again, driver.permission))
     assert answers(driver, 3)[0].results[0].error == 0
     later(driver, TIMEOUT_S + WRITE_S)
     assert results(driver) == {"t": 0, "new": 7}
@@ -357,7 +357,7 @@ def test_name_of_a_deleted_topic_is_free_when_the_topic_is_gone() -> None:
 def test_request_is_answered_once(timeout_s: float) -> None:
     """Also if the topic disappears in the same moment."""
     driver = driver_of({tp(): (1, 2)})
-    driver.fold(ClientAsked(1, deletion("t", timeout_s=timeout_s), driver.permission))
+    driver.fold(ClientRequestReceived(1, deletion("t", timeout_s=timeout_s), driver.permission))
     driver.observe(TopicsListed(frozenset()))
     assert results(driver) == {"t": 3}
     later(driver, TIMEOUT_S)

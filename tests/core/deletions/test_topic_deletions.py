@@ -242,7 +242,7 @@ def test_a_marker_of_a_topic_that_is_not_listed_yet_stays() -> None:
     """Its listing may be under way."""
     driver = cluster()
     found = driver.tree("t")
-    driver.view.deletions.trees_asked.add("new")
+    driver.view.deletions.requested_trees.add("new")
     driver.observe(DeletionsRead(frozenset({"new"})), TopicTreesRead({"new": found}))
     assert wrote(driver, DeletionMarkerEndedRecord) == 0
 
@@ -656,7 +656,7 @@ def test_no_deletion_begins_while_no_broker_is_live() -> None:
     assert "t" not in driver.view.deletions.running
 
 
-def test_a_broker_that_joins_is_asked_first() -> None:
+def test_a_broker_that_joins_is_queried_first() -> None:
     """It might be the next controller."""
     driver = cluster(acknowledges=False)
     driver.observe(MARKED)

@@ -51,14 +51,14 @@ def a_placing(options: Options = Options()) -> ClusterView:  # noqa: B008 - it i
     return view
 
 
-def asks(view: ClusterView, seconds: float) -> bool:
+def describes(view: ClusterView, seconds: float) -> bool:
     """Return whether the broker is asked so long after the begin, and note that it is."""
     at = Instant(NOW + seconds)
-    asked = False
+    requested = False
     for effect in follow_directories(view, Worklist(directories=True), at).effects:
         issued(view, effect, at)
-        asked = asked or isinstance(effect, effects.DescribeLogDirs)
-    return asked
+        requested = requested or isinstance(effect, effects.DescribeLogDirs)
+    return requested
 
 
 def report(view: ClusterView, seconds: float, future: str | None = None) -> None:
@@ -85,39 +85,39 @@ def answer(view: ClusterView, seconds: float, directory: str) -> None:
     observe(view, LogDirsAltered(TWO, epoch, (result,)), at)
 
 
-def test_a_broker_is_asked_from_time_to_time_while_it_moves_replicas() -> None:
+def test_a_broker_is_queried_from_time_to_time_while_it_moves_replicas() -> None:
     """Their progress changes slowly."""
     view = a_placing()
-    assert asks(view, 0)
+    assert describes(view, 0)
     report(view, 0.1)
     answer(view, 0.2, THERE)
-    assert asks(view, 0.2 + SOON_S)
+    assert describes(view, 0.2 + SOON_S)
     report(view, 0.3 + SOON_S, THERE)
-    assert not asks(view, 0.1 + POLL_S)
-    assert asks(view, 0.2 + SOON_S + POLL_S)
+    assert not describes(view, 0.1 + POLL_S)
+    assert describes(view, 0.2 + SOON_S + POLL_S)
 
 
 def test_a_report_from_before_the_last_answer_is_soon_replaced() -> None:
     """It does not show whether the broker began the move."""
     view = a_placing()
-    assert asks(view, 0)
+    assert describes(view, 0)
     report(view, 0.1)
     answer(view, 0.2, THERE)
-    assert not asks(view, 0.5 * SOON_S)
-    assert asks(view, SOON_S)
+    assert not describes(view, 0.5 * SOON_S)
+    assert describes(view, SOON_S)
 
 
 def test_a_report_from_before_a_cancellation_is_soon_replaced() -> None:
     """The move it shows has to be stopped before it ends."""
     view = a_placing()
-    assert asks(view, 0)
+    assert describes(view, 0)
     report(view, 0.1, THERE)
     running = view.work.reassignments[PARTITION].spec
     back = running.rolled_back(replicas(1, 2), RequestId("c"))
     apply(view, SpecRecord(PARTITION, back), Instant(NOW + 0.2))
-    assert asks(view, SOON_S)
+    assert describes(view, SOON_S)
     report(view, SOON_S + 0.1, THERE)
-    assert not asks(view, 2 * SOON_S)
+    assert not describes(view, 2 * SOON_S)
 
 
 def put_off(view: ClusterView) -> None:
@@ -210,15 +210,15 @@ def test_move_that_a_later_entry_finds_under_way_takes_its_space_until_it_ends(w
     retarget(view, 2.0, (3, 2), where)
     free_space(view, 3.0)
     assert reserved(view) == {THERE: 50}
-    assert asks(view, 7.0)
+    assert describes(view, 7.0)
     report(view, 7.1, THERE)
     assert reserved(view) == {THERE: 50}
-    assert asks(view, 13.0)
+    assert describes(view, 13.0)
     report(view, 13.1)
     assert not is_moving(view)
     free_space(view, 14.0)
     assert reserved(view) == {}
-    assert not asks(view, 30.0)
+    assert not describes(view, 30.0)
 
 
 def test_report_from_before_a_later_entry_does_not_end_the_reservation() -> None:

@@ -51,7 +51,7 @@ def a_view() -> ClusterView:
     return a_tenure({"t": [(1, 2, 3)] * 4}, Options())
 
 
-def asked(view: ClusterView, seconds: float) -> tuple[TopicPartition, ...]:
+def requested(view: ClusterView, seconds: float) -> tuple[TopicPartition, ...]:
     """Return what is asked for so long after the begin, and note that it was."""
     at = Instant(NOW + seconds)
     partitions: tuple[TopicPartition, ...] = ()
@@ -75,45 +75,45 @@ def report_sizes(view: ClusterView, seconds: float, **sizes: int) -> None:
     observe(view, SizesRead(read), Instant(NOW + seconds))
 
 
-def test_nothing_is_asked_without_work() -> None:
+def test_nothing_is_queried_without_work() -> None:
     """Brokers answer for partitions they are about to copy, not for a cluster at rest."""
-    assert asked(a_view(), 0) == ()
+    assert requested(a_view(), 0) == ()
 
 
-def test_sizes_of_what_is_in_work_are_asked_for_from_time_to_time() -> None:
+def test_sizes_of_what_is_in_work_are_requested_from_time_to_time() -> None:
     """All together, once per interval."""
     view = a_view()
     reassign(view, tp(0), 1, 2, 4)
-    assert asked(view, 0) == (tp(0),)
-    assert asked(view, 59) == ()
-    assert asked(view, 60) == (tp(0),)
+    assert requested(view, 0) == (tp(0),)
+    assert requested(view, 59) == ()
+    assert requested(view, 60) == (tp(0),)
 
 
-def test_running_copies_are_asked_for_more_often() -> None:
+def test_running_copies_are_requested_more_often() -> None:
     """What a new replica holds is how far its copy is; what does not copy is not asked again."""
     view = a_view()
     reassign(view, tp(0), 1, 2, 4)
     reassign(view, tp(1), 1, 2, 4)
-    assert asked(view, 0) == (tp(0), tp(1))
+    assert requested(view, 0) == (tp(0), tp(1))
     view.tenure.in_flight = 1
     copies(view, tp(1))
-    assert asked(view, 9) == ()
-    assert asked(view, 10) == (tp(1),)
-    assert asked(view, 19) == ()
-    assert asked(view, 20) == (tp(1),)
-    assert asked(view, 60) == (tp(0), tp(1))
-    assert asked(view, 61) == ()
+    assert requested(view, 9) == ()
+    assert requested(view, 10) == (tp(1),)
+    assert requested(view, 19) == ()
+    assert requested(view, 20) == (tp(1),)
+    assert requested(view, 60) == (tp(0), tp(1))
+    assert requested(view, 61) == ()
 
 
-def test_copies_of_others_are_asked_for_as_often() -> None:
+def test_copies_of_others_are_requested_as_often() -> None:
     """No limit counts them."""
     view = a_view()
     reassign(view, tp(0), 1, 2, 4)
     copies(view, tp(0))
-    assert asked(view, 0) == (tp(0),)
-    assert asked(view, 10) == ()
+    assert requested(view, 0) == (tp(0),)
+    assert requested(view, 10) == ()
     view.work.requests[FOREIGN] = Request(Route.FOREIGN, NOW, open=1)
-    assert asked(view, 20) == (tp(0),)
+    assert requested(view, 20) == (tp(0),)
 
 
 @pytest.mark.parametrize("policy", [ForeignMoves.WAIT, ForeignMoves.ADOPT])
@@ -137,11 +137,11 @@ def test_step_that_the_cluster_s_controller_continues_is_counted(
     assert view.tenure.incoming.get(BrokerId(4), 0) == 0
 
 
-def test_timer_is_set_for_what_is_asked_next() -> None:
+def test_timer_is_set_for_the_next_query() -> None:
     """A timer in the past would turn the loop for ever."""
     view = a_view()
     reassign(view, tp(0), 1, 2, 4)
-    asked(view, 0)
+    requested(view, 0)
     for seconds in (3, 10, 31, 59):
         effects = follow_sizes(view, Worklist(timer=True), Instant(NOW + seconds)).effects
         timers = [e.at - NOW for e in effects if isinstance(e, SetTimer)]
@@ -161,28 +161,28 @@ def test_sizes_of_what_is_in_flight_do_not_sort_what_waits() -> None:
     assert view.due.order
 
 
-def test_new_reassignments_are_asked_for_soon_and_together() -> None:
+def test_new_reassignments_are_requested_soon_and_together() -> None:
     """A limit on bytes and an order by size need them."""
     view = a_view()
     reassign(view, tp(0), 1, 2, 4)
-    asked(view, 0)
+    requested(view, 0)
     view.due.sizes = False
     reassign(view, tp(1), 1, 2, 4)
     reassign(view, tp(2), 1, 2, 4)
     assert view.due.sizes
     view.work.unmeasured_since = Instant(NOW + 10)
-    assert asked(view, 10) == ()
+    assert requested(view, 10) == ()
     timers = follow_sizes(view, view.due, Instant(NOW + 10)).effects
     assert [e.at for e in timers if isinstance(e, SetTimer)] == [NOW + 10 + SOON_S]
-    assert asked(view, 10 + SOON_S) == (tp(1), tp(2))
-    assert asked(view, 12) == ()
+    assert requested(view, 10 + SOON_S) == (tp(1), tp(2))
+    assert requested(view, 12) == ()
 
 
-def test_new_reassignments_are_asked_for_at_once_where_steps_wait_for_sizes() -> None:
+def test_new_reassignments_are_requested_at_once_where_steps_wait_for_sizes() -> None:
     """Of the brokers concerned; those of the next moment are collected."""
     view = a_tenure({"t": [(1, 2, 3)] * 4}, Options(min_free=MinFree(bytes=1)))
     reassign(view, tp(0), 1, 2, 4)
-    assert asked(view, 0) == (tp(0),)
+    assert requested(view, 0) == (tp(0),)
     reassign(view, tp(1), 1, 2, 5)
     first, _ = follow_sizes(view, Worklist(sizes=True), Instant(NOW + 9.9)).effects
     assert first == MeasureSizes((tp(1),), brokers=frozenset(replicas(1, 2, 3, 5)))
@@ -191,15 +191,15 @@ def test_new_reassignments_are_asked_for_at_once_where_steps_wait_for_sizes() ->
     (timer,) = follow_sizes(view, Worklist(sizes=True), Instant(NOW + 9.95)).effects
     assert isinstance(timer, SetTimer)
     assert timer.at == pytest.approx(NOW + 10.0)
-    assert asked(view, 10.05) == (tp(2),)
+    assert requested(view, 10.05) == (tp(2),)
 
 
-def test_daemon_that_does_not_lead_asks_nothing() -> None:
+def test_daemon_that_does_not_lead_queries_nothing() -> None:
     """The leading one does."""
     view = a_view()
     reassign(view, tp(0), 1, 2, 4)
     view.role.leading = False
-    assert asked(view, 0) == ()
+    assert requested(view, 0) == ()
 
 
 def test_growth_is_what_was_added_per_second() -> None:

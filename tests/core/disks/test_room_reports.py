@@ -109,7 +109,7 @@ def test_broker_that_was_not_queried_did_not_answer() -> None:
     """It may have a log that is not reported yet."""
     driver = guarded([0])
     driver.submit({tp(): [4]})
-    partial = replace(reported(driver, {4: one(100 * GB)}), asked=FOUR)
+    partial = replace(reported(driver, {4: one(100 * GB)}), requested=FOUR)
     driver.observe(replace(partial, unmeasured=frozenset({tp()})))
     assert waits(driver) == (BlockedBy.DISK_UNKNOWN, "its size is not measured yet")
 
@@ -139,11 +139,11 @@ def test_answer_of_some_receivers_is_no_progress() -> None:
     before = dict(driver.view.work.copied)
     assert before == {tp(): 2 * GB}
     some = reported(driver, {4: one(100 * GB)}, sizes, {tp(): {4: 3 * GB}})
-    driver.observe(replace(some, asked=FOUR))
+    driver.observe(replace(some, requested=FOUR))
     assert driver.view.work.copied == before
 
 
-def test_report_without_waiting_copies_asks_nothing_more() -> None:
+def test_report_without_waiting_copies_queries_nothing_more() -> None:
     """Only where a copy waits for room is a broker queried so often."""
     driver = guarded([0])
     driver.submit({tp(): [4]})

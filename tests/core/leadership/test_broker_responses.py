@@ -87,8 +87,8 @@ def test_states_are_read_when_the_first_broker_accepts() -> None:
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert not any(isinstance(e, effects.ReadStates) for e in driver.sent)
     answer(driver, 0, 2)
-    asked = [e for e in driver.sent if isinstance(e, effects.ReadStates)]
-    assert [(e.partitions, e.purpose) for e in asked] == [((tp(),), effects.ReadPurpose.SEED)]
+    requested = [e for e in driver.sent if isinstance(e, effects.ReadStates)]
+    assert [(e.partitions, e.purpose) for e in requested] == [((tp(),), effects.ReadPurpose.SEED)]
 
 
 def test_a_reassignment_of_a_deleted_topic_ends_when_a_broker_accepts_our_requests() -> None:
@@ -190,7 +190,7 @@ def test_a_broker_that_accepts_again_gets_what_it_refused() -> None:
     assert not any(isinstance(e, effects.SendLeaderAndIsr) for e in driver.sent)
 
 
-def test_a_broker_that_refused_requests_is_asked_again() -> None:
+def test_a_broker_that_refused_requests_is_sent_them_again() -> None:
     """Its permission may be back in a cluster in which nothing else is sent."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     answer(driver, 31, 2)

@@ -16,7 +16,7 @@ from controller.core.calls.broker_requests import (
     IsrChange,
     Permission,
 )
-from controller.core.calls.records import BrokerAsked
+from controller.core.calls.records import BrokerRequestReceived
 from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import (
@@ -50,7 +50,7 @@ ONE = BrokerId(1)
 
 
 @dataclass(frozen=True)
-class Asking:
+class ShutdownDriver:
     """A driver, and the requests of its brokers."""
 
     driver: Driver
@@ -58,7 +58,7 @@ class Asking:
     def shutdown(self, broker_id: int, ticket: int = 1) -> None:
         """Let a broker ask for a controlled shutdown."""
         request = ControlledShutdown(BrokerId(broker_id), broker(broker_id).epoch)
-        self.driver.observe(BrokerAsked(ticket, request, self.driver.permission))
+        self.driver.observe(BrokerRequestReceived(ticket, request, self.driver.permission))
 
     def answer(self, ticket: int = 1) -> ControlledShutdownAnswer:
         """Return the only answer to a ticket."""
@@ -83,16 +83,18 @@ class Asking:
         return state.leader, state.isr, state.leader_epoch
 
 
-def asking(assignments: Mapping[TopicPartition, Sequence[int]], **options: object) -> Asking:
+def driver_of(
+    assignments: Mapping[TopicPartition, Sequence[int]], **options: object
+) -> ShutdownDriver:
     """Return a cluster in a tenure."""
-    return Asking(Driver(assignments, **options))  # type: ignore[arg-type]
+    return ShutdownDriver(Driver(assignments, **options))  # type: ignore[arg-type]
 
 
 def test_request_without_an_epoch_ends_with_the_registration_that_made_it() -> None:
     """The broker is back when it is judged: it did not ask to shut down."""
-    a = asking({tp(): (1, 2, 3)})
+    a = driver_of({tp(): (1, 2, 3)})
     a.driver.view.tenure.unseeded[tp()] = None
-    a.driver.observe(BrokerAsked(1, ControlledShutdown(ONE, None), a.driver.permission))
+    a.driver.observe(BrokerRequestReceived(1, ControlledShutdown(ONE, None), a.driver.permission))
     assert not a.answers()
     a.driver.view.tenure.unseeded.clear()
     a.driver.observe(BrokersRead({**a.driver.view.cluster.brokers, ONE: broker(1, 900)}))
@@ -111,7 +113,7 @@ def stops(effects: list[Effect]) -> list[tuple[TopicPartition, int, int]]:
 
 def test_leaderships_move_to_the_first_replica_in_sync_and_brokers_hear_of_it() -> None:
     """The former leader hears that it follows, then stops to fetch."""
-    a = asking({tp(): (1, 2, 3)})
+    a = driver_of({tp(): (1, 2, 3)})
     a.shutdown(1)
     assert a.state(tp()) == (2, replicas(2, 3), 1)
     assert a.answer() == ControlledShutdownAnswer(kafka_errors.NONE)
@@ -130,7 +132,7 @@ def test_leaderships_move_to_the_first_replica_in_sync_and_brokers_hear_of_it() 
 
 def test_followers_leave_the_isr_and_stop() -> None:
     """The leader is sent the new ISR; the follower nothing but StopReplica."""
-    a = asking({tp(): (2, 1, 3)})
+    a = driver_of({tp(): (2, 1, 3)})
     before = len(a.driver.sent)
     a.shutdown(1)
     assert a.state(tp()) == (2, replicas(2, 3), 1)
@@ -142,7 +144,7 @@ def test_followers_leave_the_isr_and_stop() -> None:
 
 def test_follower_out_of_sync_stops_too() -> None:
     """It would enter the ISR otherwise, and leave it with its broker."""
-    a = asking({tp(): (2, 1, 3)})
+    a = driver_of({tp(): (2, 1, 3)})
     known = a.driver.view.tenure.states[tp()]
     lagging = replace(known, isr=replicas(2, 3), version=ZkVersion(1))
     a.driver.observe(StatesRead({tp(): lagging}))
@@ -153,7 +155,7 @@ def test_follower_out_of_sync_stops_too() -> None:
 
 def test_leadership_that_no_other_replica_can_take_remains_and_is_named() -> None:
     """The broker tries again, and stops in any case."""
-    a = asking({tp(): (1, 2), tp(1): (1,), tp(2): (1, 2)})
+    a = driver_of({tp(): (1, 2), tp(1): (1,), tp(2): (1, 2)})
     known = a.driver.view.tenure.states[tp()]
     alone = replace(known, isr=replicas(1), version=ZkVersion(1))
     a.driver.observe(StatesRead({tp(): alone}))
@@ -172,7 +174,7 @@ def test_leadership_that_no_other_replica_can_take_remains_and_is_named() -> Non
 
 def test_answer_waits_for_a_topic_that_is_read_again() -> None:
     """Until then its leadership cannot be moved, but it is not immovable."""
-    it = asking({tp(): (1, 2, 3)})
+    it = driver_of({tp(): (1, 2, 3)})
     it.driver.answers_topics = False
     topic = it.driver.view.session.topics["t"]
     topic.stale = True
@@ -187,7 +189,7 @@ def test_answer_waits_for_a_topic_that_is_read_again() -> None:
 
 def test_two_brokers_that_shut_down_are_both_left_out() -> None:
     """Neither gets what the other gives up; the last of an ISR keeps its leadership."""
-    a = asking({tp(): (1, 2, 3), tp(1): (1, 2)})
+    a = driver_of({tp(): (1, 2, 3), tp(1): (1, 2)})
     a.shutdown(2)
     a.shutdown(1, ticket=2)
     assert a.state(tp())[:2] == (3, replicas(3))
@@ -197,7 +199,7 @@ def test_two_brokers_that_shut_down_are_both_left_out() -> None:
 
 def test_broker_that_shuts_down_leads_again_where_all_others_are_dead() -> None:
     """It serves for a moment; without it the partition has no leader."""
-    a = asking({tp(): (1, 2)})
+    a = driver_of({tp(): (1, 2)})
     a.driver.view.tenure.shutting_down[BrokerId(2)] = broker(2).epoch
     a.stop(1)
     assert a.state(tp())[:2] == (2, replicas(2))
@@ -205,7 +207,7 @@ def test_broker_that_shuts_down_leads_again_where_all_others_are_dead() -> None:
 
 def test_broker_is_staying_again_after_its_restart() -> None:
     """A preferred leader is elected on it."""
-    a = asking({tp(): (1, 2, 3)})
+    a = driver_of({tp(): (1, 2, 3)})
     a.shutdown(1)
     a.stop(1)
     assert not a.driver.view.tenure.shutting_down
@@ -220,7 +222,7 @@ def test_broker_is_staying_again_after_its_restart() -> None:
 
 def test_broker_that_shuts_down_is_not_elected_as_preferred_leader() -> None:
     """Its leaderships would move twice."""
-    a = asking({tp(): (1, 2, 3)}, leaders={tp(): 2})
+    a = driver_of({tp(): (1, 2, 3)}, leaders={tp(): 2})
     assert duties.elect_preferred(a.driver.view, tp()) is not None
     a.driver.view.tenure.shutting_down[ONE] = broker(1).epoch
     assert duties.elect_preferred(a.driver.view, tp()) is None
@@ -228,7 +230,7 @@ def test_broker_that_shuts_down_is_not_elected_as_preferred_leader() -> None:
 
 def test_topic_that_is_to_be_deleted_is_left_alone() -> None:
     """Kafka's controller does not touch it either."""
-    a = asking({tp(): (1, 2, 3)}, options=Options(tenure=TenurePolicy.PERMANENT))
+    a = driver_of({tp(): (1, 2, 3)}, options=Options(tenure=TenurePolicy.PERMANENT))
     a.driver.observe(DeletionsRead(frozenset({"t"})))
     a.shutdown(1)
     assert a.state(tp()) == (1, replicas(1, 2, 3), 0)
@@ -247,17 +249,19 @@ def test_topic_that_is_to_be_deleted_is_left_alone() -> None:
 )
 def test_registration_is_checked(broker_id: int, epoch: int | None, error: int) -> None:
     """A request of an earlier process must not move the leaderships of the present one."""
-    a = asking({tp(): (1, 2, 3)})
+    a = driver_of({tp(): (1, 2, 3)})
     request = ControlledShutdown(BrokerId(broker_id), None if epoch is None else BrokerEpoch(epoch))
-    a.driver.observe(BrokerAsked(1, request, a.driver.permission))
+    a.driver.observe(BrokerRequestReceived(1, request, a.driver.permission))
     assert a.answer().error == error
     assert (a.state(tp())[0] == 1) == (error != kafka_errors.NONE)
 
 
 def test_request_of_a_registration_that_is_not_read_yet_waits() -> None:
     """The broker restarted, and our view is older."""
-    a = asking({tp(): (1, 2, 3)})
-    a.driver.observe(BrokerAsked(1, ControlledShutdown(ONE, BrokerEpoch(900)), a.driver.permission))
+    a = driver_of({tp(): (1, 2, 3)})
+    a.driver.observe(
+        BrokerRequestReceived(1, ControlledShutdown(ONE, BrokerEpoch(900)), a.driver.permission)
+    )
     assert not a.answers()
     registered = replace(broker(1), epoch=BrokerEpoch(900))
     a.driver.observe(BrokersRead({**a.driver.view.cluster.brokers, ONE: registered}))
@@ -266,7 +270,7 @@ def test_request_of_a_registration_that_is_not_read_yet_waits() -> None:
 
 def test_new_partition_is_not_led_by_a_broker_that_shuts_down() -> None:
     """It is created with the replicas that stay."""
-    a = asking({tp(): (1, 2, 3)})
+    a = driver_of({tp(): (1, 2, 3)})
     a.shutdown(1)
     a.driver.view.tenure.states.pop(tp())
     a.driver.observe(StatesRead({tp(): None}))
@@ -278,7 +282,7 @@ def test_new_partition_is_not_led_by_a_broker_that_shuts_down() -> None:
 
 def test_step_does_not_add_a_replica_on_a_broker_that_shuts_down() -> None:
     """It begins when the broker is back."""
-    a = asking({tp(): (1, 2, 3)})
+    a = driver_of({tp(): (1, 2, 3)})
     a.shutdown(4)
     a.driver.submit({tp(): (1, 2, 4)})
     blocked = a.driver.view.work.reassignments[tp()].blocked
@@ -291,7 +295,7 @@ def test_step_does_not_add_a_replica_on_a_broker_that_shuts_down() -> None:
 
 def test_deletion_waits_for_the_leader_that_took_over() -> None:
     """The exclusion is acknowledged at the epoch of the move, by the new leader."""
-    a = asking({tp(): (1, 2, 3)}, acknowledges=False)
+    a = driver_of({tp(): (1, 2, 3)}, acknowledges=False)
     a.driver.submit({tp(): (1, 2)})
     excluded = a.driver.states[tp()][-1]
     assert excluded.isr == replicas(1, 2)
@@ -306,7 +310,7 @@ def test_deletion_waits_for_the_leader_that_took_over() -> None:
 
 def test_every_write_of_a_shutdown_raises_the_leader_epoch() -> None:
     """Brokers ignore an epoch that they have."""
-    a = asking({tp(n): ((1, 2, 3), (2, 3, 1), (3, 1, 2))[n % 3] for n in range(9)})
+    a = driver_of({tp(n): ((1, 2, 3), (2, 3, 1), (3, 1, 2))[n % 3] for n in range(9)})
     a.shutdown(1)
     written = [r for c in a.driver.changes for r in c.records if isinstance(r, StateRecord)]
     assert len(written) == 9
@@ -316,19 +320,21 @@ def test_every_write_of_a_shutdown_raises_the_leader_epoch() -> None:
 
 def test_leader_that_shuts_down_takes_others_into_the_isr() -> None:
     """Only then can its leadership move."""
-    a = asking({tp(): (1, 2)})
+    a = driver_of({tp(): (1, 2)})
     known = a.driver.view.tenure.states[tp()]
     alone = replace(known, isr=replicas(1), version=ZkVersion(1))
     a.driver.observe(StatesRead({tp(): alone}))
     a.shutdown(1)
     change = IsrChange("t", None, 0, known.leader_epoch, replicas(1, 2), 0, ZkVersion(1))
     a.driver.observe(
-        BrokerAsked(2, AlterPartition(ONE, broker(1).epoch, 1, (change,)), a.driver.permission)
+        BrokerRequestReceived(
+            2, AlterPartition(ONE, broker(1).epoch, 1, (change,)), a.driver.permission
+        )
     )
     assert a.state(tp()) == (2, replicas(2), 1)
     back = IsrChange("t", None, 0, LeaderEpoch(1), replicas(2, 1), 0, ZkVersion(3))
     a.driver.observe(
-        BrokerAsked(
+        BrokerRequestReceived(
             3, AlterPartition(BrokerId(2), broker(2).epoch, 1, (back,)), a.driver.permission
         )
     )
@@ -339,12 +345,12 @@ def test_leader_that_shuts_down_takes_others_into_the_isr() -> None:
 
 def test_request_that_was_permitted_in_another_tenure_moves_nothing() -> None:
     """Rights are checked in the tenure in which the request has its effect, or not at all."""
-    a = asking({tp(n): (1, 2, 3) for n in range(6)})
+    a = driver_of({tp(n): (1, 2, 3) for n in range(6)})
     before = dict(a.driver.view.tenure.states)
     other = Permission("a peer", None, ControllerEpoch(EPOCH - 1))
     for broker_id in (1, 2, 3):
         request = ControlledShutdown(BrokerId(broker_id), broker(broker_id).epoch)
-        a.driver.observe(BrokerAsked(broker_id, request, other))
+        a.driver.observe(BrokerRequestReceived(broker_id, request, other))
     assert a.driver.view.tenure.states == before
     assert not a.driver.view.tenure.heard
     assert not a.driver.view.tenure.shutting_down

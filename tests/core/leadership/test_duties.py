@@ -62,8 +62,8 @@ from controller.core.role.records import ControllerClaimed, Deposed
 from controller.core.topics.records import TopicConfigsRead, TopicsListed, TopicsRead
 from controller.core.topics.topic_configs import CONFIG_RETRY_S, UNWELL_TIMER
 from controller.core.worklist import Worklist
-from tests.core.builders import EPOCH, Driver, asked_now, broker, replicas, tp
-from tests.core.topics.test_topic_configs import asked, settings
+from tests.core.builders import EPOCH, Driver, broker, replicas, requested_now, tp
+from tests.core.topics.test_topic_configs import request_count, settings
 
 
 def live(*ids: int, bounced: tuple[int, ...] = ()) -> BrokersRead:
@@ -196,7 +196,7 @@ def test_no_unclean_election_by_settings_read_before_the_partition_lost_its_lead
     driver.observe(live(2, 3))
     state = driver.view.tenure.states[tp()]
     assert (state.leader, state.isr) == (NO_LEADER, replicas(1))
-    assert asked(driver) == 1
+    assert request_count(driver) == 1
     driver.observe(settings(unclean=False))
     assert driver.view.tenure.states[tp()].leader == NO_LEADER
 
@@ -218,12 +218,12 @@ def test_an_answer_that_was_under_way_when_the_leader_was_lost_permits_nothing()
     """The broker may have read the settings before the operator changed them."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     driver.change_isr(tp(), replicas(1))
-    before = asked_now(driver.view, ("t",), driver.now)
+    before = requested_now(driver.view, ("t",), driver.now)
     driver.observe(live(2, 3))
     permits = TopicConfig(1, unclean_leader_election=True)
     driver.observe(TopicConfigsRead({"t": permits}, before))
     assert driver.view.tenure.states[tp()].leader == NO_LEADER
-    driver.observe(TopicConfigsRead({"t": permits}, driver.view.cluster.config_question))
+    driver.observe(TopicConfigsRead({"t": permits}, driver.view.cluster.config_request))
     assert driver.view.tenure.states[tp()].leader == BrokerId(2)
 
 
@@ -238,10 +238,10 @@ def test_a_question_without_an_answer_permits_nothing() -> None:
     for _ in range(3):
         driver.observe(TimerFired(UNWELL_TIMER))
     assert driver.view.tenure.states[tp()].leader == NO_LEADER
-    assert asked(driver) == 1
+    assert request_count(driver) == 1
     driver.now = Instant(driver.now + CONFIG_RETRY_S)
     driver.observe(TimerFired(UNWELL_TIMER))
-    assert asked(driver) == 2
+    assert request_count(driver) == 2
 
 
 def test_settings_are_read_anew_when_a_replica_returns_to_a_partition_without_a_leader() -> None:
@@ -262,7 +262,7 @@ def test_settings_are_read_anew_in_the_next_tenure() -> None:
     driver.change_isr(tp(), replicas(1))
     driver.observe(live(2, 3))
     driver.observe(settings(unclean=False))
-    late = asked_now(driver.view, ("t",), driver.now)
+    late = requested_now(driver.view, ("t",), driver.now)
     driver.restart()
     driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}, late))
     assert driver.view.tenure.states[tp()].leader == NO_LEADER

@@ -13,12 +13,12 @@ from controller.core.calls import broker_requests
 from controller.core.calls.broker_requests import (
     AlterPartition,
     AlterPartitionAnswer,
-    BrokerAsk,
     ControlledShutdown,
     IsrChange,
     IsrResult,
+    RequestFromBroker,
 )
-from controller.core.calls.records import BrokerAsked
+from controller.core.calls.records import BrokerRequestReceived
 from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.model import TopicDeletion
 from controller.core.effects import ReadPurpose, ReadStates, Respond, SendUpdateMetadata
@@ -51,7 +51,7 @@ from controller.core.records import Change
 from controller.core.role.invalidation import invalidate
 from controller.core.role.records import Deposed
 from controller.core.topics.records import TopicsRead
-from controller.core.wakeups import ASKS_TIMER
+from controller.core.wakeups import PENDING_REQUESTS_TIMER
 from tests.core.builders import EPOCH, Driver, broker, replicas, tp
 
 LEADER = BrokerId(1)
@@ -68,7 +68,7 @@ def change(
     return IsrChange(topic, topic_id, partition, LeaderEpoch(epoch), isr, 0, ZkVersion(version))
 
 
-def asked(*changes: IsrChange, version: int = 1, by: int = 1) -> AlterPartition:
+def alter_partition(*changes: IsrChange, version: int = 1, by: int = 1) -> AlterPartition:
     """Return the request of a leader."""
     return AlterPartition(BrokerId(by), broker(by).epoch, version, changes)
 
@@ -78,9 +78,9 @@ def answers(driver: Driver, ticket: int = 1) -> list[Respond]:
     return [e for e in driver.sent if isinstance(e, Respond) and e.ticket == ticket]
 
 
-def ask(driver: Driver, request: BrokerAsk, ticket: int = 1) -> None:
+def send(driver: Driver, request: RequestFromBroker, ticket: int = 1) -> None:
     """Let a broker ask."""
-    driver.observe(BrokerAsked(ticket, request, driver.permission))
+    driver.observe(BrokerRequestReceived(ticket, request, driver.permission))
 
 
 def results(driver: Driver, ticket: int = 1) -> tuple[IsrResult, ...]:
@@ -107,14 +107,14 @@ def with_two_listeners(broker_id: BrokerId) -> LiveBroker:
 def pass_time(driver: Driver, seconds: float) -> None:
     """Let the timer of the waiting requests fire."""
     driver.now = Instant(driver.now + seconds)
-    driver.observe(TimerFired(ASKS_TIMER))
+    driver.observe(TimerFired(PENDING_REQUESTS_TIMER))
 
 
 def test_change_is_durable_before_it_is_answered_and_announced() -> None:
     """Leader and epochs stay; the answer has the new version."""
     driver = Driver({tp(): (1, 2, 3)})
     before = driver.view.tenure.states[tp()]
-    ask(driver, asked(change(replicas(1, 2))))
+    send(driver, alter_partition(change(replicas(1, 2))))
     after = driver.view.tenure.states[tp()]
     assert after == replace(before, isr=replicas(1, 2), version=ZkVersion(1))
     assert results(driver) == (
@@ -131,14 +131,14 @@ def test_change_is_durable_before_it_is_answered_and_announced() -> None:
         ),
     )
     assert SendUpdateMetadata((tp(),)) in driver.sent
-    assert not driver.view.tenure.asks
+    assert not driver.view.tenure.pending_broker_requests
 
 
 def test_repeated_request_is_answered_with_what_is_durable() -> None:
     """The first answer was lost; nothing is written again."""
     driver = Driver({tp(): (1, 2, 3)})
-    ask(driver, asked(change(replicas(1, 2))))
-    ask(driver, asked(change(replicas(2, 1))), ticket=2)
+    send(driver, alter_partition(change(replicas(1, 2))))
+    send(driver, alter_partition(change(replicas(2, 1))), ticket=2)
     assert [f.error for f in results(driver, 2)] == [kafka_errors.NONE]
     assert sum(isinstance(r, IsrRecord) for c in driver.changes for r in c.records) == 1
 
@@ -151,7 +151,7 @@ def test_all_partitions_of_a_request_are_answered_together() -> None:
         change(replicas(1, 2), partition=1, epoch=-1),
         change(replicas(1), partition=2),
     ]
-    ask(driver, asked(*changes))
+    send(driver, alter_partition(*changes))
     assert [(f.partition, f.error) for f in results(driver)] == [
         (0, kafka_errors.NONE),
         (1, kafka_errors.FENCED_LEADER_EPOCH),
@@ -162,21 +162,21 @@ def test_all_partitions_of_a_request_are_answered_together() -> None:
 def test_request_of_an_earlier_epoch_is_fenced() -> None:
     """It may add a replica that is being dropped."""
     driver = Driver({tp(): (1, 2, 3)})
-    ask(driver, asked(change(replicas(1, 2), epoch=-1)))
+    send(driver, alter_partition(change(replicas(1, 2), epoch=-1)))
     assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
 
 
 def test_request_of_a_broker_that_does_not_lead_is_fenced() -> None:
     """Only the leader knows who is in sync."""
     driver = Driver({tp(): (1, 2, 3)})
-    ask(driver, asked(change(replicas(1, 2)), by=2))
+    send(driver, alter_partition(change(replicas(1, 2)), by=2))
     assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
 
 
 def test_request_of_an_earlier_version_is_refused() -> None:
     """It was decided on another ISR."""
     driver = Driver({tp(): (1, 2, 3)})
-    ask(driver, asked(change(replicas(1, 2), version=-1)))
+    send(driver, alter_partition(change(replicas(1, 2), version=-1)))
     assert error(driver) == kafka_errors.INVALID_UPDATE_VERSION
 
 
@@ -195,14 +195,17 @@ def test_member_that_cannot_be_in_sync_is_refused_where_leaders_know_the_error(
 ) -> None:
     """The others get the next leader epoch: written, it would be in sync where it is back empty."""
     driver = Driver({tp(): (1, 2, 9)}, brokers=(1, 2, 3, 4))
-    ask(driver, asked(change((LEADER, BrokerId(2), BrokerId(member)), epoch=99), version=version))
+    send(
+        driver,
+        alter_partition(change((LEADER, BrokerId(2), BrokerId(member)), epoch=99), version=version),
+    )
     assert not answers(driver)
     driver = Driver({tp(): (1, 2, 3, 9)}, brokers=(1, 2, 3, 4))
     state = driver.view.tenure.states[tp()]
     assert BrokerId(9) not in state.isr
     wanted = (LEADER, BrokerId(member))
-    asking = change(wanted, epoch=state.leader_epoch, version=state.version)
-    ask(driver, asked(asking, version=version), ticket=2)
+    proposed = change(wanted, epoch=state.leader_epoch, version=state.version)
+    send(driver, alter_partition(proposed, version=version), ticket=2)
     assert [f.error for f in results(driver, 2)] == [expected]
     written = driver.view.tenure.states[tp()]
     assert (written.isr, written.leader_epoch) == (state.isr, state.leader_epoch + (version == 0))
@@ -211,7 +214,7 @@ def test_member_that_cannot_be_in_sync_is_refused_where_leaders_know_the_error(
 def test_state_beyond_the_view_is_read_before_it_is_judged() -> None:
     """The leader may know a newer one; an error would freeze its ISR."""
     driver = Driver({tp(): (1, 2, 3)})
-    ask(driver, asked(change(replicas(1, 2), epoch=3, version=5)))
+    send(driver, alter_partition(change(replicas(1, 2), epoch=3, version=5)))
     assert not answers(driver)
     assert sum(isinstance(e, ReadStates) for e in driver.sent) >= 1
     reads = [e for e in driver.sent if isinstance(e, ReadStates)]
@@ -228,7 +231,10 @@ def test_partition_that_cannot_be_judged_is_left_out_of_the_answer(*, healthy: b
     """Its leader asks for it again, together with what it wants to change by then."""
     driver = Driver({tp(): (1, 2, 3), tp(0, "healthy"): (1, 2, 3)})
     wanted = change(replicas(1, 2), topic="healthy")
-    ask(driver, asked(change(replicas(1, 2), epoch=3), *([wanted] if healthy else []), version=0))
+    send(
+        driver,
+        alter_partition(change(replicas(1, 2), epoch=3), *([wanted] if healthy else []), version=0),
+    )
     assert not answers(driver)
     pass_time(driver, 5.5)
     assert [r.topic for r in results(driver)] == ["healthy"] * healthy
@@ -245,8 +251,8 @@ def test_request_for_a_topic_that_was_created_again_ends(version: int) -> None:
     """It names the topic only; no read will show what the leader of the former one knew."""
     driver = Driver({tp(): (1, 2, 3)})
     state = driver.view.tenure.states[tp()]
-    request = asked(change(replicas(1, 2), epoch=3, version=7), version=version)
-    ask(driver, request)
+    request = alter_partition(change(replicas(1, 2), epoch=3, version=7), version=version)
+    send(driver, request)
     driver.observe(StatesRead({tp(): state}))  # began before the request
     pass_time(driver, 4.0)
     read_again(driver, state)
@@ -260,7 +266,10 @@ def test_request_for_a_partition_that_is_no_more_ends() -> None:
     """The topic was created again with fewer."""
     driver = Driver({tp(): (1, 2, 3)})
     gone = tp(5)
-    ask(driver, asked(change(replicas(1, 2), partition=gone.partition, epoch=3, version=7)))
+    send(
+        driver,
+        alter_partition(change(replicas(1, 2), partition=gone.partition, epoch=3, version=7)),
+    )
     generation = driver.view.cluster.read_generation
     driver.observe(StatesRead({gone: None}, read_generation=generation))
     assert not answers(driver)
@@ -271,7 +280,7 @@ def test_request_for_a_partition_that_is_no_more_ends() -> None:
 def test_unknown_topic_is_answered_only_when_it_is_known_to_be_gone() -> None:
     """The listing may be older than the topic."""
     driver = Driver({tp(): (1, 2, 3)})
-    ask(driver, asked(change(replicas(1, 2), topic="new")))
+    send(driver, alter_partition(change(replicas(1, 2), topic="new")))
     assert not answers(driver)
     pass_time(driver, 6.0)
     assert error(driver) == kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
@@ -288,8 +297,8 @@ def test_topic_is_found_by_its_id() -> None:
         Zxid(9),
         topic_id="AAAAAAAAAAAAAAAAAAAAAQ",
     )
-    asking = asked(change(replicas(1, 2), topic=None), version=3)
-    ask(driver, asking)
+    proposed = alter_partition(change(replicas(1, 2), topic=None), version=3)
+    send(driver, proposed)
     assert not answers(driver)
     driver.observe(TopicsRead({"t": with_id}))
     assert error(driver) == kafka_errors.NONE
@@ -310,14 +319,14 @@ def test_request_that_may_be_older_than_a_restart_of_the_replica_is_fenced() -> 
     driver = served(mzxid=BEFORE_REGISTRATIONS)
     read = driver.view.tenure.states[tp()]
     driver.sent.clear()
-    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    send(driver, alter_partition(change(replicas(1, 2, 3), version=1)))
     written = driver.view.tenure.states[tp()]
     assert (written.isr, written.leader_epoch) == (read.isr, read.leader_epoch + 1)
     assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
     assert not any(
         isinstance(e, ReadStates) and e.purpose is ReadPurpose.CONFLICT for e in driver.sent
     )
-    ask(driver, asked(change(replicas(1, 2, 3), epoch=1, version=2)), ticket=2)
+    send(driver, alter_partition(change(replicas(1, 2, 3), epoch=1, version=2)), ticket=2)
     assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
 
 
@@ -327,7 +336,7 @@ def test_leader_epoch_is_not_raised_before_a_bounce_that_cannot_be_judged_yet() 
     read = driver.view.tenure.states[tp()]
     driver.view.tenure.seeding.add(tp())
     driver.view.tenure.bounced[tp()] = {BrokerId(2)}
-    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    send(driver, alter_partition(change(replicas(1, 2, 3), version=1)))
     assert driver.view.tenure.states[tp()] == read
     driver.view.tenure.seeding.clear()
     driver.view.due.add((tp(),))
@@ -343,7 +352,7 @@ def test_no_isr_is_changed_before_a_bounce_that_cannot_be_judged_yet() -> None:
     read = driver.view.tenure.states[tp()]
     driver.view.tenure.seeding.add(tp())
     driver.view.tenure.bounced[tp()] = {BrokerId(2)}
-    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    send(driver, alter_partition(change(replicas(1, 2, 3), version=1)))
     assert driver.view.tenure.states[tp()] == read
     assert not answers(driver)
     driver.view.tenure.seeding.clear()
@@ -356,7 +365,7 @@ def test_no_isr_is_changed_before_a_bounce_that_cannot_be_judged_yet() -> None:
 def test_request_after_the_last_restart_of_the_replica_is_carried_out() -> None:
     """The leader heard of the state that was written after it."""
     driver = served(mzxid=AFTER_REGISTRATIONS)
-    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    send(driver, alter_partition(change(replicas(1, 2, 3), version=1)))
     assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
     assert error(driver) == kafka_errors.NONE
 
@@ -376,7 +385,7 @@ def add_the_third(driver: Driver, *, version: int = 3) -> AlterPartition:
     """Return the leader's request to add broker 3 to the present state."""
     state = driver.view.tenure.states[tp()]
     wanted = change(replicas(1, 2, 3), epoch=state.leader_epoch, version=state.version)
-    return asked(wanted, version=version)
+    return alter_partition(wanted, version=version)
 
 
 def as_read() -> Driver:
@@ -392,13 +401,13 @@ def as_elected() -> Driver:
     return driver
 
 
-def as_asked() -> Driver:
+def as_requested() -> Driver:
     """Return a state that this tenure wrote last as the leader asked."""
     driver = as_elected()
-    ask(driver, add_the_third(driver), ticket=7)
+    send(driver, add_the_third(driver), ticket=7)
     state = driver.view.tenure.states[tp()]
     shrunk = change(replicas(1, 2), epoch=state.leader_epoch, version=state.version)
-    ask(driver, asked(shrunk), ticket=8)
+    send(driver, alter_partition(shrunk), ticket=8)
     return driver
 
 
@@ -412,7 +421,7 @@ def as_created() -> Driver:
     return driver
 
 
-@pytest.mark.parametrize("state_of", [as_read, as_elected, as_asked, as_created])
+@pytest.mark.parametrize("state_of", [as_read, as_elected, as_requested, as_created])
 @pytest.mark.parametrize("version", [0, 3])
 def test_request_older_than_a_restart_is_fenced_whoever_wrote_the_state(
     state_of: Callable[[], Driver], version: int
@@ -425,7 +434,7 @@ def test_request_older_than_a_restart_is_fenced_whoever_wrote_the_state(
     written = driver.view.tenure.states[tp()]
     assert (written.leader, written.isr) == (LEADER, replicas(1, 2))
     assert written.leader_epoch == before.leader_epoch + 1
-    ask(driver, late, ticket=9)
+    send(driver, late, ticket=9)
     assert [r.error for r in results(driver, 9)] == [kafka_errors.FENCED_LEADER_EPOCH]
     driver.observe(without(driver, 1))
     elected = driver.view.tenure.states[tp()]
@@ -441,10 +450,10 @@ def test_replica_without_its_log_is_not_elected_though_it_is_preferred() -> None
     driver.observe(without(driver, 3))
     late = add_the_third(driver)
     driver.observe(back(driver, 3, 900))
-    ask(driver, late)
+    send(driver, late)
     driver.observe(PreferredElectionRead(frozenset({tp()}), ZkVersion(0)))
     assert driver.view.tenure.states[tp()].leader == LEADER
-    ask(driver, add_the_third(driver), ticket=2)
+    send(driver, add_the_third(driver), ticket=2)
     driver.now = Instant(driver.now + 60.0)
     driver.observe(PreferredElectionRead(frozenset({tp()}), ZkVersion(1)))
     assert driver.view.tenure.states[tp()].leader == 3
@@ -467,7 +476,7 @@ def test_registration_raises_the_leader_epoch_once_where_its_replica_is_out_of_t
     driver.observe(back(driver, 3, 900))
     for _ in range(3):
         driver.now = Instant(driver.now + 60.0)
-        driver.observe(TimerFired(ASKS_TIMER))
+        driver.observe(TimerFired(PENDING_REQUESTS_TIMER))
         driver.observe(BrokersRead(dict(driver.view.cluster.brokers)))
     driver.view.due.add(driver.view.tenure.states)
     driver.settle()
@@ -512,10 +521,10 @@ def state_version(driver: Driver) -> ZkVersion:
     return driver.view.tenure.states[tp()].version
 
 
-def test_leader_that_asked_with_a_former_epoch_gets_another_one() -> None:
+def test_leader_that_requested_with_a_former_epoch_gets_another_one() -> None:
     """Kafka 2.7 forgets what it asked for next, and waits for an answer (KAFKA-12686)."""
     driver = served(mzxid=BEFORE_REGISTRATIONS)
-    ask(driver, asked(change(replicas(1, 2, 3), version=1), version=0))
+    send(driver, alter_partition(change(replicas(1, 2, 3), version=1), version=0))
     assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
     fenced_at = epoch(driver)
     pass_time(driver, 1.0)  # the answer may be on its way
@@ -526,15 +535,15 @@ def test_leader_that_asked_with_a_former_epoch_gets_another_one() -> None:
     assert epoch(driver) == fenced_at + 1
 
 
-def test_leader_that_asks_with_the_present_epoch_has_forgotten_nothing() -> None:
+def test_leader_that_sends_requests_with_the_present_epoch_has_forgotten_nothing() -> None:
     """It had the present epoch when it asked, or its release forgets nothing."""
-    for version, asks_again in ((0, True), (1, False)):
+    for version, requests_again in ((0, True), (1, False)):
         driver = served(mzxid=BEFORE_REGISTRATIONS)
-        ask(driver, asked(change(replicas(1, 2, 3), version=1), version=version))
+        send(driver, alter_partition(change(replicas(1, 2, 3), version=1), version=version))
         fenced_at = epoch(driver)
-        if asks_again:
+        if requests_again:
             again = change(replicas(1, 2, 3), epoch=fenced_at, version=2)
-            ask(driver, asked(again, version=0), ticket=2)
+            send(driver, alter_partition(again, version=0), ticket=2)
         pass_time(driver, 60.0)
         assert epoch(driver) == fenced_at
 
@@ -565,14 +574,14 @@ def test_leader_that_restarted_meanwhile_is_not_told_to_lead_on() -> None:
     restarted = replace(with_two_listeners(LEADER), epoch=BrokerEpoch(300))
     driver.now = Instant(driver.now + 2.5)
     driver.fold(BrokersRead({**driver.view.cluster.brokers, LEADER: restarted}))
-    driver.observe(TimerFired(ASKS_TIMER))
+    driver.observe(TimerFired(PENDING_REQUESTS_TIMER))
     assert driver.view.tenure.states[tp()].leader == 2
 
 
 def test_leader_gets_the_next_epoch_though_one_was_written_soon_after_the_answer() -> None:
     """It may have heard of that one first, and have forgotten the request of that epoch."""
     driver = served(mzxid=BEFORE_REGISTRATIONS)
-    ask(driver, asked(change(replicas(1, 2, 3), version=1), version=0))
+    send(driver, alter_partition(change(replicas(1, 2, 3), version=1), version=0))
     state = driver.view.tenure.states[tp()]
     driver.commit(Change((state_record(driver.view, tp(), state, LEADER, state.isr),)))
     driver.settle()
@@ -588,8 +597,8 @@ def test_leader_may_hear_of_the_next_epoch_before_the_answer(
     """It forgets the request of that epoch, too: the answer comes on another connection."""
     driver = served(mzxid=AFTER_REGISTRATIONS)
     pass_time(driver, 60.0)
-    asking = change(replicas(1, 2, 3), epoch=epoch(driver), version=state_version(driver))
-    ask(driver, asked(asking, version=version))
+    proposed = change(replicas(1, 2, 3), epoch=epoch(driver), version=state_version(driver))
+    send(driver, alter_partition(proposed, version=version))
     assert error(driver) == kafka_errors.NONE
     pass_time(driver, waited_s)
     state = driver.view.tenure.states[tp()]
@@ -606,8 +615,8 @@ def test_leader_that_waits_for_nothing_gets_no_other_epoch() -> None:
     """All replicas are in the ISR: it asked for no more."""
     driver = served(mzxid=AFTER_REGISTRATIONS)
     pass_time(driver, 60.0)
-    asking = change(replicas(1, 2, 3), epoch=epoch(driver), version=state_version(driver))
-    ask(driver, asked(asking, version=0))
+    proposed = change(replicas(1, 2, 3), epoch=epoch(driver), version=state_version(driver))
+    send(driver, alter_partition(proposed, version=0))
     state = driver.view.tenure.states[tp()]
     driver.commit(Change((state_record(driver.view, tp(), state, BrokerId(1), state.isr),)))
     driver.settle()
@@ -637,8 +646,8 @@ def with_three_gone() -> tuple[Driver, IsrChange]:
     with_three(driver, 500)
     state = driver.view.tenure.states[tp()]
     without_three(driver)
-    asking = change(replicas(1, 2, 3), epoch=state.leader_epoch, version=state.version)
-    return driver, asking
+    proposed = change(replicas(1, 2, 3), epoch=state.leader_epoch, version=state.version)
+    return driver, proposed
 
 
 def without_three(driver: Driver) -> None:
@@ -654,9 +663,9 @@ def with_three(driver: Driver, registered: int) -> None:
 
 def test_refused_member_is_answered_though_another_partition_is_not_judged() -> None:
     """A later pass would find it eligible, without its log."""
-    driver, asking = with_three_gone()
+    driver, proposed = with_three_gone()
     other = change(replicas(1), epoch=9, version=9, topic="other")
-    ask(driver, asked(asking, other, version=2))
+    send(driver, alter_partition(proposed, other, version=2))
     assert error(driver) == kafka_errors.INELIGIBLE_REPLICA
     with_three(driver, 900)
     pass_time(driver, 10.0)
@@ -665,15 +674,15 @@ def test_refused_member_is_answered_though_another_partition_is_not_judged() -> 
 
 def test_copy_of_a_refused_request_is_fenced() -> None:
     """The leader counts on the refusal; the copy came over a connection that broke."""
-    driver, asking = with_three_gone()
-    ask(driver, asked(asking, version=2))
+    driver, proposed = with_three_gone()
+    send(driver, alter_partition(proposed, version=2))
     assert error(driver) == kafka_errors.INELIGIBLE_REPLICA
     with_three(driver, 900)
-    ask(driver, asked(asking, version=2), ticket=2)
+    send(driver, alter_partition(proposed, version=2), ticket=2)
     assert [r.error for r in results(driver, 2)] == [kafka_errors.FENCED_LEADER_EPOCH]
     assert driver.view.tenure.states[tp()].isr == replicas(1, 2)
     again = change(replicas(1, 2, 3), epoch=epoch(driver), version=state_version(driver))
-    ask(driver, asked(again, version=2), ticket=3)
+    send(driver, alter_partition(again, version=2), ticket=3)
     assert [r.error for r in results(driver, 3)] == [kafka_errors.NONE]
     assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
 
@@ -694,7 +703,7 @@ def test_request_waits_while_a_leader_epoch_is_to_be_raised() -> None:
     driver.answers_topics = False
     read = driver.view.tenure.states[tp()]
     driver.view.session.topics["t"].stale = True
-    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    send(driver, alter_partition(change(replicas(1, 2, 3), version=1)))
     assert driver.view.tenure.states[tp()] == read
     assert not answers(driver)
 
@@ -702,7 +711,7 @@ def test_request_waits_while_a_leader_epoch_is_to_be_raised() -> None:
 def test_request_of_a_former_leader_is_fenced_where_no_epoch_can_be_raised() -> None:
     """No member of the ISR is live; the other partitions of its request are not held up."""
     driver = served(mzxid=BEFORE_REGISTRATIONS, leader=NO_LEADER, isr=replicas(4))
-    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    send(driver, alter_partition(change(replicas(1, 2, 3), version=1)))
     assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
 
 
@@ -710,11 +719,11 @@ def test_request_about_a_topic_that_is_being_deleted_is_answered() -> None:
     """No state of it is written any more."""
     driver = served(mzxid=BEFORE_REGISTRATIONS)
     driver.view.deletions.running["t"] = TopicDeletion({}, set(), {})
-    ask(driver, asked(change(replicas(1, 2, 3), version=1)))
+    send(driver, alter_partition(change(replicas(1, 2, 3), version=1)))
     assert error(driver) == kafka_errors.NONE
 
 
-def test_dead_replica_that_a_leader_asked_for_leaves_the_isr_also_if_it_is_back() -> None:
+def test_dead_replica_that_a_leader_requested_leaves_the_isr_also_if_it_is_back() -> None:
     """Leaders before Kafka 3.2 ask for it; it may have lost its log."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2))
     back = dict(driver.view.cluster.brokers)
@@ -728,8 +737,8 @@ def test_dead_replica_that_a_leader_asked_for_leaves_the_isr_also_if_it_is_back(
 def test_broker_of_another_registration_is_refused() -> None:
     """Its successor may have lost what it acknowledged."""
     driver = Driver({tp(): (1, 2, 3)})
-    stale = replace(asked(change(replicas(1, 2))), broker_epoch=BrokerEpoch(1))
-    ask(driver, stale)
+    stale = replace(alter_partition(change(replicas(1, 2))), broker_epoch=BrokerEpoch(1))
+    send(driver, stale)
     (sent,) = answers(driver)
     assert sent.response == AlterPartitionAnswer(kafka_errors.STALE_BROKER_EPOCH)
 
@@ -738,10 +747,10 @@ def test_daemon_without_the_role_is_not_the_controller() -> None:
     """In a standby, after a tenure, and while a broker is the controller."""
     driver = Driver({tp(): (1, 2, 3)})
     driver.observe(Deposed("a new controller"))
-    ask(driver, asked(change(replicas(1, 2))))
+    send(driver, alter_partition(change(replicas(1, 2))))
     driver = Driver({tp(): (1, 2, 3)})
     driver.view.role.engine = EngineName.DELEGATED
-    ask(driver, asked(change(replicas(1, 2))))
+    send(driver, alter_partition(change(replicas(1, 2))))
     (sent,) = answers(driver)
     assert sent.response == AlterPartitionAnswer(kafka_errors.NOT_CONTROLLER)
     assert not any(isinstance(r, IsrRecord) for c in driver.changes for r in c.records)
@@ -751,7 +760,7 @@ def test_other_requests_are_refused_in_their_own_shape() -> None:
     """A broker cannot decode the answer to another request."""
     driver = Driver({tp(): (1, 2, 3)})
     driver.view.role.engine = EngineName.DELEGATED
-    ask(driver, ControlledShutdown(LEADER, broker(1).epoch))
+    send(driver, ControlledShutdown(LEADER, broker(1).epoch))
     (sent,) = answers(driver)
     assert sent.response == broker_requests.ControlledShutdownAnswer(kafka_errors.NOT_CONTROLLER)
 
@@ -759,7 +768,9 @@ def test_other_requests_are_refused_in_their_own_shape() -> None:
 def test_election_of_the_same_cycle_precedes_the_request_of_the_former_leader() -> None:
     """Both write the state: the second would be rejected."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
-    driver.fold(BrokerAsked(1, asked(change(replicas(1, 2))), driver.permission))
+    driver.fold(
+        BrokerRequestReceived(1, alter_partition(change(replicas(1, 2))), driver.permission)
+    )
     driver.view.tenure.bounced[tp()] = {LEADER}
     driver.view.due.add((tp(),))
     driver.settle()

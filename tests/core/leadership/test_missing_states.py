@@ -59,7 +59,7 @@ def missing(driver: Driver) -> list[tuple[TopicPartition, ...]]:
     return [r.partitions for r in reads if r.purpose is ReadPurpose.MISSING]
 
 
-def ask(driver: Driver, entries: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+def submit_entries(driver: Driver, entries: Mapping[TopicPartition, tuple[int, ...]]) -> None:
     """Submit a request."""
     submit(driver, submission("request_0000000000", entries))
 
@@ -68,7 +68,7 @@ def test_a_topic_created_after_the_daemon_started_is_moved() -> None:
     """The first read comes before the controller's first write: another one follows."""
     driver = DelegatedDriver({tp(): (0, 1)})
     create(driver, "new", topic(1, 2))
-    ask(driver, {NEW: (1, 3)})
+    submit_entries(driver, {NEW: (1, 3)})
     assert missing(driver) == [(NEW,)]
     driver.pass_time(MISSING_EVERY_S)
     assert missing(driver) == [(NEW,), (NEW,)]
@@ -84,7 +84,7 @@ def test_partitions_added_to_a_topic_are_moved() -> None:
     driver = DelegatedDriver({tp(): (0, 1)})
     driver.observe(TopicsRead({"t": topic(0, 1, partitions=2, czxid=9, version=1)}))
     driver.observe(StatesRead({tp(1): None}))
-    ask(driver, {tp(1): (1, 3)})
+    submit_entries(driver, {tp(1): (1, 3)})
     assert missing(driver) == [(tp(1),)]
     driver.observe(StatesRead({tp(1): state(0, 0, 1)}, armed=frozenset({tp(1)})))
     driver.run(tp(1))
@@ -97,7 +97,7 @@ def test_a_topic_created_anew_is_moved_by_its_own_states() -> None:
     driver.change_isr(tp(0), replicas(0))
     create(driver, "t", topic(2, 3, partitions=3))
     assert not driver.view.tenure.states
-    ask(driver, {tp(2): (1, 3), tp(0): (2, 1)})
+    submit_entries(driver, {tp(2): (1, 3), tp(0): (2, 1)})
     assert set(missing(driver)[-1]) == {tp(0), tp(2)}
     anew = {tp(n): state(2, 2, 3) for n in (0, 2)}
     driver.observe(StatesRead(anew, armed=frozenset(anew)))
@@ -114,7 +114,7 @@ def test_states_without_a_reassignment_are_read_in_rounds_only() -> None:
     driver.pass_time(MISSING_EVERY_S)
     assert missing(driver) == []
     driver.sent.clear()
-    ask(driver, {tp(): (0, 3)})
+    submit_entries(driver, {tp(): (0, 3)})
     rounds = [
         e for e in driver.sent if isinstance(e, ReadStates) and e.purpose is ReadPurpose.ROUND
     ]
@@ -127,7 +127,7 @@ def test_many_missing_states_are_read_at_once_and_less_often() -> None:
     count = ROUND_STATES + 1
     driver = DelegatedDriver({tp(): (0, 1)})
     create(driver, "new", topic(1, 2, partitions=count))
-    ask(driver, {tp(n, "new"): (1, 3) for n in range(count)})
+    submit_entries(driver, {tp(n, "new"): (1, 3) for n in range(count)})
     while len(missing(driver)[-1]) < count:
         driver.pass_time(MISSING_EVERY_S / 10)
     driver.sent.clear()
@@ -144,7 +144,7 @@ def test_a_state_that_cannot_be_understood_says_so_and_is_read_again(kind: type[
     create(driver, "new", topic(1, 2))
     driver.view.tenure.states.pop(NEW, None)
     driver.observe(StatesRead({NEW: "not JSON"}))
-    ask(driver, {NEW: (1, 3)})
+    submit_entries(driver, {NEW: (1, 3)})
     blocked = driver.view.work.reassignments[NEW].blocked
     assert blocked is not None
     assert blocked.detail == "its state znode cannot be decoded: not JSON"
@@ -161,7 +161,7 @@ def test_a_watch_that_could_not_be_set_is_set_once_the_state_can_be_read() -> No
     """No order goes out on a state that may have changed since."""
     driver = DelegatedDriver({tp(): (0, 1)})
     driver.answers_states = False
-    ask(driver, {tp(): (0, 3)})
+    submit_entries(driver, {tp(): (0, 3)})
     driver.observe(StatesRead({tp(): "NoAuthError"}, armed=frozenset()))
     assert driver.orders == []
     blocked = driver.view.work.reassignments[tp()].blocked
@@ -178,5 +178,5 @@ def test_the_next_read_has_a_time() -> None:
     """A cluster in which nothing else happens wakes no loop."""
     driver = DelegatedDriver({tp(): (0, 1)})
     create(driver, "new", topic(1, 2))
-    ask(driver, {NEW: (1, 3)})
+    submit_entries(driver, {NEW: (1, 3)})
     assert MISSING_TIMER in {getattr(e, "name", None) for e in driver.sent}

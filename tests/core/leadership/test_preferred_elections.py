@@ -34,7 +34,7 @@ from tests.core.leadership.test_duties import live
 from tests.core.reassignments.delegated_rigs import delegated
 from tests.core.requests.test_submitted import submission, submit
 
-ASKED = PreferredElectionRead(frozenset({tp()}), ZkVersion(3))
+REQUESTED = PreferredElectionRead(frozenset({tp()}), ZkVersion(3))
 
 
 def led_by_two(count: int = 1, **options: object) -> Driver:
@@ -79,7 +79,7 @@ def test_an_election_that_lost_a_race_is_held_when_the_state_is_read() -> None:
     """The request is not deleted before the preferred leader leads."""
     driver = led_by_two()
     state = driver.view.tenure.states[tp()]
-    lost_race(driver, election(driver, ASKED))
+    lost_race(driver, election(driver, REQUESTED))
     driver.settle()
     pass_time(driver)
     assert (list(driver.view.tenure.preferred), is_ended(driver)) == ([tp()], False)
@@ -93,7 +93,7 @@ def test_an_election_that_lost_a_race_is_held_when_the_state_is_read() -> None:
 
 def test_the_end_of_an_election_is_written_with_it() -> None:
     """There is no instant at which one of both is durable."""
-    change = election(led_by_two(), ASKED)
+    change = election(led_by_two(), REQUESTED)
     assert [r.partitions for r in change.records if isinstance(r, PreferredTriedRecord)] == [
         (tp(),)
     ]
@@ -102,7 +102,7 @@ def test_the_end_of_an_election_is_written_with_it() -> None:
 def test_an_election_that_was_not_written_is_decided_anew_a_second_later() -> None:
     """It waited for its topic to be read again, say; nothing else has it looked at."""
     driver = led_by_two()
-    election(driver, ASKED)
+    election(driver, REQUESTED)
     pass_time(driver)
     assert driver.view.tenure.states[tp()].leader == 1
 
@@ -137,7 +137,7 @@ def test_what_we_wish_ourselves_is_not_lost_either() -> None:
 def test_an_election_that_is_not_permitted_is_left_to_the_next_controller() -> None:
     """The role is not held for it, and the request stays where that controller finds it."""
     driver = led_by_two()
-    change = election(driver, ASKED)
+    change = election(driver, REQUESTED)
     set_aside(driver.view, change, "/brokers", "not permitted", driver.now)
     driver.settle()
     pass_time(driver)
@@ -148,7 +148,7 @@ def test_an_election_that_is_not_permitted_is_left_to_the_next_controller() -> N
 def test_a_topic_that_is_to_be_deleted_gets_no_preferred_leader() -> None:
     """As with Kafka's controller; the request ends."""
     driver = led_by_two(tenure=TenurePolicy.PERMANENT)
-    driver.observe(DeletionsRead(frozenset({"t"})), ASKED)
+    driver.observe(DeletionsRead(frozenset({"t"})), REQUESTED)
     pass_time(driver)
     assert driver.states[tp()] == []
     assert is_ended(driver)
@@ -181,7 +181,7 @@ def test_leaders_that_are_kept_are_elected_where_replicas_change() -> None:
     assert driver.view.tenure.states[tp()].leader == 4
 
 
-def test_nor_is_one_asked_of_the_controller_where_that_is_another() -> None:
+def test_nor_is_one_requested_of_the_controller_where_that_is_another() -> None:
     """It would refuse."""
     driver = Driver({tp(): (1, 2, 3)}, options=delegated())
     driver.view.tenure.preferred[tp()] = None
@@ -204,7 +204,7 @@ def test_a_state_that_cannot_be_read_does_not_hold_the_request_up() -> None:
     """It was read, and there is nothing to compare and set."""
     driver = led_by_two()
     del driver.view.tenure.states[tp()]
-    driver.observe(StatesRead({tp(): "no JSON"}), ASKED)
+    driver.observe(StatesRead({tp(): "no JSON"}), REQUESTED)
     pass_time(driver)
     assert is_ended(driver)
 
@@ -249,7 +249,7 @@ def test_elections_keep_to_their_rate() -> None:
     assert elected() == 2
 
 
-def test_elections_by_the_controller_keep_to_their_rate_and_are_all_asked_for() -> None:
+def test_elections_by_the_controller_keep_to_their_rate_and_are_all_requested() -> None:
     """Nothing else has them looked at again but the time."""
     options = replace(delegated(), preferred_elections_per_second=1)
     driver = Driver({tp(n): (1, 2, 3) for n in range(2)}, options=options)
@@ -259,8 +259,8 @@ def test_elections_by_the_controller_keep_to_their_rate_and_are_all_asked_for() 
     assert [e.partitions for e in driver.sent if isinstance(e, ElectPreferred)] == [(tp(0),)]
     assert SetTimer(PREFERRED_TIMER, Instant(driver.now + 1.0)) in driver.sent
     pass_time(driver)
-    asked = [e.partitions for e in driver.sent if isinstance(e, ElectPreferred)]
-    assert asked == [(tp(0),), (tp(1),)]
+    requested = [e.partitions for e in driver.sent if isinstance(e, ElectPreferred)]
+    assert requested == [(tp(0),), (tp(1),)]
 
 
 def test_a_partition_whose_state_is_not_read_yet_is_waited_for() -> None:
@@ -268,7 +268,7 @@ def test_a_partition_whose_state_is_not_read_yet_is_waited_for() -> None:
     driver = led_by_two()
     state = driver.view.tenure.states.pop(tp())
     driver.view.tenure.unseeded[tp()] = None
-    driver.observe(ASKED)
+    driver.observe(REQUESTED)
     assert SetTimer(PREFERRED_TIMER, Instant(driver.now + 1.0)) in driver.sent
     pass_time(driver)
     assert not is_ended(driver)
@@ -375,7 +375,7 @@ def test_no_preferred_leader_is_elected_before_its_bounce_is_handled() -> None:
     driver = Driver({tp(): (2, 1)}, leaders={tp(): 1})
     driver.view.tenure.bounced[tp()] = {BrokerId(2)}
     driver.view.tenure.seeding.add(tp())
-    driver.observe(ASKED)
+    driver.observe(REQUESTED)
     assert driver.view.tenure.states[tp()].leader == 1
     assert driver.view.tenure.preferred
     driver.view.tenure.seeding.clear()

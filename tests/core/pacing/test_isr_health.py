@@ -102,7 +102,7 @@ def test_a_topic_with_fewer_replicas_than_min_isr_holds_nothing_up_while_all_are
     assert health_gate(view) is None
 
 
-def test_settings_are_asked_for_only_where_the_isr_has_shrunk() -> None:
+def test_settings_are_requested_only_where_the_isr_has_shrunk() -> None:
     """A cluster has very many topics."""
     view = a_view()
     isr(view, tp(), 1, 2, 3)

@@ -131,7 +131,7 @@ def test_replica_that_others_removed_meanwhile_is_listed_as_a_receiver() -> None
     """It was to stay, and is copied again now."""
     made = ThrottleRig()
     made.begin()
-    made.ask_for({ORDERS: (4, 2, 3)})
+    made.want({ORDERS: (4, 2, 3)})
     assert made.values("topics/orders")[FOLLOWER_REPLICAS] == "0:4"
     moved = {
         **made.view.session.topics["orders"].partitions,
@@ -148,7 +148,7 @@ def test_replica_that_others_removed_is_listed_though_its_topic_was_in_doubt_the
     """The read that ends the doubt says the same again, and nothing is counted anew by it."""
     made = ThrottleRig()
     made.begin()
-    made.ask_for({ORDERS: (4, 2, 3)})
+    made.want({ORDERS: (4, 2, 3)})
     topic = made.view.session.topics["orders"]
     topic.invalidate(1)
     moved = {**topic.partitions, 0: PartitionAssignment(replicas(1, 3))}

@@ -81,7 +81,7 @@ def rates(text: str) -> dict[str, str]:
 def test_lists_and_rates_are_set_for_sources_and_targets() -> None:
     """Leaders list every replica from before, followers only what has to be copied."""
     made = rig()
-    made.ask_for({orders(0): (1, 2, 4), orders(2): (5, 3, 2)}, throttle=1000)
+    made.want({orders(0): (1, 2, 4), orders(2): (5, 3, 2)}, throttle=1000)
     assert made.values(ORDERS) == {
         LEADER_REPLICAS: "0:1,0:2,0:3,2:1,2:2,2:3",
         FOLLOWER_REPLICAS: "0:4,2:5",
@@ -97,7 +97,7 @@ def test_moves_are_limited_on_the_brokers_whose_directories_are_named() -> None:
     named = ((BrokerId(2), "/data/1"), (BrokerId(4), "/data/2"))
     for throttle, copies in ((1000, rates("1000")), (None, {})):
         made = rig()
-        made.ask_for({orders(): (1, 2, 4)}, throttle=throttle, moves=500, log_dirs=named)
+        made.want({orders(): (1, 2, 4)}, throttle=throttle, moves=500, log_dirs=named)
         assert made.values("brokers/1") == copies
         for broker_id in (2, 4):
             assert made.values(f"brokers/{broker_id}") == copies | {MOVE_RATE: "500"}
@@ -108,9 +108,9 @@ def test_moves_are_limited_on_the_brokers_whose_directories_are_named() -> None:
 def test_throttle_of_moves_ends_before_that_of_copies() -> None:
     """Other requests still copy under theirs."""
     made = rig()
-    made.ask_for({orders(0): (1, 2, 4)}, throttle=1000)
+    made.want({orders(0): (1, 2, 4)}, throttle=1000)
     log_dirs = ((BrokerId(2), "/data/1"),)
-    made.ask_for({orders(1): (1, 2, 3)}, throttle=None, request=OTHER, moves=5, log_dirs=log_dirs)
+    made.want({orders(1): (1, 2, 3)}, throttle=None, request=OTHER, moves=5, log_dirs=log_dirs)
     assert made.values("brokers/2") == rates("1000") | {MOVE_RATE: "5"}
     made.end(orders(1))
     assert made.values("brokers/2") == rates("1000")
@@ -121,7 +121,7 @@ def test_throttle_of_moves_ends_before_that_of_copies() -> None:
 def test_throttle_of_moves_that_an_operator_set_is_kept() -> None:
     """Also when ours would end."""
     made = rig(broker2={MOVE_RATE: "7"})
-    made.ask_for({orders(): (1, 2, 3)}, moves=5, log_dirs=((BrokerId(2), "/data/1"),))
+    made.want({orders(): (1, 2, 3)}, moves=5, log_dirs=((BrokerId(2), "/data/1"),))
     assert made.values("brokers/2") == rates("1000000") | {MOVE_RATE: "7"}
     made.end(orders())
     assert made.values("brokers/2") == {MOVE_RATE: "7"}
@@ -131,7 +131,7 @@ def test_no_step_begins_before_its_throttle_stands() -> None:
     """Once copies run, a throttle comes too late."""
     made = rig()
     made.forbidden.add(Entity(ORDERS))
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     blocked = made.gate(orders())
     assert blocked is not None
     assert blocked.by is BlockedBy.THROTTLE
@@ -146,7 +146,7 @@ def test_write_that_is_forbidden_is_not_tried_again_at_once() -> None:
     """Permissions do not change within milliseconds."""
     made = rig()
     made.forbidden.add(Entity(ORDERS))
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     made.refresh(1.0)
     assert (
         sum(isinstance(w, AppliedThrottleRecord) and w.lease.entity == ORDERS for w in made.writes)
@@ -159,7 +159,7 @@ def test_settings_that_cannot_be_read_hold_the_step_with_their_reason() -> None:
     made = ThrottleRig()
     made.settings[Entity(ORDERS)] = "not JSON"
     made.begin()
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     blocked = made.gate(orders())
     assert blocked is not None
     assert "not JSON" in blocked.detail
@@ -171,7 +171,7 @@ def test_settings_that_cannot_be_read_hold_the_step_with_their_reason() -> None:
 def test_settings_that_turn_unreadable_do_not_hold_up_what_is_throttled() -> None:
     """They were right when last read, and the next write is conditional on their version."""
     made = rig()
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     stood = made.view.own_records.entity_configs[Entity(ORDERS)]
     observe(made.view, EntityConfigsRead({Entity(ORDERS): "not JSON"}), made.now)
     made.settle()
@@ -182,7 +182,7 @@ def test_settings_that_turn_unreadable_do_not_hold_up_what_is_throttled() -> Non
 def test_request_without_throttle_waits_for_nothing_and_reads_nothing() -> None:
     """Most requests have none."""
     made = rig()
-    made.ask_for({orders(): (1, 2, 4)}, throttle=None)
+    made.want({orders(): (1, 2, 4)}, throttle=None)
     assert made.gate(orders()) is None
     assert made.reads == []
     assert made.writes == []
@@ -191,7 +191,7 @@ def test_request_without_throttle_waits_for_nothing_and_reads_nothing() -> None:
 def test_nothing_is_rewritten_when_a_partition_ends_before_the_others() -> None:
     """A plan of thousands of partitions would else rewrite its topics thousands of times."""
     made = rig()
-    made.ask_for({orders(n): (1, 2, 4) for n in range(4)})
+    made.want({orders(n): (1, 2, 4) for n in range(4)})
     written = len(made.writes)
     made.end(orders(0), orders(1), orders(2))
     assert len(made.writes) == written
@@ -201,7 +201,7 @@ def test_nothing_is_rewritten_when_a_partition_ends_before_the_others() -> None:
 def test_everything_is_as_before_when_the_last_partition_ended() -> None:
     """Settings that were not changed from outside are removed, and so are the records."""
     made = rig(orders={"retention.ms": "1000"})
-    made.ask_for({orders(0): (1, 2, 4), orders(1): (1, 2, 5)})
+    made.want({orders(0): (1, 2, 4), orders(1): (1, 2, 5)})
     made.end(orders(0), orders(1))
     assert made.values(ORDERS) == {"retention.ms": "1000"}
     assert all(made.values(f"brokers/{n}") == {} for n in range(1, 8))
@@ -213,7 +213,7 @@ def test_a_topic_without_open_partitions_loses_its_throttle_while_the_request_co
     """A lease lasts as long as the topic needs it, not as the request lasts."""
     made = ThrottleRig(topics={"orders": 1, "payments": 1})
     made.begin()
-    made.ask_for({orders(): (1, 2, 4), tp(0, "payments"): (1, 2, 5)})
+    made.want({orders(): (1, 2, 4), tp(0, "payments"): (1, 2, 5)})
     made.end(orders())
     assert made.values(ORDERS) == {}
     assert made.values("topics/payments") != {}
@@ -224,8 +224,8 @@ def test_a_topic_without_open_partitions_loses_its_throttle_while_the_request_co
 def test_rate_of_a_broker_is_the_lowest_of_the_requests_that_concern_it() -> None:
     """Its setting cannot distinguish requests."""
     made = rig()
-    made.ask_for({orders(0): (1, 2, 4)}, throttle=5000)
-    made.ask_for({orders(1): (1, 2, 5)}, throttle=700, request=OTHER)
+    made.want({orders(0): (1, 2, 4)}, throttle=5000)
+    made.want({orders(1): (1, 2, 5)}, throttle=700, request=OTHER)
     assert made.values("brokers/1") == rates("700")
     assert made.values("brokers/4") == rates("5000")
     made.end(orders(1))
@@ -235,7 +235,7 @@ def test_rate_of_a_broker_is_the_lowest_of_the_requests_that_concern_it() -> Non
 def test_live_change_of_the_rate_rewrites_brokers_only() -> None:
     """Lists do not depend on it."""
     made = rig()
-    made.ask_for({orders(0): (1, 2, 4)}, throttle=5000)
+    made.want({orders(0): (1, 2, 4)}, throttle=5000)
     made.writes.clear()
     limits = Limits(requests={REQUEST: RequestLimits(throttle=9000)})
     made.view.intake.controls = Controls(limits=limits)
@@ -251,8 +251,8 @@ def test_throttle_for_all_is_that_of_requests_without_their_own() -> None:
     """``reassigner throttle`` sets it; the request's own goes first."""
     made = rig()
     made.view.intake.controls = Controls(throttle=300)
-    made.ask_for({orders(0): (1, 2, 4)}, throttle=None)
-    made.ask_for({orders(1): (1, 2, 5)}, throttle=800, request=OTHER)
+    made.want({orders(0): (1, 2, 4)}, throttle=None)
+    made.want({orders(1): (1, 2, 5)}, throttle=800, request=OTHER)
     assert made.values("brokers/4") == rates("300")
     assert made.values("brokers/5") == rates("800")
     made.view.intake.controls = Controls()
@@ -264,7 +264,7 @@ def test_throttle_for_all_is_that_of_requests_without_their_own() -> None:
 def test_a_rate_of_the_operator_stays_and_is_reported() -> None:
     """It was there first; what he wants is not ours to know."""
     made = rig(broker4={LEADER_RATE: "77"})
-    made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
+    made.want({orders(): (1, 2, 4)}, throttle=1000)
     assert made.values("brokers/4") == {LEADER_RATE: "77", FOLLOWER_RATE: "1000"}
     assert made.view.own_records.kept_throttles == {Entity("brokers/4"): (f"{LEADER_RATE}=77",)}
     assert made.gate(orders()) is None
@@ -275,7 +275,7 @@ def test_a_rate_of_the_operator_stays_and_is_reported() -> None:
 def test_every_replica_of_the_operator_stays() -> None:
     """A list that names all needs nothing added, and nothing taken out at the end."""
     made = rig(orders={FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"})
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"}
     assert Entity(ORDERS) not in made.view.work.applied_throttles
     assert made.gate(orders()) is None
@@ -286,7 +286,7 @@ def test_every_replica_of_the_operator_stays() -> None:
 def test_list_of_the_operator_is_added_to_and_given_back_in_his_order() -> None:
     """What was there comes first and stays as it was."""
     made = rig(orders={FOLLOWER_REPLICAS: "3:7,0:4"})
-    made.ask_for({orders(0): (1, 2, 4), orders(1): (1, 2, 5)})
+    made.want({orders(0): (1, 2, 4), orders(1): (1, 2, 5)})
     assert made.values(ORDERS)[FOLLOWER_REPLICAS] == "3:7,0:4,1:5"
     made.end(orders(0), orders(1))
     assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "3:7,0:4"}
@@ -295,7 +295,7 @@ def test_list_of_the_operator_is_added_to_and_given_back_in_his_order() -> None:
 def test_what_others_add_meanwhile_stays() -> None:
     """Only what we added is taken out."""
     made = rig()
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     made.operator_sets(ORDERS, **{FOLLOWER_REPLICAS: "0:4,3:6", "retention.ms": "5"})
     made.end(orders())
     assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "3:6", "retention.ms": "5"}
@@ -304,7 +304,7 @@ def test_what_others_add_meanwhile_stays() -> None:
 def test_a_rate_that_was_changed_from_outside_is_left_alone_at_the_end() -> None:
     """It is his now."""
     made = rig()
-    made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
+    made.want({orders(): (1, 2, 4)}, throttle=1000)
     made.operator_sets("brokers/4", **{FOLLOWER_RATE: "5"})
     made.end(orders())
     assert made.values("brokers/4") == {FOLLOWER_RATE: "5"}
@@ -314,7 +314,7 @@ def test_a_rate_that_was_changed_from_outside_is_left_alone_at_the_end() -> None
 def test_a_throttle_that_was_cleared_from_outside_is_set_again() -> None:
     """The stock tool's ``--verify`` clears those of all brokers when it sees nothing moving."""
     made = rig()
-    made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
+    made.want({orders(): (1, 2, 4)}, throttle=1000)
     made.operator_sets("brokers/4", **{FOLLOWER_RATE: None, LEADER_RATE: None})
     made.operator_sets(ORDERS, **{FOLLOWER_REPLICAS: None})
     made.refresh(made.view.options.config_refresh_s)
@@ -325,9 +325,9 @@ def test_a_throttle_that_was_cleared_from_outside_is_set_again() -> None:
 def test_rejected_write_is_decided_anew_on_what_stands_there() -> None:
     """A change from outside between our read and our write is kept."""
     made = rig()
-    made.ask_for({orders(0): (1, 2, 4)})
+    made.want({orders(0): (1, 2, 4)})
     made.operator_sets(ORDERS, **{"retention.ms": "5"})
-    made.ask_for({orders(1): (1, 2, 5)}, request=OTHER)
+    made.want({orders(1): (1, 2, 5)}, request=OTHER)
     assert made.values(ORDERS)["retention.ms"] == "5"
     assert made.values(ORDERS)[FOLLOWER_REPLICAS] == "0:4,1:5"
 
@@ -337,7 +337,7 @@ def test_dead_broker_gets_its_rate_when_it_is_back() -> None:
     made = rig()
     alive = {BrokerId(n): broker(n) for n in range(1, 8)}
     observe(made.view, BrokersRead({b: r for b, r in alive.items() if b != 3}), made.now)
-    made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
+    made.want({orders(): (1, 2, 4)}, throttle=1000)
     assert made.gate(orders()) is None
     assert made.values("brokers/3") == {}
     observe(made.view, BrokersRead(alive), made.now)
@@ -404,7 +404,7 @@ def test_leases_are_not_lifted_while_the_throttle_for_all_was_never_understood()
 def test_leases_of_a_deleted_topic_end_without_touching_its_settings() -> None:
     """Writing them would bring settings of a topic to life that is gone."""
     made = rig()
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     del made.settings[Entity(ORDERS)]
     made.end(orders())
     assert Entity(ORDERS) not in made.settings
@@ -418,7 +418,7 @@ def test_leases_of_a_deleted_topic_end_without_touching_its_settings() -> None:
 def test_throttle_is_not_abandoned_because_of_a_read_that_our_own_write_overtook() -> None:
     """The read shows the settings as the former topic's deletion left them: none."""
     made = rig()
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     late = EntityConfigsRead({Entity(ORDERS): EntityConfig({}, None)})
     assert made.values(ORDERS)
     observe(made.view, late, made.now)
@@ -430,7 +430,7 @@ def test_throttle_is_not_abandoned_because_of_a_read_that_our_own_write_overtook
 def test_way_back_throttles_what_was_dropped_and_serves_from_what_was_added() -> None:
     """A rollback copies too, in the other direction."""
     made = rig()
-    made.ask_for({orders(): (4, 5, 3)})
+    made.want({orders(): (4, 5, 3)})
     moved = replace(made.view.session.topics["orders"].partitions[0], replicas=replicas(2, 3, 4))
     made.view.session.topics["orders"].partitions[0] = moved
     spec = made.view.work.reassignments[orders()].spec
@@ -453,7 +453,7 @@ def test_way_back_throttles_what_was_dropped_and_serves_from_what_was_added() ->
 def test_goal_that_comes_while_its_topic_is_found_right_is_not_overlooked() -> None:
     """The list was right for what was known when it was looked at."""
     made = rig()
-    made.ask_for({orders(0): (1, 2, 4)})
+    made.want({orders(0): (1, 2, 4)})
     made.view.work.participants.note(Entity(ORDERS))
     decision = follow_throttles(made.view, take_due(made.view), made.now)
     spec = replace(
@@ -472,10 +472,10 @@ def test_many_topics_are_set_in_several_turns() -> None:
     """A turn must not last longer than the claim does without us."""
     made = ThrottleRig(topics={f"t{n}": 1 for n in range(CHANGES_MAX * 2)})
     made.begin()
-    made.ask_for({tp(0, f"t{n}"): (1, 2, 4) for n in range(CHANGES_MAX * 2)})
+    made.want({tp(0, f"t{n}"): (1, 2, 4) for n in range(CHANGES_MAX * 2)})
     assert all(made.values(f"topics/t{n}") for n in range(CHANGES_MAX * 2))
     made.end(*list(made.view.work.reassignments))
-    made.ask_for({tp(0, f"t{n}"): (1, 2, 4) for n in range(CHANGES_MAX * 2)}, request=OTHER)
+    made.want({tp(0, f"t{n}"): (1, 2, 4) for n in range(CHANGES_MAX * 2)}, request=OTHER)
     assert all(made.gate(p) is None for p in made.view.work.reassignments)
 
 
@@ -483,7 +483,7 @@ def test_reassignment_that_others_began_is_not_throttled() -> None:
     """The client that started it chose its throttle."""
     made = rig()
     made.view.intake.controls = Controls(throttle=300)
-    made.ask_for({orders(0): (1, 2, 4)}, throttle=None)
+    made.want({orders(0): (1, 2, 4)}, throttle=None)
     spec = replace(made.view.work.reassignments[orders(0)].spec, route=Route.FOREIGN, version=None)
     made.apply(SpecRecord(orders(1), spec))
     made.settle()
@@ -491,11 +491,11 @@ def test_reassignment_that_others_began_is_not_throttled() -> None:
     assert "1:4" not in made.values(ORDERS)[FOLLOWER_REPLICAS]
 
 
-def test_every_read_is_asked_for_once() -> None:
+def test_every_read_is_requested_once() -> None:
     """What is being read is not asked for in each turn again."""
     made = rig()
     made.view.intake.controls = Controls(throttle=300)
-    made.ask_for({orders(0): (1, 2, 4)})
+    made.want({orders(0): (1, 2, 4)})
     assert len(made.reads) == len(set(made.reads))
     made.view.work.participants.note(Entity("brokers/7"))
     effects = follow_throttles(made.view, take_due(made.view), made.now).effects
@@ -512,7 +512,7 @@ def turned(made: ThrottleRig, throttle: int, request: RequestId = REQUEST) -> No
 def test_lifting_the_throttle_of_a_request_restores_every_setting() -> None:
     """``reassigner throttle none --request``: neither lists nor rates stay while it copies on."""
     made = rig(orders={"retention.ms": "1000"})
-    made.ask_for({orders(0): (1, 2, 4), orders(1): (1, 2, 5)}, throttle=5000)
+    made.want({orders(0): (1, 2, 4), orders(1): (1, 2, 5)}, throttle=5000)
     turned(made, UNTHROTTLED)
     assert made.values(ORDERS) == {"retention.ms": "1000"}
     assert all(made.values(f"brokers/{n}") == {} for n in range(1, 8))
@@ -527,7 +527,7 @@ def test_lifted_throttle_holds_against_the_throttle_for_all() -> None:
     """None is not "as all": the operator wants this request at full speed."""
     made = rig()
     made.view.intake.controls = Controls(throttle=300)
-    made.ask_for({orders(0): (1, 2, 4)}, throttle=None)
+    made.want({orders(0): (1, 2, 4)}, throttle=None)
     assert made.values("brokers/4") == rates("300")
     turned(made, UNTHROTTLED)
     assert made.values("brokers/4") == {}
@@ -537,8 +537,8 @@ def test_lifted_throttle_holds_against_the_throttle_for_all() -> None:
 def test_lifting_one_request_takes_its_partitions_off_the_lists_of_a_shared_topic() -> None:
     """A broker's rate may stay for another request: listed, its replicas would still obey it."""
     made = rig(orders={FOLLOWER_REPLICAS: "7:7"})
-    made.ask_for({orders(0): (1, 2, 4)}, throttle=5000)
-    made.ask_for({orders(1): (1, 2, 4)}, throttle=700, request=OTHER)
+    made.want({orders(0): (1, 2, 4)}, throttle=5000)
+    made.want({orders(1): (1, 2, 4)}, throttle=700, request=OTHER)
     assert made.values("brokers/4") == rates("700")
     turned(made, UNTHROTTLED, OTHER)
     assert made.values(ORDERS) == {
@@ -557,8 +557,8 @@ def test_lifting_one_request_takes_its_partitions_off_the_lists_of_a_shared_topi
 def test_lifting_one_request_narrows_a_list_that_covers_every_replica() -> None:
     """``*`` would hold what has no throttle any more."""
     made = rig(orders={LEADER_REPLICAS: "7:7"})
-    made.ask_for({orders(0): (1, 2, 4)}, throttle=5000)
-    made.ask_for({orders(1): (1, 2, 4)}, throttle=700, request=OTHER)
+    made.want({orders(0): (1, 2, 4)}, throttle=5000)
+    made.want({orders(1): (1, 2, 4)}, throttle=700, request=OTHER)
     entity = Entity(ORDERS)
     lease = made.view.work.applied_throttles[entity]
     whole = {LEADER_REPLICAS: "*", FOLLOWER_REPLICAS: "*"}
@@ -577,7 +577,7 @@ def test_lifting_one_request_narrows_a_list_that_covers_every_replica() -> None:
 def test_the_gate_says_which_throttle_is_being_set() -> None:
     """Until the write is made, or found not to be needed."""
     made = rig()
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     made.view.work.participants.note(Entity(ORDERS))
     blocked = made.gate(orders())
     assert blocked is not None
@@ -592,8 +592,8 @@ def test_a_list_with_nothing_of_ours_left_is_as_others_set_it(
 ) -> None:
     """The throttle of one request is taken away, and what is left of the other copies nothing."""
     made = rig(orders=others)
-    made.ask_for({orders(0): (2, 1, 3)})
-    made.ask_for({orders(1): (1, 2, 5)}, request=OTHER)
+    made.want({orders(0): (2, 1, 3)})
+    made.want({orders(1): (1, 2, 5)}, request=OTHER)
     assert "1:5" in made.values(ORDERS)[FOLLOWER_REPLICAS]
     limits = Limits(requests={OTHER: RequestLimits(throttle=UNTHROTTLED)})
     made.view.intake.controls = Controls(limits=limits)
@@ -625,7 +625,7 @@ def test_a_turn_writes_no_more_settings_than_its_limit() -> None:
 def test_a_lease_in_doubt_is_as_it_is_read() -> None:
     """The setting was changed from outside; the rest only we write."""
     made = rig()
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     known = dict(made.view.work.applied_throttles)
     made.view.own_records.unconfirmed_throttles.add(Entity(ORDERS))
     observe(made.view, AppliedThrottlesRead({}), made.now)
@@ -635,10 +635,10 @@ def test_a_lease_in_doubt_is_as_it_is_read() -> None:
 def test_a_lease_that_is_written_is_in_doubt_no_more() -> None:
     """A read that began before the write does not take it back."""
     made = rig()
-    made.ask_for({orders(0): (1, 2, 4)})
+    made.want({orders(0): (1, 2, 4)})
     before = dict(made.view.work.applied_throttles)
     made.operator_sets(ORDERS, **{"retention.ms": "5"})
-    made.ask_for({orders(1): (1, 2, 5)}, request=OTHER)
+    made.want({orders(1): (1, 2, 5)}, request=OTHER)
     written = made.view.work.applied_throttles[Entity(ORDERS)]
     assert written != before[Entity(ORDERS)]
     observe(made.view, AppliedThrottlesRead(before), made.now)
@@ -648,7 +648,7 @@ def test_a_lease_that_is_written_is_in_doubt_no_more() -> None:
 def test_a_rate_that_others_set_over_ours_is_reported_while_it_replaces_ours() -> None:
     """The copies obey it; the operator learns why the rate of the request does not hold."""
     made = rig()
-    made.ask_for({orders(): (1, 2, 4)}, throttle=1000)
+    made.want({orders(): (1, 2, 4)}, throttle=1000)
     assert made.view.own_records.kept_throttles == {}
     made.operator_sets("brokers/4", **{LEADER_RATE: "77", FOLLOWER_RATE: "77"})
     made.refresh(made.view.options.config_refresh_s)
@@ -670,7 +670,7 @@ def test_a_list_of_others_that_names_every_wanted_replica_is_reported(
 ) -> None:
     """Nothing of it is ours, so nothing of it is removed in the end."""
     made = rig(orders={FOLLOWER_REPLICAS: theirs})
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     kept = made.view.own_records.kept_throttles.get(Entity(ORDERS), ())
     assert (kept == (f"{FOLLOWER_REPLICAS}={theirs}",)) == replaces
 
@@ -685,7 +685,7 @@ def test_a_list_that_others_extend_is_ours_until_it_covers_every_replica(
 ) -> None:
     """Our entries in a longer list still hold; in a list of all replicas none is ours."""
     made = rig()
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     made.operator_sets(ORDERS, **{FOLLOWER_REPLICAS: theirs})
     made.refresh(made.view.options.config_refresh_s)
     kept = made.view.own_records.kept_throttles.get(Entity(ORDERS), ())
@@ -696,7 +696,7 @@ def test_a_long_list_of_others_is_reported_by_its_beginning() -> None:
     """It may name thousands of replicas."""
     theirs = ",".join(["0:4", *(f"{n}:7" for n in range(1, 100))])
     made = rig(orders={FOLLOWER_REPLICAS: theirs})
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     (kept,) = made.view.own_records.kept_throttles[Entity(ORDERS)]
     assert kept == f"{FOLLOWER_REPLICAS}={theirs[:60]}"
 
@@ -704,14 +704,14 @@ def test_a_long_list_of_others_is_reported_by_its_beginning() -> None:
 def test_a_written_setting_is_expected_at_the_version_that_the_write_leaves() -> None:
     """The next write is a compare-and-set on it, and an older read does not replace it."""
     made = rig()
-    made.ask_for({orders(0): (1, 2, 4)})
+    made.want({orders(0): (1, 2, 4)})
     entity = Entity(ORDERS)
     assert made.view.own_records.entity_configs[entity] == made.settings[entity]
     assert made.view.work.applied_throttles[entity].version == 0
     stood = made.view.own_records.entity_configs[entity]
     observe(made.view, EntityConfigsRead({entity: EntityConfig({}, ZkVersion(0))}), made.now)
     assert made.view.own_records.entity_configs[entity] == stood
-    made.ask_for({orders(1): (1, 2, 5)}, request=OTHER)
+    made.want({orders(1): (1, 2, 5)}, request=OTHER)
     assert made.view.own_records.entity_configs[entity] == made.settings[entity]
     assert made.view.work.applied_throttles[entity].version == 1
     newest = EntityConfig({"retention.ms": "5"}, ZkVersion(9))
@@ -722,7 +722,7 @@ def test_a_written_setting_is_expected_at_the_version_that_the_write_leaves() ->
 def test_a_rejected_throttle_is_read_at_once_and_decided_again() -> None:
     """Another client changed the settings, or another daemon the record."""
     made = rig()
-    made.ask_for({orders(): (1, 2, 4)})
+    made.want({orders(): (1, 2, 4)})
     (written,) = [
         w for w in made.writes if isinstance(w, AppliedThrottleRecord) and w.lease.entity == ORDERS
     ]
@@ -735,7 +735,7 @@ def test_a_refusal_is_forgotten_once_the_throttle_is_written() -> None:
     """A later wait for the same throttle has another reason."""
     made = rig()
     made.forbidden.add(Entity(ORDERS))
-    made.ask_for({orders(0): (1, 2, 4)})
+    made.want({orders(0): (1, 2, 4)})
     assert list(made.view.own_records.throttle_refusals) == [ORDERS]
     made.forbidden.clear()
     made.refresh(6.0)
@@ -745,7 +745,7 @@ def test_a_refusal_is_forgotten_once_the_throttle_is_written() -> None:
 def test_no_step_begins_before_the_applied_throttles_are_read() -> None:
     """Which of them hold is not known at the begin of a tenure."""
     made = rig()
-    made.ask_for({orders(0): (1, 2, 4)})
+    made.want({orders(0): (1, 2, 4)})
     assert made.gate(orders(0)) is None
     made.view.own_records.applied_throttles_read = False
     blocked = made.gate(orders(0))

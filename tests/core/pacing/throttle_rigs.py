@@ -86,7 +86,7 @@ class ThrottleRig:
         observe(self.view, AppliedThrottlesRead(dict(self.applied_throttles)), self.now)
         self.settle()
 
-    def ask_for(
+    def want(
         self,
         partitions: Mapping[TopicPartition, Sequence[int]],
         *,

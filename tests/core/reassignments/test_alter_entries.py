@@ -11,14 +11,14 @@ from controller.core.wakeups import SEEN_TIMER
 from controller.kafka_errors import NONE
 from tests.core.builders import replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver
-from tests.core.reassignments.test_delegated import ask, at
+from tests.core.reassignments.test_delegated import at, submit_target
 from tests.core.requests.test_cancellation import cancel
 
 
 def unanswered() -> DelegatedDriver:
     """Return a partition whose controller was asked to drop a replica and does not answer."""
     driver = DelegatedDriver({tp(): (0, 1, 2)}, answers=False)
-    ask(driver, 0, 1)
+    submit_target(driver, 0, 1)
     assert driver.orders == [(replicas(0, 1), False)]
     return driver
 
@@ -62,7 +62,7 @@ def test_what_ends_without_a_step_that_was_seen_ends_only_where_it_stands() -> N
 def test_a_step_that_was_seen_to_end_needs_no_second_look() -> None:
     """Whatever the controller does with other partitions meanwhile does not hold it up."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
-    ask(driver, 0, 1)
+    submit_target(driver, 0, 1)
     driver.run(tp())
     (end,) = ends(driver)
     assert not end.stands
@@ -84,7 +84,7 @@ def test_a_request_is_examined_again_when_its_effect_should_be_seen() -> None:
 def test_a_refused_cancellation_is_examined_again_after_its_back_off() -> None:
     """The step that it was to cancel is still in the topic znode."""
     driver = DelegatedDriver({tp(): (0, 1)})
-    ask(driver, 1, 2)
+    submit_target(driver, 1, 2)
     driver.refuses = (39, "the controller refuses it")
     cancel(driver)
     assert driver.orders[-1] == (replicas(0, 1), True)

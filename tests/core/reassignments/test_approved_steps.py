@@ -36,7 +36,7 @@ def at(*ids: int, adding: tuple[int, ...] = (), removing: tuple[int, ...] = ()) 
 
 
 @pytest.mark.parametrize(
-    ("assignment", "asked", "standing"),
+    ("assignment", "requested", "standing"),
     [
         (at(1, 2), None, Standing.UNCHANGED),
         (at(3, 4), None, Standing.UNCHANGED),
@@ -50,10 +50,10 @@ def at(*ids: int, adding: tuple[int, ...] = (), removing: tuple[int, ...] = ()) 
     ],
 )
 def test_the_standing_follows_from_the_topic_znode(
-    assignment: model.PartitionAssignment, asked: tuple[int, ...] | None, standing: Standing
+    assignment: model.PartitionAssignment, requested: tuple[int, ...] | None, standing: Standing
 ) -> None:
     """Approved replicas, the target, the step that was asked for; anything else is a drift."""
-    named = None if asked is None else replicas(*asked)
+    named = None if requested is None else replicas(*requested)
     assert standing_of(spec(asked=named), assignment) is standing
     assert standing_of(spec(expected=None), assignment) is Standing.BEGUN
 
@@ -128,8 +128,8 @@ def test_the_delegated_first_step_is_recorded_before_it_is_sent() -> None:
     first = next(
         c for c in driver.changes if any(isinstance(e, AlterReassignment) for e in c.effects)
     )
-    (asked,) = (r.spec for r in first.records if isinstance(r, SpecRecord))
-    assert (asked.expected, asked.asked) == ((1, 2), driver.orders[0][0])
+    (requested,) = (r.spec for r in first.records if isinstance(r, SpecRecord))
+    assert (requested.expected, requested.asked) == ((1, 2), driver.orders[0][0])
     driver.run(tp())
     assert driver.assignment(tp()).replicas == (3, 4)
     assert specs(driver)[-1].expected is None

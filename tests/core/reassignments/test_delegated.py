@@ -68,7 +68,7 @@ from tests.core.requests.test_submitted import outcomes, submission, submit
 FIRST = RequestId("request_0000000000")
 
 
-def ask(driver: DelegatedDriver, *ids: int, name: str = FIRST) -> None:
+def submit_target(driver: DelegatedDriver, *ids: int, name: str = FIRST) -> None:
     """Submit a request for the one partition of most tests."""
     submit(driver, submission(name, {tp(): ids}))
 
@@ -100,7 +100,7 @@ def blocked_by(driver: DelegatedDriver) -> BlockedBy | None:
 def test_a_step_that_drops_and_adds_is_two_orders_the_drop_first() -> None:
     """KAFKA-6794: at most one replica above the larger set, and none waits to be dropped."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
-    ask(driver, 3, 4, 5)
+    submit_target(driver, 3, 4, 5)
     driver.run(tp())
     assert driver.orders == [
         (replicas(0, 1, 2, 3), False),
@@ -118,7 +118,7 @@ def test_a_step_that_drops_and_adds_is_two_orders_the_drop_first() -> None:
 def test_the_single_jump_is_one_order() -> None:
     """With ``step_size = all`` the controller adds all and drops all."""
     driver = DelegatedDriver({tp(): (0, 1, 2)}, options=delegated(step_size=None))
-    ask(driver, 3, 4, 5)
+    submit_target(driver, 3, 4, 5)
     driver.run(tp())
     assert driver.orders == [(replicas(3, 4, 5), False)]
 
@@ -126,7 +126,7 @@ def test_the_single_jump_is_one_order() -> None:
 def test_where_the_drop_has_to_wait_one_order_does_both() -> None:
     """Two of two in sync are wanted: the controller drops when the new one is in sync."""
     driver = DelegatedDriver({tp(): (0, 1)}, min_isr=2, options=delegated())
-    ask(driver, 2, 3)
+    submit_target(driver, 2, 3)
     driver.run(tp())
     assert driver.orders[0] == (replicas(0, 1, 2), False)
     assert at(driver) == (2, 3)
@@ -138,7 +138,7 @@ def test_a_dead_replica_is_replaced_without_being_waited_for() -> None:
     driver = DelegatedDriver({tp(): (0, 1)}, min_isr=2)
     driver.change_isr(tp(), replicas(0))
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3)}))
-    ask(driver, 0, 2)
+    submit_target(driver, 0, 2)
     driver.run(tp())
     assert driver.orders[0] == (replicas(0, 2), False)
     assert at(driver) == (0, 2)
@@ -151,7 +151,7 @@ def test_an_undeleted_copy_is_recorded_before_the_next_step() -> None:
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     driver.change_isr(tp(), replicas(0, 2))
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3, 4, 5)}))
-    ask(driver, 3, 4, 5)
+    submit_target(driver, 3, 4, 5)
     assert at(driver) != (3, 4, 5)
     assert (BrokerId(1), tp()) in driver.view.work.orphans
 
@@ -165,7 +165,7 @@ def test_a_death_that_is_read_after_the_drop_is_recorded(
 ) -> None:
     """The topic znode is often read first, and the reassignment may have ended by then."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
-    ask(driver, 0, 1)
+    submit_target(driver, 0, 1)
     assert at(driver) == (0, 1)
     assert driver.view.work.reassignments == {}
     driver.now = Instant(driver.now + after_s)
@@ -178,8 +178,8 @@ def test_a_death_that_is_read_after_the_drop_is_recorded(
 def test_a_broker_that_receives_the_replica_again_has_no_orphan_of_it() -> None:
     """Its log is in use."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
-    ask(driver, 0, 1)
-    ask(driver, 0, 1, 2, name="request_0000000001")
+    submit_target(driver, 0, 1)
+    submit_target(driver, 0, 1, 2, name="request_0000000001")
     driver.run(tp())
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 1)}))
     assert driver.view.work.orphans == {}
@@ -188,7 +188,7 @@ def test_a_broker_that_receives_the_replica_again_has_no_orphan_of_it() -> None:
 def test_a_replica_that_lived_when_it_was_dropped_is_no_orphan() -> None:
     """The controller had it deleted before any broker died."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
-    ask(driver, 3, 4, 5)
+    submit_target(driver, 3, 4, 5)
     driver.change_isr(tp(), at(driver))
     driver.now = Instant(driver.now + LOST_WITHIN_S + 1.0)
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3, 4, 5)}))
@@ -199,7 +199,7 @@ def test_a_replica_that_lived_when_it_was_dropped_is_no_orphan() -> None:
 def test_only_another_order_is_an_order() -> None:
     """Nothing is copied and nothing dropped, but the preferred leader is another."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
-    ask(driver, 2, 1, 0)
+    submit_target(driver, 2, 1, 0)
     assert driver.orders == [(replicas(2, 1, 0), False)]
     assert at(driver) == (2, 1, 0)
     assert any(isinstance(e, ElectPreferred) for e in driver.sent)
@@ -208,7 +208,7 @@ def test_only_another_order_is_an_order() -> None:
 def test_nothing_is_written_or_sent_that_is_the_controllers() -> None:
     """Neither topic znodes nor states, no request of a controller."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
-    ask(driver, 3, 4, 5)
+    submit_target(driver, 3, 4, 5)
     driver.run(tp())
     assert driver.wrote_for_kafka() == []
     assert not [e for e in driver.sent if isinstance(e, SendLeaderAndIsr | SendStopReplica)]
@@ -228,7 +228,7 @@ def test_every_plan_ends_at_its_target_within_the_bound(  # noqa: PLR0917 - draw
     """Whatever the replicas are; the ISR never falls below what the topic wants."""
     source, target = tuple(here[:size]), tuple(there[:wanted])
     driver = DelegatedDriver({tp(): source}, min_isr=floor, options=delegated(step_size=step))
-    ask(driver, *target)
+    submit_target(driver, *target)
     if wanted < min(floor, size):
         return
     driver.run(tp())
@@ -245,7 +245,7 @@ def test_every_plan_ends_at_its_target_within_the_bound(  # noqa: PLR0917 - draw
 def test_a_cancellation_takes_the_step_in_flight_back() -> None:
     """The API's own cancel: what was being added goes at once."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
-    ask(driver, 3, 4, 5)
+    submit_target(driver, 3, 4, 5)
     cancel(driver)
     assert driver.orders == [(replicas(0, 1, 2, 3), False), (replicas(0, 1, 2), True)]
     assert at(driver) == (0, 1, 2)
@@ -257,7 +257,7 @@ def test_a_cancellation_takes_the_step_in_flight_back() -> None:
 def test_the_original_order_is_restored_from_every_step(caught_up: int) -> None:
     """Ordinary steps lead back; the bound holds there too."""
     driver = DelegatedDriver({tp(): (0, 1, 2)}, min_isr=2)
-    ask(driver, 3, 4, 5)
+    submit_target(driver, 3, 4, 5)
     for _ in range(caught_up):
         if tp() in driver.view.work.reassignments:
             driver.change_isr(tp(), at(driver))
@@ -272,7 +272,7 @@ def test_the_original_order_is_restored_from_every_step(caught_up: int) -> None:
 def test_a_cancellation_towards_dead_originals_is_not_passed_on() -> None:
     """The controller would take it, and delete the only copy that is in sync."""
     driver = DelegatedDriver({tp(): (0, 1)}, options=delegated(step_size=None))
-    ask(driver, 2, 3)
+    submit_target(driver, 2, 3)
     driver.change_isr(tp(), replicas(0, 2))
     state = driver.view.tenure.states[tp()]
     driver.view.tenure.states[tp()] = replace(state, leader=BrokerId(2), isr=replicas(2))
@@ -285,8 +285,8 @@ def test_a_cancellation_towards_dead_originals_is_not_passed_on() -> None:
 def test_a_request_for_a_partition_in_flight_keeps_what_it_wants_too() -> None:
     """One entry overrides the other; replicas of neither target are dropped at once."""
     driver = DelegatedDriver({tp(): (0, 1)})
-    ask(driver, 1, 2)
-    ask(driver, 1, 3, name="request_0000000001")
+    submit_target(driver, 1, 2)
+    submit_target(driver, 1, 3, name="request_0000000001")
     assert driver.orders[:2] == [(replicas(0, 1, 2), False), (replicas(0, 1), True)]
     driver.run(tp())
     assert at(driver) == (1, 3)
@@ -296,8 +296,8 @@ def test_a_request_for_a_partition_in_flight_keeps_what_it_wants_too() -> None:
 def test_replicas_of_the_new_target_continue_to_copy() -> None:
     """A single jump to three, of which a later request wants two: the third is dropped."""
     driver = DelegatedDriver({tp(): (0, 1)}, options=delegated(step_size=None))
-    ask(driver, 2, 3)
-    ask(driver, 2, 4, name="request_0000000001")
+    submit_target(driver, 2, 3)
+    submit_target(driver, 2, 4, name="request_0000000001")
     assert driver.orders[1] == (replicas(0, 1, 2), False)
     driver.run(tp())
     assert at(driver) == (2, 4)
@@ -306,7 +306,7 @@ def test_replicas_of_the_new_target_continue_to_copy() -> None:
 def test_a_dead_replica_outside_the_target_does_not_keep_a_step_from_ending() -> None:
     """The controller waits for every replica of a step's target, so the entry is replaced."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
-    ask(driver, 3, 4, 5)
+    submit_target(driver, 3, 4, 5)
     driver.change_isr(tp(), replicas(0, 2))
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3, 4, 5)}))
     assert driver.orders[-1] == (replicas(0, 2, 3), False)
@@ -320,7 +320,7 @@ def test_a_dead_replica_outside_the_target_does_not_keep_a_step_from_ending() ->
 def test_a_refused_entry_is_reported_and_sent_again_after_a_pause() -> None:
     """In the controller's words; until then the partition holds no slot."""
     driver = DelegatedDriver({tp(): (0, 1)}, refuses=(39, "the controller refuses it: dead broker"))
-    ask(driver, 1, 2)
+    submit_target(driver, 1, 2)
     assert blocked_by(driver) is BlockedBy.CONTROLLER_ANSWER
     assert driver.view.tenure.in_flight == 0
     assert len(driver.orders) == 1
@@ -337,7 +337,7 @@ def test_a_refused_entry_is_reported_and_sent_again_after_a_pause() -> None:
 def test_an_order_without_an_answer_is_followed_where_it_was_made() -> None:
     """The topic znode decides, not the answers."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
-    ask(driver, 1, 2)
+    submit_target(driver, 1, 2)
     assert isinstance(driver.view.work.reassignments[tp()].phase, AwaitingController)
     driver.answers = True
     driver.order(tp(), replicas(0, 1, 2))
@@ -351,7 +351,7 @@ def test_an_order_without_an_answer_is_followed_where_it_was_made() -> None:
 def test_a_step_that_ends_before_its_order_is_answered_waits_for_the_answer() -> None:
     """One entry of a partition at a time."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
-    ask(driver, 1, 2)
+    submit_target(driver, 1, 2)
     driver.order(tp(), replicas(0, 1, 2))
     driver.change_isr(tp(), replicas(0, 1, 2))
     assert len(driver.orders) == 1
@@ -370,7 +370,7 @@ def test_an_order_that_failed_is_decided_anew_after_a_rest(
 ) -> None:
     """Not at once: there may be no controller for a while."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=is_under_way)
-    ask(driver, 2, 3)
+    submit_target(driver, 2, 3)
     entry = replicas(0, 1, 2)
     if is_under_way:
         driver.answers = False
@@ -388,7 +388,7 @@ def test_an_order_that_failed_is_decided_anew_after_a_rest(
 def test_an_order_that_was_withdrawn_is_decided_anew_at_once() -> None:
     """It was not sent because something changed: another one may be due."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
-    ask(driver, 1, 2)
+    submit_target(driver, 1, 2)
     driver.answers = True
     driver.observe(AlterationsWithdrawn((tp(),)))
     assert driver.orders == [(replicas(0, 1, 2), False)] * 2
@@ -402,7 +402,7 @@ def test_a_cancel_is_not_sent_again_once_only_the_added_replica_is_in_sync(
 ) -> None:
     """It was right when it was decided; the controller it went to died with the other copy."""
     driver = DelegatedDriver({tp(): (0, 1)}, options=delegated(step_size=step_size))
-    ask(driver, 2, 3)
+    submit_target(driver, 2, 3)
     driver.change_isr(tp(), replicas(0, 2))
     driver.answers = False
     cancel(driver)
@@ -430,7 +430,7 @@ def test_a_cancel_is_not_sent_again_once_only_the_added_replica_is_in_sync(
 def test_the_way_back_waits_until_the_state_is_known() -> None:
     """A watch fired: who was in sync may not be any more."""
     driver = DelegatedDriver({tp(): (0, 1)})
-    ask(driver, 2, 3)
+    submit_target(driver, 2, 3)
     driver.answers_states = False
     driver.observe(StateChanged(tp()))
     cancel(driver)
@@ -444,7 +444,7 @@ def test_the_way_back_waits_until_the_state_is_known() -> None:
 def test_a_state_whose_watch_fired_before_the_read_arrived_is_not_current() -> None:
     """Neither is one that was read without a watch: what changed since would go unnoticed."""
     driver = DelegatedDriver({tp(): (0, 1)})
-    ask(driver, 2, 3)
+    submit_target(driver, 2, 3)
     known = driver.view.tenure.states[tp()]
     driver.answers_states = False
     driver.observe(StateChanged(tp()))
@@ -467,7 +467,7 @@ def test_an_order_of_unknown_fate_is_not_taken_for_never_made(
 ) -> None:
     """The controller was busy: it may carry out the entry after the time-out."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
-    ask(driver, 3, 4)
+    submit_target(driver, 3, 4)
     if cancels_first:
         cancel(driver)
     answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
@@ -490,7 +490,7 @@ def test_an_order_of_unknown_fate_is_not_taken_for_never_made(
 def test_what_was_made_late_is_read_before_a_way_back_ends() -> None:
     """The answer may come before the news of the topic znode."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
-    ask(driver, 3, 4)
+    submit_target(driver, 3, 4)
     answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
     cancel(driver)
     driver.pass_time(BACKOFF_S + 1)
@@ -523,9 +523,9 @@ def test_what_an_earlier_daemon_may_have_ordered_is_taken_back_before_a_cancella
 def test_what_was_ordered_for_another_request_does_not_outlive_the_next() -> None:
     """A later request wants the present replicas; the entry before may still be carried out."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
-    ask(driver, 3, 4)
+    submit_target(driver, 3, 4)
     answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
-    ask(driver, 1, 2, name="request_0000000001")
+    submit_target(driver, 1, 2, name="request_0000000001")
     driver.pass_time(BACKOFF_S + 1)
     assert driver.orders[-1] == (replicas(1, 2), True)
     driver.answers = True
@@ -539,10 +539,10 @@ def test_what_was_ordered_for_another_request_does_not_outlive_the_next() -> Non
 def test_what_was_ordered_for_another_request_does_not_outlive_a_refused_atomic_one() -> None:
     """It took the partition over before another of its entries was refused."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
-    ask(driver, 3, 4)
+    submit_target(driver, 3, 4)
     answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
     later = submission("request_0000000001", {tp(0): (2, 5), tp(9): (1, 2)}, atomic=True)
-    ask(driver, 2, 5, name=later.request)
+    submit_target(driver, 2, 5, name=later.request)
     because = Refusal(later.request, "t-9", RefusalReason.UNKNOWN_PARTITION, "unknown", tp(9))
     (own, taken_back) = sorted(
         atomic_refused(driver.view, later, [because]), key=lambda c: c.partition != tp(9)
@@ -554,10 +554,10 @@ def test_what_was_ordered_for_another_request_does_not_outlive_a_refused_atomic_
     assert back.spec.target == (1, 2)
 
 
-def test_what_may_still_be_made_is_asked_for_again_only_after_a_rest() -> None:
+def test_what_may_still_be_made_is_requested_again_only_after_a_rest() -> None:
     """As every other entry."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
-    ask(driver, 3, 4)
+    submit_target(driver, 3, 4)
     answer(driver, AlterOutcome.UNKNOWN, 1, 2, 3)
     cancel(driver)
     driver.pass_time(BACKOFF_S + 1)
@@ -571,7 +571,7 @@ def test_what_may_still_be_made_is_asked_for_again_only_after_a_rest() -> None:
 def test_an_order_that_was_answered_leaves_no_doubt() -> None:
     """A rollback before the first step ends as cancelled, without an alter entry."""
     driver = DelegatedDriver({tp(): (1, 2)}, refuses=(39, "the controller refuses it"))
-    ask(driver, 3, 4)
+    submit_target(driver, 3, 4)
     cancel(driver)
     assert len(driver.orders) == 1
     assert outcomes(driver)[FIRST].fates == {OutcomeKind.CANCELLED: 1}
@@ -580,7 +580,7 @@ def test_an_order_that_was_answered_leaves_no_doubt() -> None:
 def test_an_order_that_was_accepted_and_is_never_seen_is_given_again() -> None:
     """A controller may die between its answer and its write."""
     driver = DelegatedDriver({tp(): (0, 1)}, refuses=(0, ""))
-    ask(driver, 1, 2)
+    submit_target(driver, 1, 2)
     assert isinstance(driver.view.work.reassignments[tp()].phase, AwaitingController)
     driver.pass_time(11)
     assert isinstance(driver.view.work.reassignments[tp()].phase, Pending)
@@ -593,7 +593,7 @@ def test_an_order_that_was_accepted_and_is_never_seen_is_given_again() -> None:
 def test_an_answer_to_an_older_order_means_nothing() -> None:
     """Only the present entry is answered."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
-    ask(driver, 1, 2)
+    submit_target(driver, 1, 2)
     moved = driver.view.work.reassignments[tp()]
     order = moved.phase
     driver.observe(ReassignmentsAltered((), BrokerId(1)))
@@ -606,7 +606,7 @@ def test_an_answer_to_an_older_order_means_nothing() -> None:
 def test_a_step_that_others_took_back_is_not_made_again_at_once() -> None:
     """A client that did so may repeat it: the partition pauses with the reason."""
     driver = DelegatedDriver({tp(): (0, 1)})
-    ask(driver, 1, 2)
+    submit_target(driver, 1, 2)
     driver.order(tp(), None)
     driver.settle()
     assert len(driver.orders) == 1
@@ -619,7 +619,7 @@ def test_a_step_that_others_took_back_is_not_made_again_at_once() -> None:
 def test_states_are_read_anew_before_an_order_depends_on_them() -> None:
     """No compare-and-set notices that others changed them."""
     driver = DelegatedDriver({tp(): (0, 1)})
-    ask(driver, 1, 2)
+    submit_target(driver, 1, 2)
     assert driver.view.tenure.watched[tp()] is True
 
 
@@ -633,7 +633,7 @@ def test_another_daemon_continues_from_any_point_of_a_step(
 ) -> None:
     """From the goals and the topic znodes alone; a step may have ended meanwhile."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
-    ask(driver, 3, 4, 5)
+    submit_target(driver, 3, 4, 5)
     for _ in range(caught_up):
         if tp() in driver.view.work.reassignments:
             driver.change_isr(tp(), at(driver))
@@ -647,7 +647,7 @@ def test_another_daemon_continues_from_any_point_of_a_step(
 def test_a_rollback_is_followed_to_its_end_by_another_daemon() -> None:
     """The goal says where it came from and what it was to have."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
-    ask(driver, 3, 4, 5)
+    submit_target(driver, 3, 4, 5)
     driver.answers = False
     spec = ReassignmentSpec(
         replicas(0, 1, 2),
@@ -773,7 +773,7 @@ def test_a_live_replica_that_lags_makes_room_as_a_dead_one_does() -> None:
     """It is neither a good copy nor in the target."""
     driver = DelegatedDriver({tp(): (0, 1)})
     driver.change_isr(tp(), replicas(0))
-    ask(driver, 0, 2)
+    submit_target(driver, 0, 2)
     assert driver.orders == [(replicas(0), False), (replicas(0, 2), False)]
 
 
@@ -792,7 +792,7 @@ def test_no_order_adds_while_what_is_to_go_would_outgrow_the_bound() -> None:
 def test_a_way_back_without_a_live_replica_in_sync_is_not_ordered() -> None:
     """The controller would have none to elect."""
     driver = DelegatedDriver({tp(): (0, 1)}, options=delegated(step_size=None))
-    ask(driver, 3, 4)
+    submit_target(driver, 3, 4)
     driver.change_isr(tp(), replicas(0, 1, 3))
     driver.observe(BrokersRead({BrokerId(5): broker(5)}))
     orders = len(driver.orders)
@@ -820,7 +820,7 @@ def test_what_cannot_go_yet_is_not_ordered_again_where_the_step_says_so_already(
 def in_doubt() -> DelegatedDriver:
     """Return a cancellation that waits: its request without an answer may still be carried out."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
-    ask(driver, 3, 4)
+    submit_target(driver, 3, 4)
     cancel(driver)
     return driver
 
@@ -861,7 +861,7 @@ def test_a_request_in_doubt_is_cancelled_only_on_a_state_that_is_known() -> None
 def test_an_end_without_a_step_of_ours_depends_on_the_topic_znode_as_read() -> None:
     """The cluster's controller may change the partition until the record is deleted."""
     driver = DelegatedDriver({tp(): (0, 1)}, refuses=(39, "the controller refuses it"))
-    ask(driver, 1, 2)
+    submit_target(driver, 1, 2)
     moved = TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(5), Zxid(9))
     driver.observe(TopicsRead({"t": moved}))
     ended = [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
@@ -871,7 +871,7 @@ def test_an_end_without_a_step_of_ours_depends_on_the_topic_znode_as_read() -> N
 def test_an_end_after_a_step_of_ours_does_not_depend_on_the_topic_znode() -> None:
     """The step was seen to end, whatever follows."""
     driver = DelegatedDriver({tp(): (0, 1)})
-    ask(driver, 1, 2)
+    submit_target(driver, 1, 2)
     driver.run(tp())
     ended = [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
     assert [r.stands for r in ended] == [False]
@@ -880,7 +880,7 @@ def test_an_end_after_a_step_of_ours_does_not_depend_on_the_topic_znode() -> Non
 def test_a_step_that_has_to_wait_between_two_steps_leaves_its_slot_to_others() -> None:
     """Under a pause the step in flight ends, and the next one does not begin."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
-    ask(driver, 3, 4, 5)
+    submit_target(driver, 3, 4, 5)
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
     driver.change_isr(tp(), at(driver))
     assert len(driver.orders) == 1
@@ -894,7 +894,7 @@ def test_a_step_that_has_to_wait_between_two_steps_leaves_its_slot_to_others() -
 def test_a_step_whose_next_one_waits_for_a_read_leaves_its_slot_to_others() -> None:
     """The state is read first: no compare-and-set would notice its change."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
-    ask(driver, 3, 4, 5)
+    submit_target(driver, 3, 4, 5)
     driver.answers_states = False
     driver.observe(StateChanged(tp()))
     state = driver.view.tenure.states[tp()]
@@ -914,12 +914,12 @@ def test_a_step_whose_next_one_waits_for_a_read_leaves_its_slot_to_others() -> N
 def test_a_step_that_is_corrected_reports_why(*, is_cancelled: bool) -> None:
     """The log and the journal show it."""
     driver = DelegatedDriver({tp(): (0, 1)})
-    ask(driver, 1, 2)
+    submit_target(driver, 1, 2)
     before = len(driver.changes)
     if is_cancelled:
         cancel(driver)
     else:
-        ask(driver, 1, 3, name="request_0000000001")
+        submit_target(driver, 1, 3, name="request_0000000001")
     phases = [r for c in driver.changes[before:] for r in c.records if isinstance(r, PhaseRecord)]
     cause = next(r.cause for r in phases if isinstance(r.phase, AwaitingController))
     assert cause == ("rolled back" if is_cancelled else "the target changed")
@@ -928,7 +928,7 @@ def test_a_step_that_is_corrected_reports_why(*, is_cancelled: bool) -> None:
 def test_a_correction_keeps_only_good_copies_of_those_that_cannot_go_yet() -> None:
     """One that lags may always leave, whatever its number is."""
     driver = DelegatedDriver({tp(): (4, 0)}, min_isr=2, options=delegated(step_size=None))
-    ask(driver, 2, 3)
+    submit_target(driver, 2, 3)
     driver.change_isr(tp(), replicas(4, 3))
     cancel(driver)
     assert driver.orders[-1] == (replicas(4, 0, 3), False)
@@ -937,7 +937,7 @@ def test_a_correction_keeps_only_good_copies_of_those_that_cannot_go_yet() -> No
 def test_a_request_that_is_not_answered_is_what_the_partition_waits_for() -> None:
     """Then, that its effect is not seen; each is reported as such."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
-    ask(driver, 1, 2)
+    submit_target(driver, 1, 2)
     waits = driver.view.work.reassignments[tp()].blocked
     assert waits is not None
     assert waits.by is BlockedBy.CONTROLLER_ANSWER

@@ -216,7 +216,7 @@ def test_a_leader_that_is_to_be_deleted_hands_over_first() -> None:
     assert deletions(driver, 4) == 1
 
 
-def test_an_orphan_is_asked_for_again_whose_record_could_not_be_deleted() -> None:
+def test_an_orphan_is_requested_again_whose_record_could_not_be_deleted() -> None:
     """Refused for its permissions, say: with the record left, the broker could not be a target."""
     driver = Driver({tp(): (1, 2)})
     orphan = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
@@ -247,7 +247,7 @@ def accepts_again(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("loses_requests", [moved, accepts_again])
-def test_an_orphan_is_asked_for_again_whose_request_was_lost_with_its_channel(
+def test_an_orphan_is_requested_again_whose_request_was_lost_with_its_channel(
     loses_requests: Callable[[Driver], None],
 ) -> None:
     """Its broker never answers: no reassignment could add a replica there for the whole tenure."""

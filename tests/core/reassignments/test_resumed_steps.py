@@ -84,7 +84,7 @@ def test_what_another_daemon_accepted_does_not_begin_while_reassignments_are_dis
     driver.observe(LeadershipLost("the session expired"))
     ended = TopicAssignment({0: PartitionAssignment(replicas(3, 4, 5))}, ZkVersion(5), Zxid(9))
     driver.observe(TopicsListed(frozenset({"t"})), TopicsRead({"t": ended}))
-    driver.observe(*driver.nothing_asked(), KillSwitchRead(is_on=True), LeadershipGained())
+    driver.observe(*driver.nothing_requested(), KillSwitchRead(is_on=True), LeadershipGained())
     took_over(driver, {tp(): spec((0, 1, 2), (3, 4, 5))})
     state = replace(driver.first_states[tp()], leader=BrokerId(3), isr=replicas(3, 4, 5))
     driver.history[tp()].clear()

@@ -49,11 +49,11 @@ def spec(
 
 def scan_again(driver: Driver) -> bool:
     """Let the time come that a scan asked for to go on; return whether one did."""
-    asked = [e.at for e in driver.sent if isinstance(e, SetTimer) and e.name == SCAN_TIMER]
+    requested = [e.at for e in driver.sent if isinstance(e, SetTimer) and e.name == SCAN_TIMER]
     driver.sent.clear()
-    if not asked:
+    if not requested:
         return False
-    driver.now = asked[-1]
+    driver.now = requested[-1]
     driver.observe(TimerFired(SCAN_TIMER))
     return True
 
@@ -161,7 +161,7 @@ def reason_of(driver: Driver, partition: TopicPartition) -> str:
 class CountingBudget(Budget):
     """A budget that counts how often it was asked."""
 
-    asked = 0
+    requested = 0
 
     def gate(
         self,
@@ -171,7 +171,7 @@ class CountingBudget(Budget):
         leader: BrokerId,
     ) -> Blocked | None:
         """Answer as any budget does."""
-        self.asked += 1
+        self.requested += 1
         return super().gate(partition, reassignment, adding, leader)
 
 
@@ -183,7 +183,7 @@ def test_a_scan_decides_once_for_all_that_wait_for_a_slot_of_the_same_broker() -
     budget = CountingBudget(driver.view, driver.now)
     decision = start_pending(driver.view, Worklist(capacity=True), driver.now, budget, ())
     assert len(driver.view.tenure.waiting) == len(entries) - 2
-    assert (decision.changes, budget.asked) == ((), 2)
+    assert (decision.changes, budget.requested) == ((), 2)
 
 
 @pytest.mark.parametrize("kept", ["until it is read", "for a later cycle"])

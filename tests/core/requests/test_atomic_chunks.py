@@ -54,7 +54,7 @@ def entries() -> dict[TopicPartition, tuple[int, ...]]:
     return {p: (1, 4) if p.topic == LAST else (1, 5) for p in whole()}
 
 
-def asked_for(wanted: Mapping[TopicPartition, Sequence[int]]) -> Driver:
+def submitted(wanted: Mapping[TopicPartition, Sequence[int]]) -> Driver:
     """Return a cluster where an atomic request of several chunks was just read."""
     driver = Driver(
         dict.fromkeys(whole(), (1, 2, 3)),
@@ -75,7 +75,7 @@ def turn(driver: Driver) -> None:
 
 def accepted_in_part() -> Driver:
     """Return the same with the first chunk accepted, and the others not."""
-    driver = asked_for(entries())
+    driver = submitted(entries())
     while not driver.view.work.reassignments:
         turn(driver)
     assert len(driver.view.work.reassignments) == CHUNK
@@ -162,7 +162,7 @@ def test_what_a_client_changes_after_the_whole_was_found_good_is_judged_as_it_st
 
 def test_the_whole_is_judged_once_however_many_chunks_it_is_accepted_in() -> None:
     """An entry is judged with the whole and when it is accepted, not again with each chunk."""
-    driver = asked_for(entries())
+    driver = submitted(entries())
     judged = driver.view.session.unreadable_topics = Looked(driver.view.session.unreadable_topics)
     driver.settle()
     assert driver.view.work.reassignments.keys() == set(whole())
@@ -182,7 +182,7 @@ def test_work_on_a_topic_beside_has_only_its_entries_judged_again() -> None:
 
 def test_what_the_whole_was_found_good_by_is_forgotten_with_its_end() -> None:
     """A later request of the name is judged by what is then."""
-    driver = asked_for(dict.fromkeys(whole(), (1, 2, 3)))
+    driver = submitted(dict.fromkeys(whole(), (1, 2, 3)))
     driver.settle()
     assert REQUEST in outcomes(driver)
     found = [r for c in driver.changes for r in c.records if isinstance(r, AtomicCheckedRecord)]

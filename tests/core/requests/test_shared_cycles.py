@@ -83,11 +83,11 @@ def test_a_plan_that_is_not_accepted_yet_shares_turns_with_a_request() -> None:
     assert cycle_share(driver.view, CHUNK) == CHUNK
 
 
-def test_settings_are_asked_for_while_a_request_is_opened() -> None:
+def test_settings_are_requested_while_a_request_is_opened() -> None:
     """They are known when its entries are judged, in the turn after that."""
     driver = Driver({tp(): (1, 2)})
     driver.view.session.configs.clear()
-    driver.view.session.asked_configs.clear()
+    driver.view.session.requested_configs.clear()
     listed(driver, SMALL)
     read = SubmissionsRead({SMALL: submission(SMALL, {tp(): (1, 3)})})
     observe(driver.view, read, driver.now)

@@ -415,14 +415,14 @@ def test_a_partition_that_the_topic_lacks_is_refused_only_when_it_was_read_again
     driver = Driver({tp(0): (1, 2)})
     driver.answers_topics = False
     driver.sent.clear()
-    asked = submission("request_0000000000", {tp(1): (1, 3), tp(2): (1, 3)})
-    submit(driver, asked)
+    requested = submission("request_0000000000", {tp(1): (1, 3), tp(2): (1, 3)})
+    submit(driver, requested)
     assert driver.sent.count(ReadTopics(("t",))) == 1
-    assert driver.view.work.requests[asked.request].refused == []
+    assert driver.view.work.requests[requested.request].refused == []
     grown = dict.fromkeys(range(2), PartitionAssignment(replicas(1, 2)))
     driver.observe(TopicsRead({"t": TopicAssignment(grown, ZkVersion(1), Zxid(9))}))
     assert set(driver.view.work.reassignments) == {tp(1)}
-    (refusal,) = driver.view.work.requests[asked.request].refused
+    (refusal,) = driver.view.work.requests[requested.request].refused
     assert refusal.partition == tp(2)
     assert driver.sent.count(ReadTopics(("t",))) == 1
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.calls.broker_requests import AlterPartition
-from controller.core.calls.records import BrokerAsked
+from controller.core.calls.records import BrokerRequestReceived
 from controller.core.cluster.records import BrokersRead
 from controller.core.disks.records import SizesRead
 from controller.core.effects import ResignController
@@ -53,7 +53,7 @@ def wait(driver: Driver, seconds: float) -> list[str]:
     return [e.reason for e in driver.sent if isinstance(e, ResignController)]
 
 
-def test_role_is_given_back_if_a_leader_does_not_ask_for_a_whole_copy() -> None:
+def test_role_is_given_back_if_a_leader_does_not_request_a_whole_copy() -> None:
     """The reason names the broker and the address that it should have reached."""
     driver = copying()
     report(driver, GB)
@@ -83,39 +83,41 @@ def test_bytes_that_producers_wrote_between_two_reports_do_not_count() -> None:
     assert wait(driver, WHOLE_S)
 
 
-def ask(driver: Driver) -> None:
+def send(driver: Driver) -> None:
     """Let the leader ask for something."""
     epoch = driver.view.cluster.brokers[LEADER].epoch
-    driver.observe(BrokerAsked(1, AlterPartition(LEADER, epoch, 1, ()), driver.permission))
+    driver.observe(
+        BrokerRequestReceived(1, AlterPartition(LEADER, epoch, 1, ()), driver.permission)
+    )
 
 
-def test_a_leader_that_asks_reaches_the_endpoint() -> None:
+def test_a_leader_that_sends_requests_reaches_the_endpoint() -> None:
     """Whatever it asks for, and however it is answered."""
     driver = copying()
     report(driver, GB)
     driver.now = Instant(driver.now + 1)
-    ask(driver)
+    send(driver)
     assert not wait(driver, UNMEASURED_S + 1)
 
 
-def test_a_leader_that_is_cut_off_after_it_asked_is_noticed_later() -> None:
+def test_a_leader_that_is_cut_off_after_its_request_is_noticed_later() -> None:
     """The connection of its request says nothing about the present one."""
     driver = copying()
-    ask(driver)
+    send(driver)
     driver.now = Instant(driver.now + 1)
     report(driver, GB)
     assert not wait(driver, CUT_OFF_S - 1)
     assert wait(driver, 1)
 
 
-def test_a_leader_that_asked_is_not_judged_without_sizes() -> None:
+def test_a_leader_that_sent_a_request_is_not_judged_without_sizes() -> None:
     """Its copy may take as long as it likes."""
     driver = copying()
-    ask(driver)
+    send(driver)
     assert not wait(driver, UNMEASURED_S + 1)
 
 
-def test_leaders_that_write_their_isr_themselves_do_not_ask() -> None:
+def test_leaders_that_write_their_isr_themselves_send_no_requests() -> None:
     """Below inter-broker protocol 2.7."""
     driver = copying(modern=False)
     report(driver, GB)

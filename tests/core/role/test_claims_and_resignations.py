@@ -204,7 +204,7 @@ EVERYTHING: tuple[Event, ...] = (
     TopicsRead(
         {"t": TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(9))}
     ),
-    *Driver.nothing_asked(),
+    *Driver.nothing_requested(),
     *Driver.own_records(),
 )
 """Everything that has to be known before a claim."""

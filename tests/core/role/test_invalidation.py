@@ -226,7 +226,7 @@ def test_a_topic_listed_in_the_turn_of_the_claim_is_read_as_well() -> None:
     }
 
 
-def test_a_deadline_that_passed_asks_for_no_further_time() -> None:
+def test_a_deadline_that_passed_requests_no_further_time() -> None:
     """Where the step cannot end yet, a timer in the past would keep the loop spinning."""
     driver = Driver({tp(): (0, 1, 2, 3)}, min_isr=2)
     driver.acknowledges = driver.answers_topics = False

@@ -180,7 +180,7 @@ def test_elections_are_ordered_so_many_a_second() -> None:
     assert [len(e) for e in elected] == [2, 1]
 
 
-def test_elections_that_operators_ask_a_controller_for_are_not_ours() -> None:
+def test_elections_that_operators_request_of_a_controller_are_not_ours() -> None:
     """The cluster's own holds them, and deletes their znode."""
     driver = DelegatedDriver({tp(0): (0, 1)})
     driver.observe(PreferredElectionRead(frozenset({tp(0)}), ZkVersion(0)))

@@ -24,7 +24,7 @@ from controller.core.requests.records import RefusalRecord
 from controller.core.role.records import Deposed, LeadershipLost
 from controller.core.topics.records import TopicConfigsRead, TopicsRead
 from controller.core.topics.topic_configs import CONFIG_TIMER, UNWELL_TIMER
-from tests.core.builders import Driver, asked_now, broker, replicas, tp
+from tests.core.builders import Driver, broker, replicas, requested_now, tp
 from tests.core.counting_dicts import watch_reassignments
 from tests.core.requests.test_submitted import submission, submit
 
@@ -43,18 +43,18 @@ def settings(*, unclean: bool) -> TopicConfigsRead:
     return TopicConfigsRead({"t": TopicConfig(1, unclean)})
 
 
-def asked(driver: Driver) -> int:
+def request_count(driver: Driver) -> int:
     """Return how often settings were asked for."""
     return sum(isinstance(effect, DescribeTopicConfigs) for effect in driver.sent)
 
 
-def test_settings_are_asked_for_once_while_the_answer_is_awaited() -> None:
+def test_settings_are_requested_once_while_the_answer_is_awaited() -> None:
     """No reassignment concerns the topic, so nothing else reads them."""
     driver = stranded()
     assert driver.view.tenure.states[tp()].leader == NO_LEADER
-    assert asked(driver) == 1
+    assert request_count(driver) == 1
     driver.observe(BrokersRead({BrokerId(n): broker(n) for n in (2, 3, 4)}))
-    assert asked(driver) == 1
+    assert request_count(driver) == 1
 
 
 def test_a_replica_out_of_sync_leads_as_soon_as_the_topic_is_known_to_allow_it() -> None:
@@ -72,17 +72,17 @@ def test_settings_that_forbid_it_are_read_again_later() -> None:
     assert driver.view.tenure.states[tp()].leader == NO_LEADER
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
     driver.observe(TimerFired(UNWELL_TIMER))
-    assert asked(driver) == 2
+    assert request_count(driver) == 2
     driver.observe(settings(unclean=True))
     assert driver.view.tenure.states[tp()].leader == 2
 
 
-def test_nothing_is_asked_while_every_replica_is_dead() -> None:
+def test_nothing_is_queried_while_every_replica_is_dead() -> None:
     """No setting would help."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     driver.observe(BrokersRead({BrokerId(3): broker(3)}))
     assert driver.view.tenure.states[tp()].leader == NO_LEADER
-    assert asked(driver) == 0
+    assert request_count(driver) == 0
 
 
 def idle_for(seconds: float) -> Driver:
@@ -99,7 +99,7 @@ def test_an_entry_waits_for_settings_that_were_read_long_ago() -> None:
     driver = idle_for(86400.0)
     driver.submit({tp(): (1,)})
     assert tp() not in driver.view.work.reassignments
-    assert asked(driver) == 1
+    assert request_count(driver) == 1
     driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
     assert tp() not in driver.view.work.reassignments
     refusals = [r for c in driver.changes for r in c.records if isinstance(r, RefusalRecord)]
@@ -128,7 +128,7 @@ def test_the_first_step_waits_where_settings_grew_old_since_the_entry_was_accept
     assert blocked is not None
     assert blocked.by is BlockedBy.CONFIG_UNKNOWN
     assert driver.history[tp()] == []
-    assert asked(driver) == 1
+    assert request_count(driver) == 1
     driver.observe(settings(unclean=False))
     assert driver.history[tp()] != []
 
@@ -160,7 +160,7 @@ def test_settings_in_use_are_read_again_before_they_are_too_old() -> None:
         driver.now = min((at for at in again if at > driver.now), default=Instant(end))
         driver.observe(TimerFired(CONFIG_TIMER))
         assert "t" in driver.view.session.configs
-    assert 10 <= asked(driver) <= 25
+    assert 10 <= request_count(driver) <= 25
 
 
 def test_answers_that_come_too_late_are_the_reason_shown() -> None:
@@ -168,7 +168,7 @@ def test_answers_that_come_too_late_are_the_reason_shown() -> None:
     driver = idle_for(0)
     driver.answers_configs = False
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
-    question = asked_now(driver.view, ["t"], driver.now)
+    question = requested_now(driver.view, ["t"], driver.now)
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
     driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}, question))
     assert "t" not in driver.view.session.configs
@@ -188,7 +188,7 @@ def test_settings_are_forgotten_with_the_session() -> None:
 def test_an_answer_about_a_deleted_topic_of_the_same_name_is_dropped() -> None:
     """It was asked for before the new one was there."""
     driver = idle_for(0.0)
-    late = asked_now(driver.view, ("t",), driver.now)
+    late = requested_now(driver.view, ("t",), driver.now)
     anew = TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(99))
     driver.observe(TopicsRead({"t": anew}))
     config = TopicConfig(1, unclean_leader_election=True)
@@ -201,7 +201,7 @@ def test_an_answer_about_a_deleted_topic_of_the_same_name_is_dropped() -> None:
 def test_an_older_answer_does_not_replace_a_newer_one() -> None:
     """A broker that hangs answers after another one that was asked later."""
     driver = idle_for(0.0)
-    late = asked_now(driver.view, ("t",), driver.now)
+    late = requested_now(driver.view, ("t",), driver.now)
     driver.observe(settings(unclean=False))
     driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}, late))
     assert not driver.view.session.configs["t"].unclean_leader_election

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from controller.core.calls import client_calls
-from controller.core.calls.client_requests import ClientAnswer, ClientAsk
-from controller.core.calls.records import ClientAsked
+from controller.core.calls.client_requests import ClientAnswer, RequestFromClient
+from controller.core.calls.records import ClientRequestReceived
 from controller.core.calls.topic_requests import (
     CreatePartitions,
     CreatePartitionsResponse,
@@ -43,7 +43,7 @@ from controller.core.topics.records import (
     TopicsRead,
 )
 from controller.core.topics.topic_creation import WRITE_S
-from controller.core.wakeups import ASKS_TIMER
+from controller.core.wakeups import PENDING_REQUESTS_TIMER
 from tests.core.builders import Driver, replicas, tp
 
 DEFAULTS = TopicDefaults(3, 2, uses_topic_ids=False)
@@ -75,9 +75,9 @@ def growth(
     return CreatePartitions((MorePartitions(name, count, listed),), TIMEOUT_S, only)
 
 
-def ask(driver: Driver, request: ClientAsk, ticket: int = 1) -> None:
+def send(driver: Driver, request: RequestFromClient, ticket: int = 1) -> None:
     """Let a client ask."""
-    driver.observe(ClientAsked(ticket, request, driver.permission))
+    driver.observe(ClientRequestReceived(ticket, request, driver.permission))
 
 
 def answers(driver: Driver, ticket: int = 1) -> list[ClientAnswer]:
@@ -97,7 +97,7 @@ def results(driver: Driver, ticket: int = 1) -> dict[str, TopicResult]:
 def refusal(driver: Driver, request: CreateTopics | CreatePartitions) -> tuple[int, str | None]:
     """Return the error of a request about one topic, which writes nothing."""
     before = len(driver.changes)
-    ask(driver, request)
+    send(driver, request)
     (result,) = results(driver).values()
     written = [r for c in driver.changes[before:] for r in c.records]
     assert not any(isinstance(r, TopicCreatedRecord | AssignmentRecord) for r in written)
@@ -123,7 +123,7 @@ def read(driver: Driver, record: TopicCreatedRecord) -> None:
 def later(driver: Driver, seconds: float) -> None:
     """Let the timer of waiting requests fire."""
     driver.now = Instant(driver.now + seconds)
-    driver.observe(TimerFired(ASKS_TIMER))
+    driver.observe(TimerFired(PENDING_REQUESTS_TIMER))
 
 
 # --- CreateTopics --------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_of_a_setting_or_partition_sent_twice_the_last_counts() -> None:
     configs = (("cleanup.policy", "delete"), ("a", "1"), ("cleanup.policy", "compact"))
     listed = ((0, replicas(1, 1)), (1, replicas(2, 3)), (0, replicas(1, 2)))
     topic = new(partitions=-1, factor=-1, assignments=listed, configs=configs)
-    ask(driver, creation(topic))
+    send(driver, creation(topic))
     (record,) = created(driver)
     assert record.configs == topic.settings == (("a", "1"), ("cleanup.policy", "compact"))
     assert record.replicas == (replicas(1, 2), replicas(2, 3))
@@ -149,14 +149,14 @@ def test_setting_without_a_value_is_refused_though_its_name_has_one_later() -> N
         "Null value not supported for topic configs: a,b",
     )
     driver = Driver({tp(): (1, 2)})
-    ask(driver, creation(new(configs=(("a", ""), ("A", "1")))))
+    send(driver, creation(new(configs=(("a", ""), ("A", "1")))))
     assert created(driver)[0].configs == (("A", "1"), ("a", ""))
 
 
 def test_topic_is_answered_when_its_leaders_acknowledged() -> None:
     """Settings and assignment are one change; the states follow as a duty."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, creation(new(configs=(("retention.ms", "1000"),))))
+    send(driver, creation(new(configs=(("retention.ms", "1000"),))))
     (record,) = created(driver)
     assert record.configs == (("retention.ms", "1000"),)
     assert not record.replaces_configs
@@ -172,7 +172,7 @@ def test_topic_is_answered_when_its_leaders_acknowledged() -> None:
 def test_topic_without_an_acknowledgement_times_out() -> None:
     """It exists nevertheless."""
     driver = Driver({tp(): (1, 2)}, acknowledges=False)
-    ask(driver, creation(new(), new("refused", 0)))
+    send(driver, creation(new(), new("refused", 0)))
     (record,) = created(driver)
     read(driver, record)
     later(driver, TIMEOUT_S - 1)
@@ -184,7 +184,7 @@ def test_topic_without_an_acknowledgement_times_out() -> None:
 def test_topic_of_a_client_that_does_not_wait_is_created() -> None:
     """Kafka's controller answers at once that the time is over."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, creation(new(), timeout_s=0))
+    send(driver, creation(new(), timeout_s=0))
     assert len(created(driver)) == 1
     later(driver, 1)
     assert results(driver)["new"].error == 7
@@ -193,11 +193,11 @@ def test_topic_of_a_client_that_does_not_wait_is_created() -> None:
 def test_defaults_are_those_of_brokers() -> None:
     """As of 2.4 clients need not name numbers; as of 2.8 topics have an id."""
     driver = Driver({tp(): (1, 2)})
-    asked = creation(new(partitions=-1, factor=-1))
-    ask(driver, asked)
-    ask(driver, creation(new("other")), ticket=2)
+    requested = creation(new(partitions=-1, factor=-1))
+    send(driver, requested)
+    send(driver, creation(new("other")), ticket=2)
     ids = TopicDefaults(5, 4, uses_topic_ids=True)
-    ask(driver, replace(creation(new("third", -1, -1)), defaults=ids), ticket=3)
+    send(driver, replace(creation(new("third", -1, -1)), defaults=ids), ticket=3)
     first, second, third = created(driver)
     assert [len(rs) for rs in first.replicas] == [2] * 3
     assert [len(rs) for rs in third.replicas] == [4] * 5
@@ -207,7 +207,7 @@ def test_defaults_are_those_of_brokers() -> None:
 def test_assignments_of_the_client_are_written_as_they_are() -> None:
     """Also with a broker that is not live, as Kafka's controller does."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, creation(manual(p1=(9, 3), p0=(1, 2))))
+    send(driver, creation(manual(p1=(9, 3), p0=(1, 2))))
     (record,) = created(driver)
     assert record.replicas == (replicas(1, 2), replicas(9, 3))
 
@@ -215,7 +215,7 @@ def test_assignments_of_the_client_are_written_as_they_are() -> None:
 def test_validation_writes_nothing() -> None:
     """The answer has the numbers that the topic would have."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, creation(new(), only=True))
+    send(driver, creation(new(), only=True))
     assert results(driver) == {"new": TopicResult("new", 0, None, 2, 2)}
     assert not created(driver)
 
@@ -257,7 +257,7 @@ def test_invalid_topic_is_refused(topic: NewTopic, error: int, text: str) -> Non
 def test_topics_of_one_request_are_judged_together() -> None:
     """Two of the same name, and two whose metrics would collide."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, creation(new("twice"), new("twice"), new("c.d"), new("c_d")))
+    send(driver, creation(new("twice"), new("twice"), new("c.d"), new("c_d")))
     (record,) = created(driver)
     assert record.result.name == "c.d"
     read(driver, record)
@@ -271,7 +271,7 @@ def test_settings_of_a_former_topic_are_replaced() -> None:
     view, now = driver.view, driver.now
     rejected: list[Change] = []
     driver.commit = rejected.append  # type: ignore[method-assign,assignment]
-    ask(driver, creation(new()))
+    send(driver, creation(new()))
     for _ in range(3):
         assert invalidation.invalidate(view, rejected[-1]) == []
         later(driver, 1)
@@ -287,7 +287,7 @@ def test_topic_that_appears_meanwhile_exists() -> None:
     driver = Driver({tp(): (1, 2)})
     rejected: list[Change] = []
     driver.commit, commit = rejected.append, driver.commit  # type: ignore[method-assign,assignment]
-    ask(driver, creation(new()))
+    send(driver, creation(new()))
     driver.commit = commit  # type: ignore[method-assign]
     invalidation.invalidate(driver.view, rejected[0])
     driver.observe(TopicsListed(frozenset({"t", "new"})))
@@ -300,7 +300,7 @@ def test_topic_whose_creation_is_rejected_exists_though_its_listing_is_late() ->
     driver = Driver({tp(): (1, 2)}, answers_topics=False)
     rejected: list[Change] = []
     driver.commit, commit = rejected.append, driver.commit  # type: ignore[method-assign,assignment]
-    ask(driver, creation(new()))
+    send(driver, creation(new()))
     driver.commit = commit  # type: ignore[method-assign]
     invalidation.invalidate(driver.view, rejected[0], "new")
     driver.settle()
@@ -313,7 +313,7 @@ def test_write_that_zookeeper_rejects_otherwise_is_an_error() -> None:
     driver = Driver({tp(): (1, 2)})
     rejected: list[Change] = []
     driver.commit, commit = rejected.append, driver.commit  # type: ignore[method-assign,assignment]
-    ask(driver, creation(new()))
+    send(driver, creation(new()))
     driver.commit = commit  # type: ignore[method-assign]
     invalidation.set_aside(driver.view, rejected[0], "/config/topics/new", "NO_AUTH", driver.now)
     later(driver, 1)
@@ -324,9 +324,9 @@ def test_write_that_zookeeper_rejects_otherwise_is_an_error() -> None:
 def test_client_that_waits_keeps_the_role() -> None:
     """The daemon creates what it wrote, before it gives the role back for want of work."""
     driver = Driver({tp(): (1, 2)}, options=Options(tenure_linger_s=0.5))
-    ask(driver, creation(new()))
+    send(driver, creation(new()))
     driver.now = Instant(driver.now + 5)
-    driver.observe(TimerFired("linger"), TimerFired(ASKS_TIMER))
+    driver.observe(TimerFired("linger"), TimerFired(PENDING_REQUESTS_TIMER))
     assert not any(isinstance(e, ResignController) for e in driver.sent)
     read(driver, created(driver)[0])
     assert results(driver)["new"].error == 0
@@ -336,7 +336,7 @@ def test_role_that_is_lost_is_not_answered_by_us() -> None:
     """The client asks the next controller."""
     driver = Driver({tp(): (1, 2)})
     driver.view.tenure.fenced = "a test"
-    ask(driver, creation(new()))
+    send(driver, creation(new()))
     (answer,) = answers(driver)
     assert answer.error == 41
     assert not created(driver)
@@ -348,7 +348,7 @@ def test_role_that_is_lost_is_not_answered_by_us() -> None:
 def test_partitions_are_added_and_answered_when_led() -> None:
     """Partition 0 says how many replicas, and where the turn continues."""
     driver = Driver({tp(): (1, 2), tp(1): (2, 3)})
-    ask(driver, growth("t", 4))
+    send(driver, growth("t", 4))
     added = driver.view.session.topics["t"].partitions
     assert set(added) == {0, 1, 2, 3}
     assert all(len(added[n].replicas) == 2 for n in (2, 3))
@@ -360,7 +360,7 @@ def test_partitions_are_added_and_answered_when_led() -> None:
 def test_partitions_go_where_the_client_wants_them() -> None:
     """In the order of the request."""
     driver = Driver({tp(): (1, 2)})
-    ask(driver, growth("t", 3, (4, 5), (6, 0)))
+    send(driver, growth("t", 3, (4, 5), (6, 0)))
     found = driver.view.session.topics["t"].partitions
     assert [found[n].replicas for n in (1, 2)] == [replicas(4, 5), replicas(6, 0)]
 
@@ -368,8 +368,8 @@ def test_partitions_go_where_the_client_wants_them() -> None:
 def test_two_requests_for_one_topic_follow_each_other() -> None:
     """The second is judged by what the first left."""
     driver = Driver({tp(): (1, 2)})
-    driver.fold(ClientAsked(1, growth("t", 3), driver.permission))
-    ask(driver, growth("t", 2), ticket=2)
+    driver.fold(ClientRequestReceived(1, growth("t", 3), driver.permission))
+    send(driver, growth("t", 2), ticket=2)
     later(driver, 1)
     assert results(driver, 1)["t"].error == 0
     assert results(driver, 2)["t"].error == 37
@@ -409,7 +409,7 @@ def test_topic_that_was_read_before_the_claim_is_read_again_before_it_grows() ->
     """Another topic of that name may have been created with the same version."""
     driver = Driver({tp(): (1, 2)}, acknowledges=False, answers_topics=False)
     driver.view.session.topics["t"].invalidate(driver.view.tenure.claim_generation)
-    ask(driver, growth("t", 2))
+    send(driver, growth("t", 2))
     assert not any(isinstance(r, TopicGrownRecord) for c in driver.changes for r in c.records)
     other = TopicAssignment({0: PartitionAssignment(replicas(2, 1))}, ZkVersion(0), Zxid(90))
     driver.observe(TopicsRead({"t": other}))
@@ -424,7 +424,7 @@ def test_topic_does_not_grow_in_the_cycle_in_which_a_step_of_it_begins(written: 
     """The step is not in the view yet; afterwards the topic has a reassignment in progress."""
     driver = Driver({tp(): (1, 2)})
     driver.view.session.topics["t"].read_in = driver.view.tenure.claim_generation
-    driver.fold(ClientAsked(1, growth("t", 2), driver.permission))
+    driver.fold(ClientRequestReceived(1, growth("t", 2), driver.permission))
     decided = client_calls.answer_clients(driver.view, driver.now, written)
     grows = any(isinstance(c.records[0], TopicGrownRecord) for c in decided.changes)
     assert grows is not bool(written)

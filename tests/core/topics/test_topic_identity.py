@@ -9,7 +9,7 @@ from controller.core.calls.broker_requests import (
     IsrChange,
     IsrResult,
 )
-from controller.core.calls.records import BrokerAsked
+from controller.core.calls.records import BrokerRequestReceived
 from controller.core.cluster.records import BrokersRead
 from controller.core.effects import ReadStates, ReadTopics
 from controller.core.events import TimerFired
@@ -175,9 +175,9 @@ def test_no_isr_is_changed_from_a_topic_that_was_read_before_the_claim() -> None
     """A leader's request is judged by the replicas."""
     driver = claimed_again()
     driver.observe(StatesRead({tp(0): state_of(1, 1), tp(1): state_of(2, 2, 1)}))
-    asked = IsrChange("t", None, 0, LeaderEpoch(0), replicas(1, 2), 0, ZkVersion(0))
-    request = AlterPartition(LEADER, broker(1).epoch, 1, (asked,))
-    driver.observe(BrokerAsked(1, request, driver.permission))
+    requested = IsrChange("t", None, 0, LeaderEpoch(0), replicas(1, 2), 0, ZkVersion(0))
+    request = AlterPartition(LEADER, broker(1).epoch, 1, (requested,))
+    driver.observe(BrokerRequestReceived(1, request, driver.permission))
     assert not any(isinstance(r, IsrRecord) for c in driver.changes for r in c.records)
 
 

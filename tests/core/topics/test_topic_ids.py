@@ -94,7 +94,7 @@ def test_lowest_protocol_of_the_live_brokers_counts() -> None:
     assert SendUpdateMetadata((tp(),)) in driver.sent
 
 
-def test_brokers_of_before_2_7_are_not_asked() -> None:
+def test_brokers_of_before_2_7_are_not_queried() -> None:
     """Their registrations say enough."""
     driver = Driver({tp(): (1, 2)})
     assert driver.view.tenure.protocol == "2.6"
@@ -114,7 +114,7 @@ def test_claim_waits_a_while_for_the_protocol() -> None:
     driver.observe(Deposed("test"))
     driver.now = Instant(driver.now + 60)
     known = driver.view.cluster.broker_settings
-    known[BrokerId(1)] = known[BrokerId(1)]._replace(is_known=False, asked_at=driver.now)
+    known[BrokerId(1)] = known[BrokerId(1)]._replace(is_known=False, requested_at=driver.now)
     driver.sent.clear()
     driver.observe(*driver.own_records(), LegacyPlanRead(plan({tp(): (1, 3)})))
     assert not _claims(driver.sent)

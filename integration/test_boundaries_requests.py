@@ -1,7 +1,7 @@
 """
 Daemons that die at the boundaries of what is asked of them, on real brokers and under a producer.
 
-A few cells of the simulation's table (``tests/sim/asked_shapes``): a plan is cancelled, a request
+A few cells of the simulation's table (``tests/sim/request_shapes``): a plan is cancelled, a request
 overtaken, accepted, throttled. The brokers' copies are held by a broker that is frozen until the
 daemon is dead, so that the step is in flight when the second word comes.
 """
@@ -57,7 +57,7 @@ BACK: Final = dict.fromkeys(FIRST, ORIGINAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestCase:
     """What is asked first and, while the first steps copy, what is asked second."""
 
     name: str
@@ -76,16 +76,16 @@ def others(cluster: Cluster, topic: str) -> object:
     return submit_request(cluster, {(topic, n): replicas for n, replicas in OTHER.items()})
 
 
-CANCELLED: Final = Asked("cancel", plan, lambda cluster, _: cancel(cluster), BACK)
-TURNED: Final = Asked("turn", submit_request, others, OTHER)
-REQUESTED: Final = Asked("request", submit_request)
-THROTTLED: Final = Asked(
+CANCELLED: Final = RequestCase("cancel", plan, lambda cluster, _: cancel(cluster), BACK)
+TURNED: Final = RequestCase("turn", submit_request, others, OTHER)
+REQUESTED: Final = RequestCase("request", submit_request)
+THROTTLED: Final = RequestCase(
     "throttle", lambda cluster, targets: submit_request(cluster, targets, throttle=RATE)
 )
 CELLS: Final = [
-    pytest.param(row, asked, failpoint, hand, id=f"{row.name}-{asked.name}-{failpoint}-{hand}")
+    pytest.param(row, case, failpoint, hand, id=f"{row.name}-{case.name}-{failpoint}-{hand}")
     for row in NATIVE
-    for asked, failpoint, hands in (
+    for case, failpoint, hands in (
         (CANCELLED, Failpoint.CANCELLED, (Hand.RESTARTED, Hand.KAFKA)),
         (CANCELLED, Failpoint.STEP_TURNED, (Hand.RESTARTED, Hand.KAFKA)),
         (CANCELLED, Failpoint.CANCELLATION_ENDED, (Hand.RESTARTED,)),
@@ -109,13 +109,13 @@ def cluster(native_cluster: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize(
-    ("native_cluster", "asked", "failpoint", "hand"), CELLS, indirect=["native_cluster"]
+    ("native_cluster", "case", "failpoint", "hand"), CELLS, indirect=["native_cluster"]
 )
 def test_the_last_request_is_carried_out_with_each_successor(  # noqa: PLR0913, PLR0917 - fixtures
     cluster: Cluster,
     make_topic: MakeTopic,
     daemons: Daemons,
-    asked: Asked,
+    case: RequestCase,
     failpoint: Failpoint,
     hand: Hand,
 ) -> None:
@@ -125,17 +125,17 @@ def test_the_last_request_is_carried_out_with_each_successor(  # noqa: PLR0913, 
     doomed = daemons.start(*OPTIONS, "--tenure", "permanent", failpoint=("die", failpoint))
     await_tenure(doomed)
     with nothing_lost(cluster, {topic: len(FIRST)}):
-        if asked.second is not None:
+        if case.second is not None:
             cluster.brokers[5].freeze()
-        asked.first(cluster, {(topic, n): replicas for n, replicas in FIRST.items()})
-        if asked.second is not None:
+        case.first(cluster, {(topic, n): replicas for n, replicas in FIRST.items()})
+        if case.second is not None:
             eventually(
                 lambda: len((cluster.topic(topic) or {}).get("adding_replicas", {})) == len(FIRST),
                 within_s=DIES_WITHIN_S,
                 every_s=0.02,
                 what="the first steps are in flight",
             )
-            asked.second(cluster, topic)
+            case.second(cluster, topic)
             if failpoint is Failpoint.CANCELLATION_ENDED:
                 cluster.brokers[5].thaw()
         await_death(doomed)
@@ -143,7 +143,7 @@ def test_the_last_request_is_carried_out_with_each_successor(  # noqa: PLR0913, 
         if hand is Hand.KAFKA:
             judge_kafkas_end(cluster, topic, Left.behind(cluster, topic))
         daemons.start(*OPTIONS)
-        ends = {(topic, n): replicas for n, replicas in (asked.ends or FIRST).items()}
+        ends = {(topic, n): replicas for n, replicas in (case.ends or FIRST).items()}
         await_end(cluster, ends, within_s=ENDS_WITHIN_S, any_leader=True)
         eventually(lambda: not left(cluster), within_s=30, what=lambda: f"left: {left(cluster)}")
     assert throttles(cluster, topic) == before

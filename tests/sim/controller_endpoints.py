@@ -17,21 +17,21 @@ from controller.core.calls.broker_requests import (
     AlterPartition,
     AlterPartitionAnswer,
     BrokerAnswer,
-    BrokerAsk,
     ControlledShutdownAnswer,
     IsrChange,
     IsrResult,
     Permission,
     ProducerIdBlock,
     ProducerIdsAnswer,
+    RequestFromBroker,
 )
 from controller.core.calls.client_requests import ClientAnswer
-from controller.core.calls.records import BrokerAsked, ClientAsked
+from controller.core.calls.records import BrokerRequestReceived, ClientRequestReceived
 from controller.core.calls.topic_requests import (
     CreatePartitionsResponse,
     CreateTopicsResponse,
+    RequestOnTopics,
     TopicAnswer,
-    TopicAsk,
 )
 from controller.core.model import (
     BrokerEpoch,
@@ -50,7 +50,7 @@ from controller.reactor.ports import SetData
 from controller.znodes import paths
 from controller.znodes.producer_ids import decode_producer_ids, encode_producer_ids
 from controller.znodes.states import encode_state
-from tests.sim.asking import LISTENER
+from tests.sim.broker_to_controller import LISTENER
 from tests.sim.decoded import read_state, read_topic
 from tests.sim.kafka_cluster import ControllerMoved
 from tests.sim.kafka_topics import make_topics
@@ -73,14 +73,14 @@ TopicReply = Callable[[TopicAnswer | None], None]
 """The same for a client."""
 
 
-class AskedController(Protocol):
+class ControllerListener(Protocol):
     """What listens at the address of a controller."""
 
-    def ask(self, request: BrokerAsk, reply: Reply) -> None:
+    def handle(self, request: RequestFromBroker, reply: Reply) -> None:
         """Handle a request."""
         ...
 
-    def ask_topics(self, request: TopicAsk, reply: TopicReply) -> None:
+    def handle_topics(self, request: RequestOnTopics, reply: TopicReply) -> None:
         """Handle a client's creation of topics or partitions."""
         ...
 
@@ -93,8 +93,8 @@ class SimEndpoint:
         fabric.endpoints[port] = self
         self._fabric = fabric
         self._daemon = daemon
-        self._waiting: dict[int, tuple[BrokerAsk, Reply]] = {}
-        self._clients: dict[int, tuple[TopicAsk, TopicReply]] = {}
+        self._waiting: dict[int, tuple[RequestFromBroker, Reply]] = {}
+        self._clients: dict[int, tuple[RequestOnTopics, TopicReply]] = {}
         self._tickets = 0
         self._permitted: dict[int, ControllerEpoch] = {}
         self._tenure: ControllerEpoch | None = None
@@ -105,7 +105,7 @@ class SimEndpoint:
         )
         """What brokers hear of it."""
 
-    def ask(self, request: BrokerAsk, reply: Reply) -> None:
+    def handle(self, request: RequestFromBroker, reply: Reply) -> None:
         """Pass a request to the loop; a process that is gone refuses the connection."""
         if not self._daemon.is_alive:
             reply(None)
@@ -115,9 +115,9 @@ class SimEndpoint:
             return
         self._tickets += 1
         self._waiting[self._tickets] = (request, reply)
-        self._pass_on(BrokerAsked(self._tickets, request, _permission(self._tenure)))
+        self._pass_on(BrokerRequestReceived(self._tickets, request, _permission(self._tenure)))
 
-    def ask_topics(self, request: TopicAsk, reply: TopicReply) -> None:
+    def handle_topics(self, request: RequestOnTopics, reply: TopicReply) -> None:
         """Pass a client's request to the loop; a process that is gone refuses the connection."""
         if not self._daemon.is_alive:
             reply(None)
@@ -128,10 +128,10 @@ class SimEndpoint:
         self._tickets += 1
         self._clients[self._tickets] = (request, reply)
         for witness in self._fabric.topic_witnesses:
-            witness.daemon_asked(self, self._tickets, request)
-        self._pass_on(ClientAsked(self._tickets, request, _permission(self._tenure)))
+            witness.request_received(self, self._tickets, request)
+        self._pass_on(ClientRequestReceived(self._tickets, request, _permission(self._tenure)))
 
-    def _pass_on(self, event: BrokerAsked | ClientAsked) -> None:
+    def _pass_on(self, event: BrokerRequestReceived | ClientRequestReceived) -> None:
         """Pass it on, some late, as long ones are: their tenure may be over by then."""
         self._permitted[event.ticket] = event.permission.controller_epoch
         if event.ticket % LATE_EVERY:
@@ -158,7 +158,7 @@ class SimEndpoint:
         request, reply = self._waiting.pop(ticket, (None, None))
         if request is None or reply is None or not isinstance(response, BrokerAnswer):
             return
-        for witness in self._fabric.ask_witnesses:
+        for witness in self._fabric.endpoint_witnesses:
             witness.daemon_answers(self._daemon.store.session.id, request, response)
         reply(response)
 
@@ -177,8 +177,8 @@ class SimEndpoint:
         """Answer NOT_CONTROLLER to all, until the role is held again."""
         self._tenure = None
         self._permitted.clear()
-        for ticket, (asked, _) in list(self._clients.items()):
-            refusal = topic_requests.refused(asked, kafka_errors.NOT_CONTROLLER)
+        for ticket, (requested, _) in list(self._clients.items()):
+            refusal = topic_requests.refused(requested, kafka_errors.NOT_CONTROLLER)
             self._answer_client(ticket, refusal)
         waiting, self._waiting = self._waiting, {}
         for request, reply in waiting.values():
@@ -200,14 +200,14 @@ def _permission(tenure: ControllerEpoch) -> Permission:
     return Permission("a peer", None, tenure)
 
 
-class KafkaAsks:
+class KafkaEndpoint:
     """Kafka's controller on one broker; each request is one event of its event thread."""
 
     def __init__(self, fabric: Fabric, controller: KafkaController) -> None:
         self._fabric = fabric
         self._controller = controller
 
-    def ask(self, request: BrokerAsk, reply: Reply) -> None:
+    def handle(self, request: RequestFromBroker, reply: Reply) -> None:
         """Handle a request at once, on what ZooKeeper has now."""
         if not self._controller.is_running:
             reply(None)
@@ -226,7 +226,7 @@ class KafkaAsks:
             duties.end()
             reply(refused(request, kafka_errors.NOT_CONTROLLER))
 
-    def ask_topics(self, request: TopicAsk, reply: TopicReply) -> None:
+    def handle_topics(self, request: RequestOnTopics, reply: TopicReply) -> None:
         """Create topics or partitions at once; their first states follow with the next pass."""
         if not self._controller.is_running:
             reply(None)
@@ -242,7 +242,7 @@ class KafkaAsks:
             duties.end()
             reply(moved)
 
-    def _handled(self, request: BrokerAsk) -> BrokerAnswer:
+    def _handled(self, request: RequestFromBroker) -> BrokerAnswer:
         match request:
             case AlterPartition():
                 results = tuple(self._altered(request, change) for change in request.changes)

@@ -82,13 +82,13 @@ def _is_placed(world: World) -> bool:
 def _in_chunks(world: World, entries: Entries) -> None:
     """Submit entries with so many refused ones between them that each needs a cycle."""
     between = 0
-    asked: dict[TopicPartition, Sequence[int]] = {}
+    requested: dict[TopicPartition, Sequence[int]] = {}
     for partition, replicas in entries.items():
-        asked[partition] = replicas
+        requested[partition] = replicas
         for _ in range(CHUNK):
-            asked[TopicPartition(partition.topic, NOWHERE + between)] = replicas
+            requested[TopicPartition(partition.topic, NOWHERE + between)] = replicas
             between += 1
-    world.submit_request(asked)
+    world.submit_request(requested)
 
 
 def _copies(world: World) -> bool:
@@ -113,7 +113,7 @@ def _cancel(world: World) -> None:
     world.cancel()
 
 
-def _ask_for_others(world: World) -> None:
+def _request_others(world: World) -> None:
     world.submit_request({TopicPartition("t", n): of for n, of in _OTHERS.items()})
 
 
@@ -130,7 +130,7 @@ CANCELLING: Final = Shape(
         Failpoint.CANCELLATION_ENDED,
     ),
     targets=_MOVES,
-    change=Change(is_due=_copies, ask=_cancel, ends=_ORIGINALS),
+    change=Change(is_due=_copies, request=_cancel, ends=_ORIGINALS),
 )
 RETURNING: Final = Shape(
     name="back",
@@ -145,8 +145,8 @@ RETURNING: Final = Shape(
     ),
     targets=_MOVES,
     route=Route.REQUEST,
-    ask=_request,
-    change=Change(is_due=_has_dropped, ask=_cancel, ends=_ORIGINALS),
+    request=_request,
+    change=Change(is_due=_has_dropped, request=_cancel, ends=_ORIGINALS),
 )
 TURNING: Final = Shape(
     name="turn",
@@ -164,8 +164,8 @@ TURNING: Final = Shape(
     ),
     targets=_MOVES,
     route=Route.REQUEST,
-    ask=_request,
-    change=Change(is_due=_copies, ask=_ask_for_others, ends=_OTHERS),
+    request=_request,
+    change=Change(is_due=_copies, request=_request_others, ends=_OTHERS),
 )
 REQUESTING: Final = Shape(
     name="request",
@@ -184,7 +184,7 @@ REQUESTING: Final = Shape(
     targets=_MOVES,
     route=Route.REQUEST,
     options=replace(OPTIONS, acceptance_chunk=CHUNK),
-    ask=_in_chunks,
+    request=_in_chunks,
 )
 THROTTLING: Final = Shape(
     name="throttle",
@@ -200,7 +200,7 @@ THROTTLING: Final = Shape(
     ),
     targets=_MOVES,
     route=Route.REQUEST,
-    ask=_throttled,
+    request=_throttled,
 )
 ELECTING: Final = Shape(
     name="elect",
@@ -226,9 +226,9 @@ PLACING: Final = Shape(
     ),
     targets=_MOVES,
     route=Route.REQUEST,
-    ask=_placed,
+    request=_placed,
     is_placed=_is_placed,
 )
-ASKED: Final = (CANCELLING, RETURNING, TURNING, REQUESTING, THROTTLING, ELECTING, PLACING)
-EVERY: Final = (*SHAPES, *ASKED)
+REQUEST_SHAPES: Final = (CANCELLING, RETURNING, TURNING, REQUESTING, THROTTLING, ELECTING, PLACING)
+EVERY: Final = (*SHAPES, *REQUEST_SHAPES)
 """Every shape of the table."""

@@ -42,7 +42,7 @@ AT_MS = 1_750_000_000_000
 
 
 @dataclass
-class Asked:
+class ScriptedAnswers:
     """Requests, cancellation, queue, controls and history."""
 
     topics: dict[str, TopicAssignment | str] = field(default_factory=dict)

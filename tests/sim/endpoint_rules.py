@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from controller.core.calls.broker_requests import (
     AlterPartitionAnswer,
     BrokerAnswer,
-    BrokerAsk,
     ControlledShutdownAnswer,
     IsrChange,
     ProducerIdsAnswer,
+    RequestFromBroker,
 )
 from controller.core.model import BrokerId, PartitionState, TopicAssignment, TopicPartition
 from controller.znodes import paths
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from tests.sim.judges import Judge
 
 
-class AskRule(StrEnum):
+class EndpointRule(StrEnum):
     """The rules of histories in which brokers ask."""
 
     COMMITTED_IS_DURABLE = "a leader is told an ISR only as ZooKeeper has it at that version"
-    ISR_AS_ASKED = "a controller writes an ISR without a new epoch only as its leader asked"
+    ISR_AS_REQUESTED = "a controller writes an ISR without a new epoch only as its leader asked"
     PRODUCER_IDS_ONCE = "no producer id is handed out twice"
     NOTHING_LEFT = "a broker that was told so leads nothing that another replica could lead"
 
 
-class AskRules:
+class EndpointRules:
     """The witness of all that brokers ask."""
 
     def __init__(self, fabric: Fabric, judge: Judge) -> None:
         self._fabric = fabric
         self._judge = judge
-        self.applied: Counter[AskRule] = Counter()
+        self.applied: Counter[EndpointRule] = Counter()
         self._states: dict[TopicPartition, dict[int, PartitionState]] = {}
         """Every state of the present topic, by version."""
         self._names: dict[str | None, str] = {}
@@ -54,10 +54,10 @@ class AskRules:
         """ISRs that leaders asked for, with their leader epoch and the version they replace."""
         self._blocks: dict[int, BrokerId] = {}
         """The first id of each block, and its broker."""
-        fabric.ask_witnesses.append(self)
+        fabric.endpoint_witnesses.append(self)
         fabric.zookeeper.listeners.append(self.transacted)
 
-    def _ensure(self, condition: bool, why: str, rule: AskRule) -> None:  # noqa: FBT001
+    def _ensure(self, condition: bool, why: str, rule: EndpointRule) -> None:  # noqa: FBT001
         self.applied[rule] += 1
         self._judge.ensure(condition, why)
 
@@ -89,7 +89,7 @@ class AskRules:
                 case _:
                     pass
 
-    def is_as_asked(
+    def is_as_requested(
         self, partition: TopicPartition, before: PartitionState, after: PartitionState
     ) -> bool:
         """Judge a state without a new leader epoch."""
@@ -100,11 +100,13 @@ class AskRules:
         self._ensure(
             wanted in self._wanted,
             f"{partition}: a controller wrote {after} over {before}, which no leader asked for",
-            AskRule.ISR_AS_ASKED,
+            EndpointRule.ISR_AS_REQUESTED,
         )
         return True
 
-    def daemon_answers(self, session: int, request: BrokerAsk, answer: BrokerAnswer) -> None:
+    def daemon_answers(
+        self, session: int, request: RequestFromBroker, answer: BrokerAnswer
+    ) -> None:
         """Judge what the daemon with a session is about to answer."""
         if isinstance(answer, ControlledShutdownAnswer) and not answer.error:
             self._nothing_left(session, request.broker, answer)
@@ -119,7 +121,7 @@ class AskRules:
                 self._ensure(
                     known is not None and told == (known.leader, known.leader_epoch, known.isr),
                     f"{partition}: a leader is told {result}, ZooKeeper had {known}",
-                    AskRule.COMMITTED_IS_DURABLE,
+                    EndpointRule.COMMITTED_IS_DURABLE,
                 )
 
     # --- producer ids --------------------------------------------------------------------------
@@ -130,7 +132,7 @@ class AskRules:
         self._ensure(
             is_new and znode is not None,
             f"{answer} was handed out before",
-            AskRule.PRODUCER_IDS_ONCE,
+            EndpointRule.PRODUCER_IDS_ONCE,
         )
         self._blocks[answer.first] = BrokerId(-1)
 
@@ -140,7 +142,7 @@ class AskRules:
         self._ensure(
             owner == -1,
             f"brokers {owner} and {broker} received {answer}",
-            AskRule.PRODUCER_IDS_ONCE,
+            EndpointRule.PRODUCER_IDS_ONCE,
         )
         self._blocks[answer.first] = broker
 
@@ -154,7 +156,7 @@ class AskRules:
 
         A step that begins in the cycle of the answer may give the partition a second replica.
         """
-        self.applied[AskRule.NOTHING_LEFT] += 1
+        self.applied[EndpointRule.NOTHING_LEFT] += 1
         controller = self._fabric.zookeeper.get(paths.CONTROLLER)
         if controller is None or controller.ephemeral_owner != session:
             return  # Another controller may have elected it again.
@@ -170,5 +172,5 @@ class AskRules:
             self._ensure(
                 is_spared or partition.topic in deletions or partition in answer.remaining,
                 f"{partition}: broker {broker} leads, and hears {answer}: {state}",
-                AskRule.NOTHING_LEFT,
+                EndpointRule.NOTHING_LEFT,
             )

@@ -1,7 +1,7 @@
 """
 Histories in which brokers ask the daemon as their controller, many at once.
 
-``python -m tests.sim.asked_campaigns --count N [--seed FIRST]`` plays the plots of the native
+``python -m tests.sim.endpoint_campaigns --count N [--seed FIRST]`` plays the plots of the native
 engine on brokers of protocol 2.7 or later: leaders ask for ISR changes, brokers for a controlled
 shutdown and for producer ids, and clients for topics and partitions. The exit code is the number of
 failures.
@@ -17,19 +17,19 @@ from random import Random
 from typing import Final
 
 from controller.core.options import EngineName
-from tests.sim.ask_rules import AskRule
-from tests.sim.campaigns import ASKING, FAILURES_MAX, campaign, failure_text, seeds_of
+from tests.sim.campaigns import FAILURES_MAX, REQUESTING, campaign, failure_text, seeds_of
+from tests.sim.endpoint_rules import EndpointRule
 from tests.sim.histories import play
 from tests.sim.plots import Plot, plot_of
 from tests.sim.topic_rules import TopicRule
 from tests.sim.world import World
 
 NOTABLE: Final = (
-    *AskRule,
+    *EndpointRule,
     *TopicRule,
-    *sorted(ASKING),
+    *sorted(REQUESTING),
     "shut_down_cleanly",
-    "ask_forgotten",
+    "request_forgotten",
     "client_satisfied",
     "topic_without_id",
     "topic_id_learnt",
@@ -47,7 +47,7 @@ SELDOM: Final = frozenset({"creation_completed_by_another_daemon"})
 SHUT_DOWN_WEIGHT: Final = 4
 CUT_WEIGHT: Final = 4
 """Of logs that are lost while requests of leaders are held up."""
-CLIENTS_ASK_EVERY_S: Final = 3.0
+CLIENT_REQUESTS_EVERY_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Played:
     """Counts of the rules that were applied, and of what took effect."""
 
 
-def asked_plot_of(seed: int) -> Plot:
+def endpoint_plot_of(seed: int) -> Plot:
     """Return the plot of a seed, with brokers that shut down where brokers fail at all."""
     plot = plot_of(seed)
     weights = plot.weights
@@ -74,13 +74,13 @@ def asked_plot_of(seed: int) -> Plot:
         name=f"{plot.name}, brokers ask",
         weights=weights,
         options=options,
-        clients_ask_every_s=CLIENTS_ASK_EVERY_S,
+        client_requests_every_s=CLIENT_REQUESTS_EVERY_S,
     )
 
 
-def asked_world(seed: int, plot: Plot) -> World:
+def endpoint_world(seed: int, plot: Plot) -> World:
     """Return the world of a seed: its brokers ask in a version that the seed decides."""
-    world = World(seed, has_kafka_controllers=plot.has_kafka_controllers, asks=True)
+    world = World(seed, has_kafka_controllers=plot.has_kafka_controllers, has_endpoint=True)
     world.fabric.alter_partition_version = Random(f"alter partition {seed}").choice((0, 1, 2, 3))
     world.fabric.ids_sent_from = Random(f"topic ids {seed}").choice((0.0, 0.0, 2.0))
     return world
@@ -88,16 +88,20 @@ def asked_world(seed: int, plot: Plot) -> World:
 
 def attempt(seed: int) -> Played:
     """Play a history; return any failure as text."""
-    plot = asked_plot_of(seed)
-    world = asked_world(seed, plot)
+    plot = endpoint_plot_of(seed)
+    world = endpoint_world(seed, plot)
     failure = None
     try:
         play(seed, plot, world)
     except Exception as error:  # noqa: BLE001 - any error of any kind fails the seed
         failure = f"{plot.name}\n{failure_text(error, world)}"
     applied: Counter[str] = Counter()
-    judge, asks, topics = world.invariants.judge, world.invariants.asks, world.invariants.topics
-    for rules in (judge, asks, topics):
+    judge, endpoint, topics = (
+        world.invariants.judge,
+        world.invariants.endpoint,
+        world.invariants.topics,
+    )
+    for rules in (judge, endpoint, topics):
         applied.update({str(r): n for r, n in (rules.applied if rules else {}).items()})
     return Played(seed, failure, world.fabric.struck + applied)
 
@@ -110,7 +114,7 @@ def missing(met: Counter[str], played: int) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Play histories, print the failures and counts, return how many failed."""
-    seeds = seeds_of("tests.sim.asked_campaigns", arguments)
+    seeds = seeds_of("tests.sim.endpoint_campaigns", arguments)
     began, failed, played = time.monotonic(), 0, 0
     met: Counter[str] = Counter()
     for history in campaign(attempt, seeds):

@@ -18,20 +18,20 @@ from controller.core.calls.broker_requests import (
     AlterPartition,
     AlterPartitionAnswer,
     BrokerAnswer,
-    BrokerAsk,
     ControlledShutdown,
     ControlledShutdownAnswer,
     IsrChange,
     IsrResult,
     ProducerIdsAnswer,
+    RequestFromBroker,
 )
 from controller.core.leadership.lost_requests import FORGETTING
 from controller.core.model import BrokerEpoch, LeaderEpoch, Replicas, TopicPartition, ZkVersion
 from tests.sim.fabric import FIRST_WITH_IDS
 
 if TYPE_CHECKING:
-    from tests.sim.asked_controllers import AskedController
     from tests.sim.brokers import SimBroker
+    from tests.sim.controller_endpoints import ControllerListener
     from tests.sim.fabric import Fabric
 
 LISTENER: Final = "BROKERS"
@@ -53,7 +53,7 @@ TRY_EVERY_S: Final = 5.0
 IDS_EVERY_S: Final = (1.0, 6.0)
 """The interval at which a broker needs another block of producer ids."""
 
-Request = Callable[[], BrokerAsk | None]
+Request = Callable[[], RequestFromBroker | None]
 """Builds the request at the moment it is sent; None: nothing is left to be asked."""
 Done = Callable[[BrokerAnswer], bool]
 """Called with the answer; returns False where the request has to be sent again."""
@@ -95,14 +95,14 @@ def transmit(
     schedule.call_between(*network.delay_s, lambda: once(None))
 
 
-class AskChannel:
+class ControllerChannel:
     """One connection of a broker to its controller."""
 
     def __init__(self, broker: SimBroker, fabric: Fabric) -> None:
         self._broker = broker
         self._fabric = fabric
         self._is_busy = False
-        self._known: AskedController | None = None
+        self._known: ControllerListener | None = None
         """The cached address."""
 
     def reset(self) -> None:
@@ -125,8 +125,8 @@ class AskChannel:
             return
         if self._known is None:
             self._known = broker.controller
-        asked = request()
-        if asked is None:
+        sent = request()
+        if sent is None:
             self._is_busy = False
             return
         if self._known is None:
@@ -143,7 +143,7 @@ class AskChannel:
         known, network = self._known, self._fabric.network
 
         def send() -> None:
-            transmit(self._fabric, lambda reply: known.ask(asked, reply), once, network.loss)
+            transmit(self._fabric, lambda reply: known.handle(sent, reply), once, network.loss)
 
         if broker.id in network.cut:
             network.held.append(send)
@@ -173,7 +173,7 @@ def _is_moved(answer: BrokerAnswer) -> bool:
     return any(r.error == kafka_errors.NOT_CONTROLLER for r in results)
 
 
-class BrokerAsks:
+class BrokerToController:
     """Everything that one broker asks of its controller."""
 
     def __init__(self, broker: SimBroker, fabric: Fabric) -> None:
@@ -181,9 +181,11 @@ class BrokerAsks:
         self._fabric = fabric
         self._isr_changes: dict[TopicPartition, IsrChange] = {}
         """Changes that are not answered yet (``AlterPartitionManager.unsentIsrUpdates``)."""
-        self._isr_asked: AlterPartition | None = None
+        self._isr_requested: AlterPartition | None = None
         """The request under way."""
-        self._channels = {name: AskChannel(broker, fabric) for name in ("isr", "ids", "stop")}
+        self._channels = {
+            name: ControllerChannel(broker, fabric) for name in ("isr", "ids", "stop")
+        }
         self._incarnation = 0
         self.is_shutting_down = False
         """True from the first request for a controlled shutdown until the process ends."""
@@ -206,7 +208,7 @@ class BrokerAsks:
     def _ended(self) -> None:
         self.is_shutting_down = False
         self._isr_changes = {}
-        self._isr_asked = None
+        self._isr_requested = None
         for channel in self._channels.values():
             channel.reset()
 
@@ -222,7 +224,7 @@ class BrokerAsks:
         name = partition.topic if topic_id is None else None
         change = IsrChange(name, topic_id, partition.partition, epoch, isr, 0, version)
         self._isr_changes[partition] = change
-        for witness in self._fabric.ask_witnesses:
+        for witness in self._fabric.endpoint_witnesses:
             witness.isr_wanted(self._broker.id, partition, change)
         self._channels["isr"].send(self._isr_request, self._isr_answered)
         return True
@@ -248,33 +250,33 @@ class BrokerAsks:
         return self._fabric.alter_partition_version <= FORGETTING
 
     def _isr_request(self) -> AlterPartition | None:
-        if self._isr_asked is not None and self._forgets:
-            return self._isr_asked  # until it is answered, the same one is sent again
+        if self._isr_requested is not None and self._forgets:
+            return self._isr_requested  # until it is answered, the same one is sent again
         if not self._isr_changes:
             return None
         changes = tuple(self._isr_changes.values())
         version = self._fabric.alter_partition_version
         if any(change.topic is not None for change in changes):
             version = min(version, FIRST_WITH_IDS - 1)
-        asked = AlterPartition(self._broker.id, self._broker.epoch, version, changes)
-        self._isr_asked = asked
-        return asked
+        sent = AlterPartition(self._broker.id, self._broker.epoch, version, changes)
+        self._isr_requested = sent
+        return sent
 
     def _isr_answered(self, answer: BrokerAnswer) -> bool:
         if not isinstance(answer, AlterPartitionAnswer):
             raise TypeError(answer)
-        under_way, self._isr_asked = self._isr_asked, None
+        under_way, self._isr_requested = self._isr_requested, None
         if answer.error:
             return False
-        asked = {(c.topic, c.topic_id, p.partition): p for p, c in self._isr_changes.items()}
+        sent = {(c.topic, c.topic_id, p.partition): p for p, c in self._isr_changes.items()}
         for result in answer.results:
-            partition = asked.get((result.topic, result.topic_id, result.partition))
+            partition = sent.get((result.topic, result.topic_id, result.partition))
             if partition is not None:
                 change = self._isr_changes.pop(partition)
                 if under_way is None or change in under_way.changes:
                     self._settle(partition, change, result)
                 else:
-                    self._fabric.strike("ask_forgotten")
+                    self._fabric.strike("request_forgotten")
         # What was asked meanwhile follows.
         self._fabric.schedule.call_in(
             0.0, lambda: self._channels["isr"].send(self._isr_request, self._isr_answered)
@@ -320,7 +322,7 @@ class BrokerAsks:
         if not isinstance(answer, ProducerIdsAnswer):
             raise TypeError(answer)
         if not answer.error:
-            for witness in self._fabric.ask_witnesses:
+            for witness in self._fabric.endpoint_witnesses:
                 witness.ids_received(self._broker.id, answer)
         return True
 

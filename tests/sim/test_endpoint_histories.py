@@ -12,11 +12,11 @@ from controller.core.calls.broker_requests import (
     AlterPartition,
     AlterPartitionAnswer,
     BrokerAnswer,
-    BrokerAsk,
     ControlledShutdown,
     ControlledShutdownAnswer,
     IsrResult,
     ProducerIdsAnswer,
+    RequestFromBroker,
 )
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, Replicas, ZkVersion
 from controller.core.options import TenurePolicy
@@ -24,11 +24,11 @@ from controller.reactor.ports import Check, SetData
 from controller.znodes import paths
 from controller.znodes.states import encode_state
 from tests.core.builders import replicas, tp
-from tests.sim import asking
-from tests.sim.ask_rules import AskRule, AskRules
-from tests.sim.asked_campaigns import asked_plot_of, asked_world, attempt
-from tests.sim.asked_controllers import SimEndpoint
+from tests.sim import broker_to_controller
+from tests.sim.controller_endpoints import SimEndpoint
 from tests.sim.daemons import CONTROLLER_ID
+from tests.sim.endpoint_campaigns import attempt, endpoint_plot_of, endpoint_world
+from tests.sim.endpoint_rules import EndpointRule, EndpointRules
 from tests.sim.fabric import FIRST_WITH_IDS, Fabric
 from tests.sim.histories import reactors
 from tests.sim.judges import InvariantViolationError
@@ -41,24 +41,24 @@ HOLDING = replace(OPTIONS, tenure=TenurePolicy.PERMANENT)
 
 
 @pytest.mark.parametrize("seed", seeds(range(6), first=2))
-def test_brokers_that_ask_are_served_through_faults(seed: int) -> None:
+def test_brokers_that_send_requests_are_served_through_faults(seed: int) -> None:
     """Lost and doubled answers, a role that moves, old addresses, shutdowns amid steps."""
     played = attempt(seed)
     assert played.failure is None
-    assert played.met[AskRule.PRODUCER_IDS_ONCE]
+    assert played.met[EndpointRule.PRODUCER_IDS_ONCE]
 
 
-def held(version: int = 1) -> tuple[World, AskRules]:
+def held(version: int = 1) -> tuple[World, EndpointRules]:
     """Return a cluster whose brokers ask a daemon that keeps the role, in this version."""
-    world = World(1, brokers=4, asks=True)
+    world = World(1, brokers=4, has_endpoint=True)
     world.fabric.alter_partition_version = version
     world.create_topic("t", {0: [1, 2, 3], 1: [2, 3, 1]}, min_insync_replicas=2)
     world.settle()
     world.add_daemon(reactors(HOLDING))
     world.producer.start()
     world.run_for(5.0)
-    assert world.invariants.asks is not None
-    return world, world.invariants.asks
+    assert world.invariants.endpoint is not None
+    return world, world.invariants.endpoint
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -66,24 +66,24 @@ def test_leader_changes_the_isr_through_the_daemon(version: int) -> None:
     """No broker writes a state; the high watermark waits for members that are asked for."""
     world, rules = held(version)
     assert (world.topic("t").topic_id is not None) == (version >= FIRST_WITH_IDS)
-    before = rules.applied[AskRule.ISR_AS_ASKED]
+    before = rules.applied[EndpointRule.ISR_AS_REQUESTED]
     world.brokers[BrokerId(3)].replication.extra_fetch_s = 1e9
     world.run_for(15.0)
     state = world.state(tp())
     assert state is not None
     assert state.isr == replicas(1, 2)
     assert world.brokers[BrokerId(1)].hosted[tp()].partition_epoch == state.version
-    assert rules.applied[AskRule.ISR_AS_ASKED] >= before + 2
+    assert rules.applied[EndpointRule.ISR_AS_REQUESTED] >= before + 2
 
 
 def test_broker_that_shuts_down_stops_without_a_leadership() -> None:
     """It asks once, and producers find the new leader at once."""
     world, rules = held()
     broker = world.brokers[BrokerId(1)]
-    assert broker.asks is not None
-    broker.asks.shut_down(broker.stop)
+    assert broker.to_controller is not None
+    broker.to_controller.shut_down(broker.stop)
     world.run_until(lambda: not broker.is_alive, within_s=2.0)
-    assert rules.applied[AskRule.NOTHING_LEFT]
+    assert rules.applied[EndpointRule.NOTHING_LEFT]
     assert world.fabric.struck["shut_down_cleanly"] == 1
     state = world.state(tp())
     assert state is not None
@@ -96,7 +96,7 @@ def result(isr: Replicas, version: int) -> IsrResult:
     return IsrResult("t", None, 0, 0, BrokerId(1), epoch, isr, 0, at)
 
 
-ASK = AlterPartition(BrokerId(1), BrokerEpoch(0), 1, ())
+REQUEST = AlterPartition(BrokerId(1), BrokerEpoch(0), 1, ())
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_isr_that_zookeeper_does_not_have_is_found(
     _, rules = held()
     answer = AlterPartitionAnswer(0, (result(replicas(*isr), version),))
     if is_true:
-        rules.daemon_answers(0, ASK, answer)
+        rules.daemon_answers(0, REQUEST, answer)
     else:
         with pytest.raises(InvariantViolationError, match="is told"):
-            rules.daemon_answers(0, ASK, answer)
+            rules.daemon_answers(0, REQUEST, answer)
 
 
-def test_isr_that_no_leader_asked_for_is_found() -> None:
+def test_isr_that_no_leader_requested_is_found() -> None:
     """The daemon decides no ISR without a new leader epoch."""
     world, _ = held()
     (daemon,) = world.daemons
@@ -144,23 +144,23 @@ def test_block_that_two_brokers_receive_is_found() -> None:
     """Whichever controller handed it out."""
     _, rules = held()
     answer = ProducerIdsAnswer(0, 7_000_000, 1000)
-    rules.daemon_answers(0, AllocateProducerIds(BrokerId(1), ASK.broker_epoch), answer)
+    rules.daemon_answers(0, AllocateProducerIds(BrokerId(1), REQUEST.broker_epoch), answer)
     rules.ids_received(BrokerId(1), answer)
     with pytest.raises(InvariantViolationError, match="received"):
         rules.ids_received(BrokerId(2), answer)
     with pytest.raises(InvariantViolationError, match="handed out before"):
-        rules.daemon_answers(0, AllocateProducerIds(BrokerId(1), ASK.broker_epoch), answer)
+        rules.daemon_answers(0, AllocateProducerIds(BrokerId(1), REQUEST.broker_epoch), answer)
 
 
 def test_leadership_that_an_answer_leaves_out_is_found() -> None:
     """The broker would stop as its leader."""
     world, rules = held()
     (daemon,) = world.daemons
-    asked = ControlledShutdown(BrokerId(1), ASK.broker_epoch)
+    requested = ControlledShutdown(BrokerId(1), REQUEST.broker_epoch)
     session = daemon.store.session.id
-    rules.daemon_answers(session, asked, ControlledShutdownAnswer(0, (tp(),)))
+    rules.daemon_answers(session, requested, ControlledShutdownAnswer(0, (tp(),)))
     with pytest.raises(InvariantViolationError, match="leads"):
-        rules.daemon_answers(session, asked, ControlledShutdownAnswer(0))
+        rules.daemon_answers(session, requested, ControlledShutdownAnswer(0))
 
 
 def test_leader_that_is_refused_for_good_waits_for_the_next_epoch() -> None:
@@ -168,7 +168,7 @@ def test_leader_that_is_refused_for_good_waits_for_the_next_epoch() -> None:
     world, _ = held()
     broker = world.brokers[BrokerId(1)]
     hosted = broker.hosted[tp()]
-    assert broker.asks is not None
+    assert broker.to_controller is not None
     hosted.partition_epoch -= 1
     world.brokers[BrokerId(3)].replication.extra_fetch_s = 1e9
     world.run_for(15.0)
@@ -193,14 +193,16 @@ def test_leader_of_a_former_topic_of_the_same_name_changes_other_isrs(
     world.run_for(15.0)
     catch_up(world, 3)
     world.run_for(10.0)
-    reach = asking.transmit
-    monkeypatch.setattr(asking, "transmit", lambda fabric, _, once, __: lose(fabric, once))
+    reach = broker_to_controller.transmit
+    monkeypatch.setattr(
+        broker_to_controller, "transmit", lambda fabric, _, once, __: lose(fabric, once)
+    )
     fall_behind(world, 3)
     world.run_for(6.0)
     world.delete_topic("t")
     world.run_until(lambda: world.zookeeper.get(paths.topic_path("t")) is None, within_s=30.0)
     world.create_topic("t", {0: [2, 4]})
-    monkeypatch.setattr(asking, "transmit", reach)
+    monkeypatch.setattr(broker_to_controller, "transmit", reach)
     world.run_until(lambda: isr_of(world, "u") == replicas(1, 2), within_s=15.0)
     catch_up(world, 3)
     world.run_until(lambda: isr_of(world, "u") == replicas(1, 2, 3), within_s=15.0)
@@ -235,7 +237,7 @@ def test_answer_that_the_next_leader_epoch_overtakes_does_not_end_a_move(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Up to Kafka 2.8 the leader then forgets its request of the next epoch (KAFKA-12686)."""
-    world = World(1, brokers=5, asks=True)
+    world = World(1, brokers=5, has_endpoint=True)
     world.fabric.alter_partition_version = 0
     world.create_topic("t", {0: [1, 2, 3]}, min_insync_replicas=1)
     world.create_topic("u", {0: [1, 2, 4]}, min_insync_replicas=1)
@@ -243,11 +245,11 @@ def test_answer_that_the_next_leader_epoch_overtakes_does_not_end_a_move(
     world.add_daemon(reactors(replace(HOLDING, step_size=1)))
     world.producer.start()
     world.run_for(5.0)
-    answer = SimEndpoint.ask
+    answer = SimEndpoint.handle
     late: list[BrokerAnswer] = []
 
-    def ask(
-        self: SimEndpoint, request: BrokerAsk, reply: Callable[[BrokerAnswer | None], None]
+    def send(
+        self: SimEndpoint, request: RequestFromBroker, reply: Callable[[BrokerAnswer | None], None]
     ) -> None:
         def delayed(given: BrokerAnswer | None) -> None:
             if late or not isinstance(given, AlterPartitionAnswer) or given.error:
@@ -258,18 +260,18 @@ def test_answer_that_the_next_leader_epoch_overtakes_does_not_end_a_move(
 
         answer(self, request, delayed)
 
-    monkeypatch.setattr(SimEndpoint, "ask", ask)
+    monkeypatch.setattr(SimEndpoint, "handle", send)
     world.submit_plan({tp(): [1, 4, 5]})
     world.run_until(lambda: world.assignment(tp()).replicas == replicas(1, 4, 5), within_s=30.0)
     assert late
-    assert world.fabric.struck["ask_forgotten"]
+    assert world.fabric.struck["request_forgotten"]
 
 
-def test_plots_differ_from_those_of_the_campaign_by_the_asking_brokers_only() -> None:
+def test_plots_differ_from_those_of_the_campaign_by_the_requests_of_brokers_only() -> None:
     """So a failure can be compared with the history in which brokers write ISRs themselves."""
-    plot = asked_plot_of(3)
+    plot = endpoint_plot_of(3)
     assert plot.weights.broker_shut_down > 0
-    assert asked_world(3, plot).fabric.asks
+    assert endpoint_world(3, plot).fabric.has_endpoint
 
 
 def place_on_the_daemon(world: World) -> dict[int, list[int]]:
@@ -319,7 +321,7 @@ def lose_log_behind_cut(world: World) -> None:
     world.run_for(1.0)
     network.cut |= world.brokers.keys() - {broker.id}
     leader = world.brokers[BrokerId(1)].session
-    if broker.asks is None and leader is not None:
+    if broker.to_controller is None and leader is not None:
         leader.suspend()
     broker.start()
     world.run_for(3.0)
@@ -375,7 +377,7 @@ def test_write_that_is_older_than_the_loss_of_a_log_adds_no_empty_replica() -> N
 @pytest.mark.parametrize("version", range(4))
 def test_daemon_that_dies_before_it_raises_the_epoch_leaves_it_to_the_next(version: int) -> None:
     """The registration is newer than the state."""
-    world = World(1, brokers=4, asks=True, has_kafka_controllers=False)
+    world = World(1, brokers=4, has_endpoint=True, has_kafka_controllers=False)
     world.fabric.alter_partition_version = version
     world.create_topic("t", {0: [1, 2, 3], 1: [2, 3, 1]}, min_insync_replicas=2)
     daemon = world.add_daemon(reactors(HOLDING))
