@@ -123,13 +123,13 @@ def test_a_topic_is_moved_when_created_when_grown_and_when_created_anew(
 ) -> None:
     """Asked for at once, before anyone has seen that the partitions are there."""
     del daemon
-    cluster.order_topic(name, placed(3, 1, 2))
+    cluster.request_topic(name, placed(3, 1, 2))
     moved(cluster, name, placed(3, 3, 4))
-    cluster.order_partitions(name, placed(2, 1, 5, start=3))
+    cluster.request_partitions(name, placed(2, 1, 5, start=3))
     moved(cluster, name, {**placed(3, 4, 5), **placed(2, 2, 3, start=3)})
     for count in (2, 6):
         deleted(cluster, name)
-        cluster.order_topic(name, placed(count, 1, 2, 3))
+        cluster.request_topic(name, placed(count, 1, 2, 3))
         moved(cluster, name, placed(count, 3, 4, 5))
 
 
@@ -137,14 +137,14 @@ def test_a_topic_created_anew_while_no_daemon_runs_is_not_moved_by_an_older_requ
     cluster: Cluster, daemon: Daemon, name: str
 ) -> None:
     """The request waited with the original replicas of the deleted topic; it ends refused."""
-    cluster.order_topic(name, placed(1, 1, 2))
+    cluster.request_topic(name, placed(1, 1, 2))
     assert reassigner(cluster, "pause").code == 0
     request = submit_request(cluster, {(name, 0): [3, 4]})
     eventually(lambda: specs(cluster), within_s=20, what="the request is accepted")
     daemon.kill()
     await_broker_controller(cluster, within_s=30)
     deleted(cluster, name)
-    cluster.order_topic(name, placed(1, 4, 5))
+    cluster.request_topic(name, placed(1, 4, 5))
     daemon.start()
     assert reassigner(cluster, "resume").code == 0
     outcome = await_outcome(cluster, request, within_s=30)
@@ -159,7 +159,7 @@ def test_a_young_topic_of_many_partitions_is_moved(
 ) -> None:
     """Their first states are written one after another, for a second or more."""
     del daemon
-    cluster.order_topic(name, placed(MANY, 1, 2))
+    cluster.request_topic(name, placed(MANY, 1, 2))
     moved(cluster, name, placed(MANY, 2, 3), within_s=240)
 
 
@@ -174,7 +174,7 @@ def test_brokers_that_join_and_retire(cluster: Cluster, daemon: Daemon, name: st
     moved(cluster, name, placed(4, 5, 1, 2))
     for retired in (3, 4):
         cluster.brokers[retired].stop()
-    cluster.order_partitions(name, placed(2, 1, 2, 5, start=4))
+    cluster.request_partitions(name, placed(2, 1, 2, 5, start=4))
     moved(cluster, name, {**placed(4, 1, 2), **placed(2, 5, 1, start=4)})
     assert daemon.is_alive
 
@@ -211,13 +211,13 @@ def test_every_broker_and_zookeeper_restart(cluster: Cluster, daemon: Daemon, na
     for broker in cluster.brokers.values():
         broker.restart()
     moved(cluster, old, placed(3, 3, 4, 5), any_leader=True)
-    cluster.order_topic(name, placed(2, 1, 2))
+    cluster.request_topic(name, placed(2, 1, 2))
     moved(cluster, name, placed(2, 2, 3), any_leader=True)
     for broker in cluster.brokers.values():
         broker.kill()
     cluster.heal()
     moved(cluster, old, placed(3, 1, 2, 3), any_leader=True)
-    cluster.order_partitions(name, placed(1, 4, 5, start=2))
+    cluster.request_partitions(name, placed(1, 4, 5, start=2))
     moved(cluster, name, placed(3, 4, 1), any_leader=True)
     cluster.zookeeper.restart()
     eventually(
@@ -228,7 +228,7 @@ def test_every_broker_and_zookeeper_restart(cluster: Cluster, daemon: Daemon, na
     )
     moved(cluster, old, placed(3, 2, 3, 4), any_leader=True)
     deleted(cluster, name)
-    cluster.order_topic(name, placed(4, 3, 5))
+    cluster.request_topic(name, placed(4, 3, 5))
     moved(cluster, name, placed(4, 1, 2, 3), any_leader=True)
     assert daemon.is_alive
     deleted(cluster, old)

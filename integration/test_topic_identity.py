@@ -54,7 +54,7 @@ def test_topic_that_is_created_again_just_before_a_claim_is_moved_as_it_is(
     cluster.delete_topics(topic)
     cluster.await_deletions()
     gone_at = time.monotonic()
-    cluster.order_topic(topic, {0: (2, 1)})
+    cluster.request_topic(topic, {0: (2, 1)})
     # The tool names the later topic, and the role is claimed for it.
     targets = {(topic, 0): (1, 3), (other, 0): (1, 2, 4)}
     request = submit_request(cluster, targets)

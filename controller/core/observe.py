@@ -75,7 +75,7 @@ def _timer(view: ClusterView, name: str, now: Instant) -> None:
         log_directories.examine_waiting(view)
     elif name == wakeups.PENDING_REQUESTS_TIMER:
         lost_requests.time_passed(view, now)
-    elif name in {wakeups.ORDER_TIMER, wakeups.SEEN_TIMER}:
+    elif name in {wakeups.ALTER_ANSWER_TIMER, wakeups.ALTER_SEEN_TIMER}:
         view.due.add(p for p, r in work.reassignments.items() if reassignments.waits_for_time(r))
     elif name not in wakeups.WAKEUPS:
         if name == LEFT_TIMER:

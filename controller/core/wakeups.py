@@ -31,7 +31,7 @@ SIZES_TIMER: Final = "sizes"
 """Sizes have to be requested."""
 ROOM_TIMER: Final = "room"
 """Copies that wait for room are considered again."""
-ORDER_TIMER: Final = "controller_answer"
+ALTER_ANSWER_TIMER: Final = "controller_answer"
 """An alter entry was not answered, or is to be sent again."""
 DIRECTORIES_TIMER: Final = "log_directories"
 """Brokers are asked again where named replicas are."""
@@ -41,7 +41,7 @@ SETTING_TIMER: Final = "deletion_setting"
 """A broker that did not say its settings is asked again."""
 AWAY_TIMER: Final = "deletion_away"
 """The deletion of a topic waited long enough for brokers with orphans of it."""
-SEEN_TIMER: Final = "order_seen"
+ALTER_SEEN_TIMER: Final = "order_seen"
 """An answered alter entry should be visible in the topic znode."""
 
 
@@ -146,8 +146,8 @@ _TIMERS: Final[Mapping[Key, Flags]] = {
     SIZES_TIMER: ("sizes",),
     ROOM_TIMER: ("capacity",),
     DIRECTORIES_TIMER: ("directories",),
-    ORDER_TIMER: ("timer",),
-    SEEN_TIMER: ("timer",),
+    ALTER_ANSWER_TIMER: ("timer",),
+    ALTER_SEEN_TIMER: ("timer",),
     SETTING_TIMER: ("deletions",),
     AWAY_TIMER: ("deletions",),
     PENDING_REQUESTS_TIMER: ("pending_requests",),

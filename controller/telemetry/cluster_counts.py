@@ -100,7 +100,7 @@ class RoleCounts:
     """Seconds since the oldest copy in flight began to wait for its ISR."""
     paused: bool = False
     disabled: bool = False
-    orders_unanswered: int = 0
+    alter_entries_unanswered: int = 0
     """Partitions of alter requests without a response yet."""
 
 
@@ -120,7 +120,7 @@ def role_of(view: ClusterView, now: Instant) -> RoleCounts:
         oldest_isr_wait_s=max(0.0, now - min(syncing, default=now)),
         paused=view.intake.controls.pauses.everything is not None,
         disabled=bool(view.session.kill_switch),
-        orders_unanswered=sum(
+        alter_entries_unanswered=sum(
             isinstance(r.phase, AwaitingController) and r.phase.error is None
             for r in (work.reassignments.values() if tenure.in_flight else ())
         ),

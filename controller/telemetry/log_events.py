@@ -322,7 +322,7 @@ class LogEvents:
             case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
                 yield from _of_answer(event)
             case ReassignmentsAltered():
-                yield from _of_orders(event)
+                yield from _of_alter_entries(event)
             case ReassignmentsProbed(problem=problem) if problem is not None:
                 yield warning("orders_impossible", reason=problem)
             case TopicsRead(topics=topics):
@@ -430,7 +430,7 @@ def _of_answer(event: Answer) -> Iterator[LogEvent]:
         )
 
 
-def _of_orders(event: ReassignmentsAltered) -> Iterator[LogEvent]:
+def _of_alter_entries(event: ReassignmentsAltered) -> Iterator[LogEvent]:
     """Return the result of an alter request, and one event for each error."""
     failed = [r for r in event.results if r.error]
     yield info(

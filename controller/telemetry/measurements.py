@@ -60,9 +60,9 @@ class Measurements:
             case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
                 self._answered(event)
             case ReassignmentsAltered(results=results, took_s=took_s):
-                metrics.order_seconds.observe(took_s)
+                metrics.alter_entry_seconds.observe(took_s)
                 for result in results:
-                    metrics.orders.labels(rpc_names.order_result(result.error)).inc()
+                    metrics.alter_entries.labels(rpc_names.alter_result(result.error)).inc()
             case _:
                 pass
         if had_tenure and view.tenure.held is None:

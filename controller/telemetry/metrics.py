@@ -21,7 +21,7 @@ from controller.core.reassignments.phases import LABELS
 from controller.reactor.ports import WriteError
 from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.gauges import SnapshotGauges
-from controller.telemetry.rpc_names import ORDER_ERRORS, OTHER
+from controller.telemetry.rpc_names import ALTER_ERRORS, OTHER
 from controller.telemetry.status_publisher import StatusSnapshot
 
 LOOP_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -236,16 +236,16 @@ class Metrics:
             ["broker"],
         )
         # --- the delegated engine
-        self.orders = counter(
+        self.alter_entries = counter(
             "reassigner_orders_total",
             "Partitions of alter requests by the controller's response (delegated engine)",
             ["result"],
         )
-        self.order_seconds = rpc(
+        self.alter_entry_seconds = rpc(
             "reassigner_order_seconds",
             "Response time of alter requests, changes of the controller included",
         )
-        self.orders_unanswered = gauge(
+        self.alter_entries_unanswered = gauge(
             "reassigner_orders_unanswered", "Partitions of alter requests without a response yet"
         )
         # --- journal and notifications
@@ -275,7 +275,7 @@ class Metrics:
             (self.stalled, STALL_LABELS),
             (self.refusals, [reason.value for reason in RefusalReason]),
             (self.zookeeper, OPERATIONS),
-            (self.orders, [*ORDER_ERRORS.values(), OTHER]),
+            (self.alter_entries, [*ALTER_ERRORS.values(), OTHER]),
             (self.write_rejections, [error.value for error in WriteError]),
         ):
             for value in values:
@@ -329,7 +329,7 @@ class Metrics:
             (self.paused, role.paused),
             (self.disabled, role.disabled),
             (self.orphans, role.orphans),
-            (self.orders_unanswered, role.orders_unanswered),
+            (self.alter_entries_unanswered, role.alter_entries_unanswered),
             (self.brokers, role.brokers),
             (self.tenure_seconds, role.tenure_s),
             (self.isr_wait, role.oldest_isr_wait_s),

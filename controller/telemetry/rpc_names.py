@@ -33,7 +33,7 @@ ERROR_NAMES: Final = {
 }
 """Errors in brokers' responses to controller requests."""
 
-ORDER_ERRORS: Final = {
+ALTER_ERRORS: Final = {
     kafka_errors.NONE: "accepted",
     kafka_errors.UNKNOWN_TOPIC_OR_PARTITION: "unknown_topic_or_partition",
     kafka_errors.REQUEST_TIMED_OUT: "request_timed_out",
@@ -53,9 +53,9 @@ def error_name(error: int) -> str:
     return ERROR_NAMES.get(error, OTHER)
 
 
-def order_result(error: int) -> str:
+def alter_result(error: int) -> str:
     """Name the controller's result for one partition of an alter request."""
-    return ORDER_ERRORS.get(error, OTHER)
+    return ALTER_ERRORS.get(error, OTHER)
 
 
 def request_name(message: BrokerRequest | Answer) -> str:

@@ -197,7 +197,7 @@ class StatusPublisher:
             copies=self.copies,
         )
         health, role = cluster_health(view, work.in_flight), counts.role_of(view, now)
-        orders = {"unanswered": role.orders_unanswered}
+        orders = {"unanswered": role.alter_entries_unanswered}
         unreachable = self.unreachable() if view.tenure.held is not None else {}
         return StatusSnapshot(
             status={

@@ -17,7 +17,7 @@ from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.gauges import BOUNDS, BYTE_STATES, PARTITION_STATES, REQUEST_STATES
 from controller.telemetry.metrics import OPERATIONS, RESULTS, TARGETS, Metrics, SessionStatus
 from controller.telemetry.progress import SLOTS
-from controller.telemetry.rpc_names import ERROR_NAMES, ORDER_ERRORS, OTHER, REQUEST_NAMES
+from controller.telemetry.rpc_names import ALTER_ERRORS, ERROR_NAMES, OTHER, REQUEST_NAMES
 
 _HEAD: Final = """# Metrics
 
@@ -55,7 +55,7 @@ LABEL_VALUES: Final = {
     "part": ("decide", "commit", "send"),
     "target": TARGETS,
     "result of reassigner_notifications_total": RESULTS,
-    "result of reassigner_orders_total": (*ORDER_ERRORS.values(), OTHER),
+    "result of reassigner_orders_total": (*ALTER_ERRORS.values(), OTHER),
     "request": (*broker_service.REQUESTS, *client_service.REQUESTS),
     "result of reassigner_endpoint_requests_total": (
         *dict.fromkeys((*broker_service.RESULTS.values(), broker_service.OTHER)),

@@ -217,11 +217,11 @@ class Cluster:
             assignment: Replicas by partition; partitions count from 0 without gaps.
             config: Topic settings.
         """
-        self.order_topic(name, assignment, config)
+        self.request_topic(name, assignment, config)
         self.await_in_sync(name, assignment)
         return name
 
-    def order_topic(
+    def request_topic(
         self,
         name: str,
         assignment: Mapping[int, Sequence[int]],
@@ -237,7 +237,7 @@ class Cluster:
         )
         self._administer(lambda: self.admin.create_topics([topic], request_timeout=30))
 
-    def order_partitions(self, name: str, assignment: Mapping[int, Sequence[int]]) -> None:
+    def request_partitions(self, name: str, assignment: Mapping[int, Sequence[int]]) -> None:
         """Have the partitions that follow its last added to a topic and do not wait for them."""
         replicas = [list(of) for _, of in sorted(assignment.items())]
         grown = NewPartitions(name, max(assignment) + 1, replica_assignment=replicas)

@@ -251,7 +251,7 @@ def test_a_loop_that_stood_still_sends_nothing_more(
         assert fake.received.empty()
 
 
-def test_an_election_is_requested_again_and_keeps_no_order_waiting(
+def test_an_election_is_requested_again_and_keeps_no_alter_entry_waiting(
     orders: ClusterController, inbox: CollectingInbox
 ) -> None:
     """The controller checks the ISR itself, so the election may go to the next controller."""
@@ -266,7 +266,7 @@ def test_an_election_is_requested_again_and_keeps_no_order_waiting(
 @pytest.mark.parametrize(
     ("understood", "problem"), [(UNDERSTOOD, None), (KAFKA_2_6, "older than Kafka 2.4")]
 )
-def test_the_controller_says_whether_it_understands_orders(
+def test_the_controller_says_whether_it_understands_alter_entries(
     orders: ClusterController,
     inbox: CollectingInbox,
     understood: Mapping[int, tuple[int, int]],

@@ -8,10 +8,10 @@ from controller.core.events import TimerFired
 from controller.core.model import Blocked, BlockedBy
 from controller.core.options import Options
 from controller.core.wakeups import (
+    ALTER_ANSWER_TIMER,
+    ALTER_SEEN_TIMER,
     LEADER_MOVES_TIMER,
-    ORDER_TIMER,
     PREFERRED_TIMER,
-    SEEN_TIMER,
     SIZES_TIMER,
 )
 from controller.core.worklist import Worklist
@@ -39,8 +39,8 @@ def noted(due: Worklist) -> set[str]:
         (LEADER_MOVES_TIMER, {"partitions"}),
         (PREFERRED_TIMER, {"elections"}),
         (SIZES_TIMER, {"sizes"}),
-        (ORDER_TIMER, {"timer", "partitions"}),
-        (SEEN_TIMER, {"timer", "partitions"}),
+        (ALTER_ANSWER_TIMER, {"timer", "partitions"}),
+        (ALTER_SEEN_TIMER, {"timer", "partitions"}),
     ],
 )
 def test_a_timer_that_comes_often_has_only_that_looked_at_which_requested_it(
@@ -63,8 +63,8 @@ def test_a_second_later_only_those_are_looked_at_whose_leaderships_could_not_mov
     assert list(driver.view.due.partitions) == [tp(7)]
 
 
-@pytest.mark.parametrize("timer", [ORDER_TIMER, SEEN_TIMER])
-def test_orders_are_looked_at_with_what_waits_for_the_controller(timer: str) -> None:
+@pytest.mark.parametrize("timer", [ALTER_ANSWER_TIMER, ALTER_SEEN_TIMER])
+def test_alter_entries_are_looked_at_with_what_waits_for_the_controller(timer: str) -> None:
     """It has no other sign that an order will not be made."""
     driver = at_work()
     driver.fold(TimerFired(timer))

@@ -71,7 +71,7 @@ def test_alter_request_is_unanswered_until_its_response() -> None:
         phase = AwaitingController((BrokerId(4),), Instant(0.0), error)
         built.with_reassignment(tp(number), (4,), phase, step=1)
     built.view.tenure.in_flight = 4
-    assert role_of(built.view, Instant(1.0)).orders_unanswered == 2
+    assert role_of(built.view, Instant(1.0)).alter_entries_unanswered == 2
 
 
 def test_the_cluster_is_counted_as_kafka_counts_it() -> None:

@@ -150,7 +150,7 @@ def _may_be_balanced(view: ClusterView, partition: TopicPartition) -> bool:
     )
 
 
-def order_elections(view: ClusterView, now: Instant) -> Decision:
+def request_elections(view: ClusterView, now: Instant) -> Decision:
     """Have the cluster's controller elect preferred leaders, at a limited rate."""
     ready = [p for p in view.tenure.preferred if p not in view.work.reassignments]
     if not ready:
@@ -167,6 +167,6 @@ def order_elections(view: ClusterView, now: Instant) -> Decision:
         if len(tried) == len(ready)
         else (effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(now + 1.0)),)
     )
-    ordered = tuple(p for p in tried if p.topic not in (view.deletions_session.markers or ()))
-    following = (effects.ElectPreferred(ordered), *again) if ordered else again
+    requested = tuple(p for p in tried if p.topic not in (view.deletions_session.markers or ()))
+    following = (effects.ElectPreferred(requested), *again) if requested else again
     return Decision((Change((records.PreferredTriedRecord(tried, now),)),), following)

@@ -91,5 +91,5 @@ def follow_answers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
         if isinstance(phase, phases.AwaitingController) and phase.error is not None
     ]
     if times:
-        following.append(effects.SetTimer(wakeups.SEEN_TIMER, Instant(min(times))))
+        following.append(effects.SetTimer(wakeups.ALTER_SEEN_TIMER, Instant(min(times))))
     return Decision(effects=tuple(following))

@@ -276,7 +276,7 @@ class DelegatedContext(ReplicaPlacement):
         """Decide again after the back-off of a request that was not carried out."""
         until = Instant(self.now + rest_s) if rest_s else None
         anew = phases.Syncing() if self.assignment.is_reassigning else phases.Pending(until, why)
-        timer = () if until is None else (effects.SetTimer(wakeups.ORDER_TIMER, until),)
+        timer = () if until is None else (effects.SetTimer(wakeups.ALTER_ANSWER_TIMER, until),)
         return self.change(
             self.phase(anew, f"not carried out: {why}"),
             effects=(*timer, effects.ReadTopics((self.partition.topic,)), *self.look()),
@@ -362,7 +362,7 @@ class DelegatedContext(ReplicaPlacement):
             why = "another client cancelled the step or made another one"
             return self.change(
                 self.phase(phases.Pending(until, why), why),
-                effects=(effects.SetTimer(wakeups.ORDER_TIMER, until),),
+                effects=(effects.SetTimer(wakeups.ALTER_ANSWER_TIMER, until),),
             )
         budget.give_back(self.reassignment)
         begun = self.begin(budget, "next step")

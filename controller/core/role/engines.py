@@ -23,7 +23,7 @@ from controller.core.leadership.cluster_loading import (
 from controller.core.leadership.preferred_elections import (
     balance_leaders,
     hold_elections,
-    order_elections,
+    request_elections,
 )
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.pacing.budget import Budget
@@ -172,7 +172,7 @@ class DelegatedEngine:
     ) -> list[Decision]:
         """Read watched states, and from time to time the rest of the cluster."""
         del budget
-        elected = order_elections(view, now) if due.elections else Decision()
+        elected = request_elections(view, now) if due.elections else Decision()
         answers = alter_entries.follow_answers(view, due, now)
         missing = chain(view.tenure.stateless, view.tenure.unreadable_states)
         read = [

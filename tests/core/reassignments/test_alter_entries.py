@@ -7,7 +7,7 @@ from controller.core.model import BrokerId, Instant
 from controller.core.reassignments.alter_entries import BACKOFF_S, SEEN_S, UNSENT_S
 from controller.core.reassignments.phases import AwaitingController, Pending
 from controller.core.reassignments.records import AlterResult, ReassignmentsAltered, SpecEndedRecord
-from controller.core.wakeups import SEEN_TIMER
+from controller.core.wakeups import ALTER_SEEN_TIMER
 from controller.kafka_errors import NONE
 from tests.core.builders import replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver
@@ -34,7 +34,7 @@ def ends(driver: DelegatedDriver) -> list[SpecEndedRecord]:
     return [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
 
 
-def test_an_order_may_take_its_time_from_its_answer_on() -> None:
+def test_an_alter_entry_may_take_its_time_from_its_answer_on() -> None:
     """Without a controller no client's entry could be carried out."""
     driver = unanswered()
     driver.pass_time(3 * SEEN_S)
@@ -74,10 +74,12 @@ def test_a_request_is_examined_again_when_its_effect_should_be_seen() -> None:
     driver.sent.clear()
     accept(driver)
     answered = driver.now
-    assert [e.at for e in driver.sent if e == SetTimer(SEEN_TIMER, Instant(answered + SEEN_S))]
+    assert [
+        e.at for e in driver.sent if e == SetTimer(ALTER_SEEN_TIMER, Instant(answered + SEEN_S))
+    ]
     driver.sent.clear()
     driver.pass_time(SEEN_S - UNSENT_S / 2)
-    timers = [e.at for e in driver.sent if isinstance(e, SetTimer) and e.name == SEEN_TIMER]
+    timers = [e.at for e in driver.sent if isinstance(e, SetTimer) and e.name == ALTER_SEEN_TIMER]
     assert timers == [driver.now + UNSENT_S]
 
 
@@ -88,4 +90,4 @@ def test_a_refused_cancellation_is_examined_again_after_its_back_off() -> None:
     driver.refuses = (39, "the controller refuses it")
     cancel(driver)
     assert driver.orders[-1] == (replicas(0, 1), True)
-    assert SetTimer(SEEN_TIMER, Instant(driver.now + BACKOFF_S)) in driver.sent
+    assert SetTimer(ALTER_SEEN_TIMER, Instant(driver.now + BACKOFF_S)) in driver.sent

@@ -58,7 +58,7 @@ from controller.core.requests.records import LegacyPlanRead
 from controller.core.role.eligibility import native_refusals, refusals
 from controller.core.role.records import ClaimGuardsRead, Deposed, ReassignmentsProbed
 from controller.core.topics.records import TopicsRead
-from controller.core.wakeups import ORDER_TIMER
+from controller.core.wakeups import ALTER_ANSWER_TIMER
 from controller.kafka_errors import NO_REASSIGNMENT_IN_PROGRESS
 from tests.core.builders import broker, plan, replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver, delegated
@@ -97,7 +97,7 @@ def blocked_by(driver: DelegatedDriver) -> BlockedBy | None:
 # --- steps -------------------------------------------------------------------------------------
 
 
-def test_a_step_that_drops_and_adds_is_two_orders_the_drop_first() -> None:
+def test_a_step_that_drops_and_adds_is_two_alter_entries_the_drop_first() -> None:
     """KAFKA-6794: at most one replica above the larger set, and none waits to be dropped."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     submit_target(driver, 3, 4, 5)
@@ -115,7 +115,7 @@ def test_a_step_that_drops_and_adds_is_two_orders_the_drop_first() -> None:
     assert outcomes(driver)[FIRST].done == 1
 
 
-def test_the_single_jump_is_one_order() -> None:
+def test_the_single_jump_is_one_alter_entry() -> None:
     """With ``step_size = all`` the controller adds all and drops all."""
     driver = DelegatedDriver({tp(): (0, 1, 2)}, options=delegated(step_size=None))
     submit_target(driver, 3, 4, 5)
@@ -123,7 +123,7 @@ def test_the_single_jump_is_one_order() -> None:
     assert driver.orders == [(replicas(3, 4, 5), False)]
 
 
-def test_where_the_drop_has_to_wait_one_order_does_both() -> None:
+def test_where_the_drop_has_to_wait_one_alter_entry_does_both() -> None:
     """Two of two in sync are wanted: the controller drops when the new one is in sync."""
     driver = DelegatedDriver({tp(): (0, 1)}, min_isr=2, options=delegated())
     submit_target(driver, 2, 3)
@@ -196,7 +196,7 @@ def test_a_replica_that_lived_when_it_was_dropped_is_no_orphan() -> None:
     assert driver.view.work.orphans == {}
 
 
-def test_only_another_order_is_an_order() -> None:
+def test_only_another_list_of_replicas_is_an_alter_entry() -> None:
     """Nothing is copied and nothing dropped, but the preferred leader is another."""
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     submit_target(driver, 2, 1, 0)
@@ -325,7 +325,7 @@ def test_a_refused_entry_is_reported_and_sent_again_after_a_pause() -> None:
     assert driver.view.tenure.in_flight == 0
     assert len(driver.orders) == 1
     # Nothing else has it looked at when the rest is over.
-    assert SetTimer(ORDER_TIMER, Instant(driver.now + BACKOFF_S)) in driver.sent
+    assert SetTimer(ALTER_ANSWER_TIMER, Instant(driver.now + BACKOFF_S)) in driver.sent
     driver.pass_time(1)
     assert len(driver.orders) == 1
     driver.refuses = None
@@ -334,7 +334,7 @@ def test_a_refused_entry_is_reported_and_sent_again_after_a_pause() -> None:
     assert at(driver) == (1, 2)
 
 
-def test_an_order_without_an_answer_is_followed_where_it_was_made() -> None:
+def test_an_alter_entry_without_an_answer_is_followed_where_it_was_made() -> None:
     """The topic znode decides, not the answers."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     submit_target(driver, 1, 2)
@@ -348,7 +348,7 @@ def test_an_order_without_an_answer_is_followed_where_it_was_made() -> None:
     assert at(driver) == (1, 2)
 
 
-def test_a_step_that_ends_before_its_order_is_answered_waits_for_the_answer() -> None:
+def test_a_step_that_ends_before_its_alter_entry_is_answered_waits_for_the_answer() -> None:
     """One entry of a partition at a time."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     submit_target(driver, 1, 2)
@@ -365,7 +365,7 @@ def test_a_step_that_ends_before_its_order_is_answered_waits_for_the_answer() ->
     ("fate", "rest_s"), [(AlterOutcome.UNSENT, UNSENT_S), (AlterOutcome.UNKNOWN, BACKOFF_S)]
 )
 @pytest.mark.parametrize("is_under_way", [False, True])
-def test_an_order_that_failed_is_decided_anew_after_a_rest(
+def test_an_alter_entry_that_failed_is_decided_anew_after_a_rest(
     fate: AlterOutcome, rest_s: float, *, is_under_way: bool
 ) -> None:
     """Not at once: there may be no controller for a while."""
@@ -385,7 +385,7 @@ def test_an_order_that_failed_is_decided_anew_after_a_rest(
     assert driver.orders[count:] == [(entry, is_under_way)]
 
 
-def test_an_order_that_was_withdrawn_is_decided_anew_at_once() -> None:
+def test_an_alter_entry_that_was_withdrawn_is_decided_anew_at_once() -> None:
     """It was not sent because something changed: another one may be due."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     submit_target(driver, 1, 2)
@@ -462,7 +462,7 @@ def test_a_state_whose_watch_fired_before_the_read_arrived_is_not_current() -> N
 
 @pytest.mark.parametrize("cancels_first", [True, False])
 @pytest.mark.parametrize("is_made", [True, False])
-def test_an_order_of_unknown_fate_is_not_taken_for_never_made(
+def test_an_alter_entry_of_unknown_fate_is_not_taken_for_never_made(
     *, cancels_first: bool, is_made: bool
 ) -> None:
     """The controller was busy: it may carry out the entry after the time-out."""
@@ -506,7 +506,9 @@ def test_what_was_made_late_is_read_before_a_way_back_ends() -> None:
     assert at(driver) == (1, 2)
 
 
-def test_what_an_earlier_daemon_may_have_ordered_is_taken_back_before_a_cancellation_ends() -> None:
+def test_what_an_earlier_daemon_may_have_requested_is_taken_back_before_a_cancellation_ends() -> (
+    None
+):
     """It died with an entry under way, which has no record."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
     spec = ReassignmentSpec(replicas(3, 4), replicas(1, 2), FIRST, Route.REQUEST, ZkVersion(0))
@@ -520,7 +522,7 @@ def test_what_an_earlier_daemon_may_have_ordered_is_taken_back_before_a_cancella
     assert has_ended(driver)
 
 
-def test_what_was_ordered_for_another_request_does_not_outlive_the_next() -> None:
+def test_what_was_requested_for_another_request_does_not_outlive_the_next() -> None:
     """A later request wants the present replicas; the entry before may still be carried out."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
     submit_target(driver, 3, 4)
@@ -536,7 +538,7 @@ def test_what_was_ordered_for_another_request_does_not_outlive_the_next() -> Non
     assert at(driver) == (1, 2)
 
 
-def test_what_was_ordered_for_another_request_does_not_outlive_a_refused_atomic_one() -> None:
+def test_what_was_requested_for_another_request_does_not_outlive_a_refused_atomic_one() -> None:
     """It took the partition over before another of its entries was refused."""
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
     submit_target(driver, 3, 4)
@@ -568,7 +570,7 @@ def test_what_may_still_be_made_is_requested_again_only_after_a_rest() -> None:
     assert len(driver.orders) == count + 1
 
 
-def test_an_order_that_was_answered_leaves_no_doubt() -> None:
+def test_an_alter_entry_that_was_answered_leaves_no_doubt() -> None:
     """A rollback before the first step ends as cancelled, without an alter entry."""
     driver = DelegatedDriver({tp(): (1, 2)}, refuses=(39, "the controller refuses it"))
     submit_target(driver, 3, 4)
@@ -577,7 +579,7 @@ def test_an_order_that_was_answered_leaves_no_doubt() -> None:
     assert outcomes(driver)[FIRST].fates == {OutcomeKind.CANCELLED: 1}
 
 
-def test_an_order_that_was_accepted_and_is_never_seen_is_given_again() -> None:
+def test_an_alter_entry_that_was_accepted_and_is_never_seen_is_given_again() -> None:
     """A controller may die between its answer and its write."""
     driver = DelegatedDriver({tp(): (0, 1)}, refuses=(0, ""))
     submit_target(driver, 1, 2)
@@ -590,7 +592,7 @@ def test_an_order_that_was_accepted_and_is_never_seen_is_given_again() -> None:
     assert at(driver) == (1, 2)
 
 
-def test_an_answer_to_an_older_order_means_nothing() -> None:
+def test_an_answer_to_an_older_alter_entry_means_nothing() -> None:
     """Only the present entry is answered."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     submit_target(driver, 1, 2)
@@ -616,7 +618,7 @@ def test_a_step_that_others_took_back_is_not_made_again_at_once() -> None:
     assert at(driver) == (1, 2)
 
 
-def test_states_are_read_anew_before_an_order_depends_on_them() -> None:
+def test_states_are_read_anew_before_an_alter_entry_depends_on_them() -> None:
     """No compare-and-set notices that others changed them."""
     driver = DelegatedDriver({tp(): (0, 1)})
     submit_target(driver, 1, 2)
@@ -756,7 +758,7 @@ def test_goals_of_either_engine_are_the_same() -> None:
 # --- gates -------------------------------------------------------------------------------------
 
 
-def test_leaders_that_orders_move_keep_to_the_limit() -> None:
+def test_leaders_that_alter_entries_move_keep_to_the_limit() -> None:
     """The controller elects as soon as a leader is dropped: clients look for theirs anew."""
     options = replace(delegated(step_size=None), max_leader_moves_per_broker_per_second=1)
     driver = DelegatedDriver({tp(n): (0, 1) for n in range(2)}, options=options)
@@ -777,7 +779,7 @@ def test_a_live_replica_that_lags_makes_room_as_a_dead_one_does() -> None:
     assert driver.orders == [(replicas(0), False), (replicas(0, 2), False)]
 
 
-def test_no_order_adds_while_what_is_to_go_would_outgrow_the_bound() -> None:
+def test_no_alter_entry_adds_while_what_is_to_go_would_outgrow_the_bound() -> None:
     """KAFKA-6794: one replica above the larger set, also where min.insync.replicas holds copies."""
     driver = DelegatedDriver({tp(): (0, 1, 2, 3)}, min_isr=3, brokers=(0, 3, 4, 5))
     driver.change_isr(tp(), replicas(0, 3))
@@ -789,7 +791,7 @@ def test_no_order_adds_while_what_is_to_go_would_outgrow_the_bound() -> None:
     assert blocked_by(driver) is BlockedBy.MIN_ISR
 
 
-def test_a_way_back_without_a_live_replica_in_sync_is_not_ordered() -> None:
+def test_a_way_back_without_a_live_replica_in_sync_is_not_requested() -> None:
     """The controller would have none to elect."""
     driver = DelegatedDriver({tp(): (0, 1)}, options=delegated(step_size=None))
     submit_target(driver, 3, 4)
@@ -801,7 +803,7 @@ def test_a_way_back_without_a_live_replica_in_sync_is_not_ordered() -> None:
     assert blocked_by(driver) is BlockedBy.NO_LEADER
 
 
-def test_what_cannot_go_yet_is_not_ordered_again_where_the_step_says_so_already() -> None:
+def test_what_cannot_go_yet_is_not_requested_again_where_the_step_says_so_already() -> None:
     """The other engine left it so: one added replica goes, the other waits for an original."""
     driver = DelegatedDriver({tp(): (0, 1)})
     spec = ReassignmentSpec(replicas(3, 4), replicas(0, 1), FIRST, Route.REQUEST, ZkVersion(0))

@@ -238,7 +238,7 @@ def test_very_many_records_move_nothing_before_each_is_examined() -> None:
     assert not any(driver.states.values())
 
 
-def test_very_many_records_order_nothing_of_the_controller() -> None:
+def test_very_many_records_request_nothing_of_the_controller() -> None:
     """The delegated engine considers them in the same way."""
     options = replace(delegated(), look_chunk=1)
     driver = DelegatedDriver(dict.fromkeys(MANY, (1, 2)), options=options)

@@ -259,7 +259,7 @@ def test_an_entry_that_was_retargeted_outside_a_tenure_is_carried_out() -> None:
     assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 4))
 
 
-def test_an_edited_entry_that_is_refused_does_not_stop_the_older_order() -> None:
+def test_an_edited_entry_that_is_refused_does_not_stop_the_older_alter_entry() -> None:
     """It is removed from the znode, and reassignments in flight continue."""
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (1, 3)})
@@ -378,7 +378,7 @@ def test_what_stands_in_a_legacy_znode_in_doubt_ends_later(
     assert driver.view.work.reassignments == {}
 
 
-def test_an_order_that_stands_ends_an_older_one_aloud() -> None:
+def test_an_alter_entry_that_stands_ends_an_older_one_aloud() -> None:
     """The older one, of another plan, did not reach its target: its outcome has to say so."""
     driver = Driver({tp(): (1, 2)})
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("wait")))))

@@ -168,7 +168,7 @@ def test_record_of_an_orphan_is_kept_where_its_log_may_be(because: str) -> None:
             assert not report(driver, LogDir("/a"))
 
 
-def test_elections_are_ordered_so_many_a_second() -> None:
+def test_elections_are_requested_so_many_a_second() -> None:
     """Each makes clients look for their leader again."""
     options = Options(engine=delegated().engine, step_size=None, preferred_elections_per_second=2)
     driver = DelegatedDriver({tp(n): (0, 1) for n in range(3)}, options=options)
