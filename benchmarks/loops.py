@@ -140,7 +140,9 @@ def cost_s(partitions: int, topics: int, directory: Path, stack: ExitStack) -> f
     world.submit_request(entries, RequestOptions(step_size="all"))
     world.run_for(1)
     world.run_until(
-        lambda: not loop.view.work.reassignments and not loop.view.session.submissions,
+        lambda: (
+            not loop.view.reassignments.by_partition and not loop.view.requests_session.submissions
+        ),
         within_s=ENDS_WITHIN_S,
         look_every_s=1,
     )

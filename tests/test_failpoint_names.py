@@ -66,7 +66,7 @@ class PassedFailpoints:
         driver = Driver({tp(): (1, 2)})
         driver.submit({tp(): (1, 3)})
         self._view = driver.view
-        self._view.work.reassignments[tp()].phase = phase
+        self._view.reassignments.by_partition[tp()].phase = phase
         self._names: list[Names] = []
         self._failpoints = NamedFailpoints(self._reached)
 
@@ -79,8 +79,8 @@ class PassedFailpoints:
 
     def has(self, assignment: PartitionAssignment) -> None:
         """Have the topic znode say this."""
-        topic = self._view.session.topics[tp().topic]
-        self._view.session.topics[tp().topic] = replace(topic, partitions={0: assignment})
+        topic = self._view.topics.by_name[tp().topic]
+        self._view.topics.by_name[tp().topic] = replace(topic, partitions={0: assignment})
 
     def send(self, broker: int, request: BrokerRequest) -> tuple[Names, Names]:
         """Return the failpoints before and after a request is sent."""

@@ -19,6 +19,7 @@ from controller.core.deletions import fold as deletions
 from controller.core.deletions.records import DeletionRecord
 from controller.core.disks import log_directories, partition_sizes
 from controller.core.leadership import fold as leadership
+from controller.core.leadership.model import AwaitedRead
 from controller.core.leadership.records import LeadershipRecord
 from controller.core.model import Instant
 from controller.core.pacing import fold as pacing
@@ -31,7 +32,6 @@ from controller.core.requests.records import RequestRecord
 from controller.core.role import fold as role
 from controller.core.role.records import RoleRecord
 from controller.core.role.state_polling import missing_again
-from controller.core.state.tenure import AwaitedRead
 from controller.core.topics import fold as topics
 from controller.core.topics.records import TopicRecord
 from controller.core.view import ClusterView
@@ -68,37 +68,37 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:
 
 def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per effect
     """Note that an effect was carried out, where the next decision depends on it."""
-    session, tenure = view.session, view.tenure
+    tenure = view.tenure
     match effect:
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.WATCH):
-            tenure.watched.update(dict.fromkeys(partitions, False))
+            view.leadership.watched.update(dict.fromkeys(partitions, False))
         case effects.ReadStates(
             partitions=partitions, purpose=effects.ReadPurpose.SEED | effects.ReadPurpose.CONFLICT
         ):
             # The effects of the rejected write were not sent: all brokers are informed again.
-            tenure.seeding.update(partitions)
-            if tenure.pending_broker_requests:
+            view.leadership.seeding.update(partitions)
+            if view.calls.pending_broker_requests:
                 # Reads that begin from now on show what is newer than the requests.
-                view.cluster.read_generation += 1
-                read = AwaitedRead(now, view.cluster.read_generation)
-                tenure.awaited_reads.update(dict.fromkeys(partitions, read))
+                view.role.read_generation += 1
+                read = AwaitedRead(now, view.role.read_generation)
+                view.leadership.awaited_reads.update(dict.fromkeys(partitions, read))
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.REFRESH):
-            tenure.refreshing.update(partitions)
+            view.leadership.refreshing.update(partitions)
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.MISSING):
-            view.cluster.missing_at = missing_again(partitions, now)
+            view.role.missing_at = missing_again(partitions, now)
         case effects.DescribeTopicConfigs(topics=topics):
-            config_request = model.ConfigRequest(view.cluster.config_request.number + 1, now)
-            view.cluster.config_request = config_request
-            session.requested_configs.update(dict.fromkeys(topics, config_request))
+            config_request = model.ConfigRequest(view.topics_process.config_request.number + 1, now)
+            view.topics_process.config_request = config_request
+            view.topics.requested_configs.update(dict.fromkeys(topics, config_request))
         case effects.ReadTopics(topics=topics):
-            session.requested_topics.update(topics)
-            tenure.reading_topics.update(topics)
+            view.topics.requested.update(topics)
+            view.topics_tenure.reading.update(topics)
         case effects.ReadSubmissions(names=names):
-            session.requested_submissions.update(names)
+            view.requests_session.requested_submissions.update(names)
         case effects.ReadAccepted(request=request):
-            session.requested_accepted.add(request)
+            view.requests_session.requested_accepted.add(request)
         case effects.ReadEntityConfigs(entities=entities):
-            view.own_records.requested_entities.update(dict.fromkeys(entities, now))
+            view.pacing_leadership.requested_entities.update(dict.fromkeys(entities, now))
         case effects.MeasureSizes():
             partition_sizes.record_size_request(view, effect, now)
         case effects.DescribeLogDirs():
@@ -111,9 +111,9 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
         case effects.ProbeReassignments():
             tenure.probing = True
         case effects.SubmitReassignments(ticket=ticket, results=results):
-            pending = tenure.pending_client_requests.get(ticket)
+            pending = view.calls.pending_client_requests.get(ticket)
             if pending is not None:
-                tenure.pending_client_requests[ticket] = replace(pending, results=results)
+                view.calls.pending_client_requests[ticket] = replace(pending, results=results)
         case effects.ResignController():
             tenure.resigning = True
         case effects.DescribeBrokerSettings(brokers=brokers):
@@ -122,9 +122,9 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
             view.deletions.requested_trees.update(topics)
         case effects.SendStopReplica(partition=partition, broker=broker):
             deletion_facts.requests_issued(view, effect)
-            orphan = view.work.orphans.get((broker, partition))
+            orphan = view.reassignments.orphans.get((broker, partition))
             if orphan is not None:
-                tenure.orphans_tried.add(orphan)
+                view.reassignments_tenure.orphans_tried.add(orphan)
         case _:
             pass
 
@@ -143,14 +143,13 @@ def versions_moved(
         shards: The number of shards of outcomes of this tenure so far.
 
     """
-    session = view.session
     for name in topics:
-        topic = session.topics[name]
+        topic = view.topics.by_name[name]
         topic.version = model.ZkVersion(topic.version + 1)
         if topic.lacks_id and topic.topic_id is not None:
-            session.id_written(name, topic.topic_id)
-    if legacy and view.intake.legacy is not None:
-        view.intake.legacy.version = model.ZkVersion(view.intake.legacy.version + 1)
-    if queue and view.intake.queue is not None:
-        view.intake.queue.version = model.ZkVersion(view.intake.queue.version + 1)
-    view.tenure.shards = max(view.tenure.shards, shards)
+            view.topics.id_written(name, topic.topic_id)
+    if legacy and view.requests.legacy is not None:
+        view.requests.legacy.version = model.ZkVersion(view.requests.legacy.version + 1)
+    if queue and view.requests.queue is not None:
+        view.requests.queue.version = model.ZkVersion(view.requests.queue.version + 1)
+    view.requests_tenure.shards = max(view.requests_tenure.shards, shards)

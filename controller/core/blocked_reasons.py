@@ -110,13 +110,13 @@ class BlockedReasons:
         if spec.request not in self._held:
             self._held[spec.request] = holds.request_hold(self._view, spec.request, self._now)
         held = self._held[spec.request]
-        if held is None and self._view.session.kill_switch and not reassignment.has_moved:
+        if held is None and self._view.requests_session.kill_switch and not reassignment.has_moved:
             return holds.step_hold(self._view, reassignment, (), self._now)
         return held
 
     def undecided(self) -> Iterator[tuple[TopicPartition, Blocked]]:
         """Return the entries of the legacy znode that are not accepted yet, and why not."""
-        legacy = self._view.intake.legacy
+        legacy = self._view.requests.legacy
         for partition in () if legacy is None else legacy.entries:
             blocked = self.of_entry(partition)
             if blocked is not None:
@@ -125,15 +125,15 @@ class BlockedReasons:
     def of_entry(self, partition: TopicPartition) -> Blocked | None:
         """Return why a plan's entry is not accepted, None if it is or there is no such entry."""
         view = self._view
-        entries = {} if view.intake.legacy is None else view.intake.legacy.entries
-        if partition not in entries or partition in view.work.reassignments:
+        entries = {} if view.requests.legacy is None else view.requests.legacy.entries
+        if partition not in entries or partition in view.reassignments.by_partition:
             return None
         if view.tenure.held is None:
             return self.common
-        topic = view.session.topics.get(partition.topic)
+        topic = view.topics.by_name.get(partition.topic)
         if topic is None or topic.stale:
             return state_unknown(view, partition)
-        if partition.topic not in view.session.configs:
+        if partition.topic not in view.topics.configs:
             return config_unknown(view, partition.topic)
         return None
 
@@ -154,7 +154,7 @@ def _common(view: ClusterView) -> Blocked | None:
     if held is not None:
         return held
     cap = limits_in_force.in_flight_max(view)
-    if view.tenure.in_flight >= cap:
+    if view.pacing.in_flight >= cap:
         return Blocked(BlockedBy.LIMIT, limits_in_force.in_flight_text(cap))
     return None
 

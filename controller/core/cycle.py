@@ -31,22 +31,22 @@ def take_due(view: ClusterView) -> Worklist:
     for partition in tuple(due.bounced_from):
         if not _is_judgeable(view, due, partition):
             _keep_bounce(view, partition, due.bounced_from.pop(partition))
-    for partition in due.partitions if view.tenure.bounced else ():
+    for partition in due.partitions if view.leadership.bounced else ():
         # A state that is being read again may be an older ISR of a leader that lost the newer
         # one.
-        is_read = _is_judgeable(view, due, partition) and partition not in view.tenure.seeding
-        if is_read and partition in view.tenure.bounced:
-            bounced = view.tenure.bounced.pop(partition)
+        is_read = _is_judgeable(view, due, partition) and partition not in view.leadership.seeding
+        if is_read and partition in view.leadership.bounced:
+            bounced = view.leadership.bounced.pop(partition)
             due.bounced_from.setdefault(partition, set()).update(bounced)
     return due
 
 
 def _keep_removed(view: ClusterView, due: Worklist) -> None:
-    removed = view.tenure.removed_entries | due.dropped
-    view.tenure.removed_entries = {
-        p for p in removed & view.work.reassignments.keys() if not view.session.assignment(p)
+    removed = view.requests_tenure.removed_entries | due.dropped
+    view.requests_tenure.removed_entries = {
+        p for p in removed & view.reassignments.by_partition.keys() if not view.topics.assignment(p)
     }
-    due.dropped = removed - view.tenure.removed_entries
+    due.dropped = removed - view.requests_tenure.removed_entries
 
 
 def _keep_bounces(view: ClusterView, due: Worklist) -> None:
@@ -65,11 +65,11 @@ def _keep_bounces(view: ClusterView, due: Worklist) -> None:
 def _keep_bounce(
     view: ClusterView, partition: TopicPartition, brokers: Collection[BrokerId]
 ) -> None:
-    assignment = view.session.known_assignment(partition)
+    assignment = view.topics.known_assignment(partition)
     replicas = () if assignment is None else assignment.replicas
     concerned = [r for r in replicas if r in brokers]
     if concerned:
-        view.tenure.bounced.setdefault(partition, set()).update(concerned)
+        view.leadership.bounced.setdefault(partition, set()).update(concerned)
 
 
 def _is_judgeable(view: ClusterView, due: Worklist, partition: TopicPartition) -> bool:
@@ -81,11 +81,14 @@ def _is_judgeable(view: ClusterView, due: Worklist, partition: TopicPartition) -
     """
     if partition.topic in view.deletions.running:
         return False  # no state of it is written, unless the deletion is revoked
-    state = view.tenure.states.get(partition)
-    if is_leader_withheld(view, partition.topic) and partition not in view.work.reassignments:
+    state = view.leadership.states.get(partition)
+    if (
+        is_leader_withheld(view, partition.topic)
+        and partition not in view.reassignments.by_partition
+    ):
         if state is None or not view.is_live(state.leader, partition):
             return False
         if leader_bounced(view, due, partition):
             return False
-    is_read = state is not None or partition in view.tenure.stateless
-    return is_read and view.session.assignment(partition) is not None
+    is_read = state is not None or partition in view.leadership.stateless
+    return is_read and view.topics.assignment(partition) is not None

@@ -82,8 +82,8 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     parts += [follow_throttles(view, due, now), partition_sizes.follow_sizes(view, due, now)]
     if view.is_native:
         parts.append(topic_deletions.query_brokers(view, due, now))
-    if tenure.held is None and view.role.leading and view.intake.legacy is not None:
-        parts.append(topic_configs.request_ahead(view, view.intake.legacy, now))
+    if tenure.held is None and view.role.leading and view.requests.legacy is not None:
+        parts.append(topic_configs.request_ahead(view, view.requests.legacy, now))
     if tenure.held is not None and not tenure.resigning and tenure.fenced is None:
         parts += _in_tenure(view, due, now)
     elif tenure.held is None and view.role.leading and view.is_warm and not tenure.claiming:
@@ -157,7 +157,11 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     if due.plan:
         starting = {c.partition for c in partitions.changes if c.partition is not None}
         parts.append(legacy_plan.follow_plan(view, due, now, starting | respecified))
-    if view.tenure.may_have_foreign and (due.plan or due.claimed) and legacy_plan.is_judged(view):
+    if (
+        view.reassignments_tenure.may_have_foreign
+        and (due.plan or due.claimed)
+        and legacy_plan.is_judged(view)
+    ):
         # Before requests, which then know the foreign reassignments that they replace.
         parts.append(legacy_plan.adopt_foreign(view))
     parts += [cancelled, *requested]
@@ -226,19 +230,21 @@ def _respecified(requested: Iterable[Change]) -> set[TopicPartition]:
 
 def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Send overdue LeaderAndIsr again, and set the timers of the next deadlines."""
-    work = view.work
+    reassignments = view.reassignments
     following: list[effects.Effect] = []
     deadlines = []
-    for partition, reassignment in work.reassignments.items():
+    for partition, reassignment in reassignments.by_partition.items():
         phase = reassignment.phase
         if isinstance(phase, phases.Stopping):
             if phase.deadline > now:
                 deadlines.append(phase.deadline)
             continue
-        owes = work.has_excluded(partition) and not view.tenure.is_acknowledged(partition)
+        owes = reassignments.has_excluded(partition) and not view.leadership.is_acknowledged(
+            partition
+        )
         is_late = now >= reassignment.phase_since + ACK_AGAIN_S
-        state = view.tenure.states.get(partition)
-        is_refused = state is not None and (state.leader, partition) in view.tenure.id_conflicts
+        state = view.leadership.states.get(partition)
+        is_refused = state is not None and (state.leader, partition) in view.leadership.id_conflicts
         if owes and is_late and not is_refused and not leader_bounced(view, due, partition):
             replicas = view.receivers(view.serving_replicas(partition), partition)
             following += duties.send_leader_and_isr(view, partition, replicas)
@@ -264,7 +270,7 @@ def _partitions(
         settled = _settled(view, due, partition)
         if settled is not None:
             changes.append(settled)
-        elif partition in view.work.reassignments and partition not in respecified:
+        elif partition in view.reassignments.by_partition and partition not in respecified:
             changes += step_or_wait(view, partition, _step(view, partition, now, budget), now)
     waiting = Decision()
     if due.capacity or due.claimed or due.line:
@@ -296,7 +302,10 @@ def _settled(view: ClusterView, due: Worklist, partition: TopicPartition) -> Cha
         return _end_deleted(view, partition)
     if partition.topic in view.deletions.running:
         return None
-    kept, state = view.tenure.bounced.get(partition, set()), view.tenure.states.get(partition)
+    kept, state = (
+        view.leadership.bounced.get(partition, set()),
+        view.leadership.states.get(partition),
+    )
     if kept and state is not None and view.is_live(state.leader, partition):
         return None  # The state is read first: any write before that would take them for in sync.
     bounced = due.bounced | due.bounced_from.get(partition, set()) | kept
@@ -310,13 +319,13 @@ def _settled(view: ClusterView, due: Worklist, partition: TopicPartition) -> Cha
 
 def _dead_members(view: ClusterView, partition: TopicPartition) -> set[BrokerId]:
     """Return the members of the ISR whose brokers are not registered."""
-    state = view.tenure.states.get(partition)
+    state = view.leadership.states.get(partition)
     return set() if state is None else {r for r in state.isr if r not in view.cluster.brokers}
 
 
 def _end_deleted(view: ClusterView, partition: TopicPartition) -> Change | None:
     """End the reassignment of a partition that does not exist any more, or not for long."""
-    reassignment, legacy = view.work.reassignments.get(partition), view.intake.legacy
+    reassignment, legacy = view.reassignments.by_partition.get(partition), view.requests.legacy
     if reassignment is None:
         return None
     listed: tuple[Record, ...] = ()
@@ -328,7 +337,7 @@ def _end_deleted(view: ClusterView, partition: TopicPartition) -> Change | None:
     if view.is_of_former_topic(partition):
         ending, why = "topic deleted", "the topic was deleted and created again"
     else:
-        topic = view.session.topics.get(partition.topic)
+        topic = view.topics.by_name.get(partition.topic)
         what = "topic" if topic is None or partition.partition in topic.partitions else "partition"
         ending, why = f"{what} deleted", f"the {what} was deleted"
     end = legacy_plan.ended(partition, reassignment, ending)

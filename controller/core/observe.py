@@ -66,18 +66,21 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
 
 def _timer(view: ClusterView, name: str, now: Instant) -> None:
     """Wake the row of a timer, and note the partitions that wait for it; others wake everything."""
-    work = view.work
     wakeups.wake(view.due, name if name in wakeups.WAKEUPS else wakeups.Trigger.TIME_CAME)
     if name == wakeups.LEADER_MOVES_TIMER:
         by = (BlockedBy.LEADER_MOVES,)
-        view.due.add(p for p, r in work.reassignments.items() if reassignments.is_blocked(r, by))
+        view.due.add(
+            p for p, r in view.reassignments.by_partition.items() if reassignments.is_blocked(r, by)
+        )
     elif name == wakeups.DIRECTORIES_TIMER:
         log_directories.examine_waiting(view)
     elif name == wakeups.PENDING_REQUESTS_TIMER:
         lost_requests.time_passed(view, now)
     elif name in {wakeups.ALTER_ANSWER_TIMER, wakeups.ALTER_SEEN_TIMER}:
-        view.due.add(p for p, r in work.reassignments.items() if reassignments.waits_for_time(r))
+        view.due.add(
+            p for p, r in view.reassignments.by_partition.items() if reassignments.waits_for_time(r)
+        )
     elif name not in wakeups.WAKEUPS:
         if name == LEFT_TIMER:
-            view.session.left_submissions.clear()
+            view.requests_session.left_submissions.clear()
         reassignments.note_waiting(view)

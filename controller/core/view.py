@@ -17,16 +17,35 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 
 from controller.core import model
+from controller.core.calls.model import CallLedger
+from controller.core.cluster.model import ClusterLedger
 from controller.core.deletions.model import DeletionHistory, DeletionLedger, DeletionSession
+from controller.core.leadership.model import LeadershipHistory, LeadershipLedger
 from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.options import EngineName, Options
-from controller.core.reassignments.model import Orphan
-from controller.core.state.own_records import OwnRecords
-from controller.core.state.process import ClusterHistory, RoleState
-from controller.core.state.session import SessionState
+from controller.core.pacing.model import (
+    PacingHistory,
+    PacingLeadership,
+    PacingLedger,
+    PacingSession,
+)
+from controller.core.reassignments.model import (
+    Orphan,
+    ReassignmentLeadership,
+    ReassignmentLedger,
+    ReassignmentTenure,
+)
+from controller.core.requests.model import (
+    RequestLeadership,
+    RequestLedger,
+    RequestSession,
+    RequestTenure,
+)
+from controller.core.role.model import RoleLedger, RoleSession
 from controller.core.state.tenure import TenureState
-from controller.core.state.work import IntakeState, WorkState
+from controller.core.state.work import WorkState
+from controller.core.topics.model import TopicHistory, TopicLedger, TopicTenure
 from controller.core.worklist import Worklist
 
 
@@ -35,16 +54,31 @@ class ClusterView:
     """The cluster, the reassignments and the tenure as known now."""
 
     options: Options
-    role: RoleState = field(default_factory=RoleState)
-    cluster: ClusterHistory = field(default_factory=ClusterHistory)
-    session: SessionState = field(default_factory=SessionState)
     tenure: TenureState = field(default_factory=TenureState)
-    own_records: OwnRecords = field(default_factory=OwnRecords)
     work: WorkState = field(default_factory=WorkState)
-    intake: IntakeState = field(default_factory=IntakeState)
     deletions: DeletionLedger = field(default_factory=DeletionLedger)
     deletions_session: DeletionSession = field(default_factory=DeletionSession)
     deletions_process: DeletionHistory = field(default_factory=DeletionHistory)
+    cluster: ClusterLedger = field(default_factory=ClusterLedger)
+    topics: TopicLedger = field(default_factory=TopicLedger)
+    topics_tenure: TopicTenure = field(default_factory=TopicTenure)
+    topics_process: TopicHistory = field(default_factory=TopicHistory)
+    leadership: LeadershipLedger = field(default_factory=LeadershipLedger)
+    leadership_process: LeadershipHistory = field(default_factory=LeadershipHistory)
+    reassignments: ReassignmentLedger = field(default_factory=ReassignmentLedger)
+    reassignments_leadership: ReassignmentLeadership = field(default_factory=ReassignmentLeadership)
+    reassignments_tenure: ReassignmentTenure = field(default_factory=ReassignmentTenure)
+    requests: RequestLedger = field(default_factory=RequestLedger)
+    requests_session: RequestSession = field(default_factory=RequestSession)
+    requests_leadership: RequestLeadership = field(default_factory=RequestLeadership)
+    requests_tenure: RequestTenure = field(default_factory=RequestTenure)
+    pacing: PacingLedger = field(default_factory=PacingLedger)
+    pacing_session: PacingSession = field(default_factory=PacingSession)
+    pacing_leadership: PacingLeadership = field(default_factory=PacingLeadership)
+    pacing_process: PacingHistory = field(default_factory=PacingHistory)
+    calls: CallLedger = field(default_factory=CallLedger)
+    role: RoleLedger = field(default_factory=RoleLedger)
+    role_session: RoleSession = field(default_factory=RoleSession)
     due: Worklist = field(default_factory=Worklist)
     """Ends with the cycle that takes it."""
 
@@ -77,23 +111,22 @@ class ClusterView:
     def is_warm(self) -> bool:
         """Whether everything that must be known before a claim has been read."""
         return (
-            self.session.listed is not None
-            and self.session.legacy_read
-            and self.own_records.specs_read
-            and self.own_records.orphans_read
-            and self.session.submissions_listed is not None
-            and self.session.cancellation_read
-            and self.session.kill_switch is not None
-            and self.session.queue_read
-            and self.session.controls_read
-            and self.own_records.history_read
-            and self.own_records.applied_throttles_read
+            self.topics.listed is not None
+            and self.requests_session.legacy_read
+            and self.reassignments_leadership.specs_read
+            and self.reassignments_leadership.orphans_read
+            and self.requests_session.submissions_listed is not None
+            and self.requests_session.cancellation_read
+            and self.requests_session.kill_switch is not None
+            and self.requests_session.queue_read
+            and self.pacing_session.controls_read
+            and self.requests_leadership.history_read
+            and self.pacing_leadership.applied_throttles_read
             and self.deletions_session.markers is not None
-            and self.session.guards is not None
+            and self.role_session.guards is not None
             and bool(self.cluster.brokers)
             and all(
-                t in self.session.topics or t in self.session.unreadable_topics
-                for t in self.session.listed
+                t in self.topics.by_name or t in self.topics.unreadable for t in self.topics.listed
             )
         )
 
@@ -104,8 +137,8 @@ class ClusterView:
         It must not be applied to the present topic: neither its target nor its original replicas
         were judged or written for that one. A record of an earlier version does not show it.
         """
-        reassignment = self.work.reassignments.get(partition)
-        topic = self.session.topics.get(partition.topic)
+        reassignment = self.reassignments.by_partition.get(partition)
+        topic = self.topics.by_name.get(partition.topic)
         if reassignment is None or topic is None or reassignment.spec.topic_czxid is None:
             return False
         # Of a stale topic, too: what is certain is that the recorded one was created before it.
@@ -117,11 +150,11 @@ class ClusterView:
 
     def is_live(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Return whether the broker is registered and its replica not on a failed disk."""
-        return broker in self.cluster.brokers and (broker, partition) not in self.tenure.offline
+        return broker in self.cluster.brokers and (broker, partition) not in self.leadership.offline
 
     def is_staying(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Return whether the replica is live and its broker is not shutting down."""
-        return broker not in self.tenure.shutting_down and self.is_live(broker, partition)
+        return broker not in self.leadership.shutting_down and self.is_live(broker, partition)
 
     def awaits_repair(self, partition: TopicPartition) -> bool:
         """
@@ -131,7 +164,7 @@ class ClusterView:
         lost its log would count as in sync, and the write would be newer than its registration, so
         that no other controller could tell any more.
         """
-        return bool(self.tenure.bounced.get(partition) or self.due.held.get(partition))
+        return bool(self.leadership.bounced.get(partition) or self.due.held.get(partition))
 
     def registered_since(self, since: Instant) -> set[BrokerId]:
         """Return the brokers that were seen to register at that time or later."""
@@ -139,13 +172,13 @@ class ClusterView:
 
     def failed_in(self, broker: BrokerId, partition: TopicPartition) -> model.BrokerEpoch | None:
         """Return the broker's registration if the replica's disk failed in it."""
-        if broker not in self.cluster.brokers or (broker, partition) not in self.tenure.offline:
+        if broker not in self.cluster.brokers or (broker, partition) not in self.leadership.offline:
             return None
         return self.cluster.brokers[broker].epoch
 
     def is_undeletable(self, orphan: Orphan) -> bool:
         """Return whether its disk failed and its broker has not registered again since."""
-        if orphan in self.work.orphans_failed:
+        if orphan in self.reassignments.orphans_failed:
             return True
         broker = self.cluster.brokers.get(orphan.broker)
         return broker is not None and broker.epoch == orphan.failed_in
@@ -165,7 +198,7 @@ class ClusterView:
         Of brokers that shut down only the leader is, also one that is just replaced: a follower
         would fetch again, and enter the ISR.
         """
-        state = self.tenure.states.get(partition)
+        state = self.leadership.states.get(partition)
         leader = model.NO_LEADER if state is None else state.leader
         live = self.live(replicas, partition)
         return tuple(r for r in live if r == leader or self.is_staying(r, partition))
@@ -176,10 +209,10 @@ class ClusterView:
 
         RS until the write that takes the dropped replicas out of the ISR, TR from that write on.
         """
-        assignment = self.session.known_assignment(partition)
+        assignment = self.topics.known_assignment(partition)
         if assignment is None:
             return ()
-        if self.work.has_excluded(partition):
+        if self.reassignments.has_excluded(partition):
             return assignment.target_replicas
         return assignment.replicas
 
@@ -201,16 +234,18 @@ class ClusterView:
     @property
     def is_moving_ours(self) -> bool:
         """Whether a step of a request or legacy plan is in flight; not a foreign one."""
-        if not self.tenure.in_flight:
+        if not self.pacing.in_flight:
             return False
-        return any(r.in_flight for r in self.work.requests.values() if r.route is not Route.FOREIGN)
+        return any(
+            r.in_flight for r in self.requests.by_id.values() if r.route is not Route.FOREIGN
+        )
 
     def note_progress(self, partition: TopicPartition, at: Instant) -> None:
         """Note that the partition's step in flight made progress, unless it is foreign."""
-        reassignment = self.work.reassignments.get(partition)
+        reassignment = self.reassignments.by_partition.get(partition)
         if (
             reassignment is not None
             and reassignment.in_flight
             and reassignment.spec.route is not Route.FOREIGN
         ):
-            self.tenure.progress_at = max(self.tenure.progress_at, at)
+            self.reassignments_tenure.progress_at = max(self.reassignments_tenure.progress_at, at)

@@ -205,17 +205,17 @@ def wake(due: Worklist, key: Key) -> None:
 
 def orphans_concerned(view: ClusterView, partition: TopicPartition) -> None:
     """Wake the deletion of a partition's orphans, if it has any."""
-    if partition in view.work.orphaned:
+    if partition in view.reassignments.orphaned:
         wake(view.due, Trigger.ORPHAN_CONCERNED)
 
 
 def submissions_concerned(view: ClusterView) -> None:
     """Wake the acceptance of submitted requests, if there are any."""
-    if view.session.submissions:
+    if view.requests_session.submissions:
         wake(view.due, Trigger.SUBMISSIONS_WAIT)
 
 
 def wake_pending_requests(view: ClusterView) -> None:
     """Wake the answers to brokers and clients, if any waits for one."""
-    if view.tenure.pending_broker_requests or view.tenure.pending_client_requests:
+    if view.calls.pending_broker_requests or view.calls.pending_client_requests:
         wake(view.due, Trigger.PENDING_REQUEST_CONCERNED)

@@ -31,8 +31,8 @@ def eligibility(snapshot: Snapshot) -> Iterator[Finding]:
         )
     )
     view.cluster.brokers = dict(snapshot.znodes.brokers)
-    view.session.guards = snapshot.znodes.guards
-    view.session.topics = {name: Topic.of(t) for name, t in snapshot.znodes.topics.items()}
+    view.role_session.guards = snapshot.znodes.guards
+    view.topics.by_name = {name: Topic.of(t) for name, t in snapshot.znodes.topics.items()}
     is_delegable = not delegated_refusals(view)
     for reason in native_refusals(view):
         yield Finding(

@@ -123,14 +123,14 @@ def validate(
     view = ClusterView(Options())
     view.cluster.brokers = dict(brokers)
     view.deletions_session.markers = operator.partitions.deletions()
-    view.session.topics = {n: Topic.of(t) for n, t in known.items()}
-    view.session.unreadable_topics = {n: t for n, t in topics.items() if isinstance(t, str)}
-    view.work.unreadable_specs = {
+    view.topics.by_name = {n: Topic.of(t) for n, t in known.items()}
+    view.topics.unreadable = {n: t for n, t in topics.items() if isinstance(t, str)}
+    view.reassignments.unreadable_specs = {
         reassignment_path(p): g
         for p, g in operator.partitions.specs(plan).items()
         if isinstance(g, str)
     }
-    view.session.configs = {
+    view.topics.configs = {
         n: model.TopicConfig(m, unclean_leader_election=False)
         for n, m in least.items()
         if isinstance(m, int)

@@ -78,7 +78,7 @@ class Commits:
         first, entries = Batcher(self._view).split_large_ends(changes)
         self._write_all(first, now)
         self._write_all(
-            [c for c in entries if c.partition not in self._view.work.reassignments], now
+            [c for c in entries if c.partition not in self._view.reassignments.by_partition], now
         )
 
     def _write_all(self, changes: list[Change], now: Instant) -> None:
@@ -232,7 +232,7 @@ class Commits:
         """
         if change.partition is None:
             return False
-        topic = self._view.session.topics.get(change.partition.topic)
+        topic = self._view.topics.by_name.get(change.partition.topic)
         return topic is not None and topic.stale
 
 

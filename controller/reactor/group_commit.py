@@ -157,13 +157,13 @@ class Batcher:
         self._topics: dict[str, dict[int, model.PartitionAssignment]] = {}
         self._versions: dict[str, model.ZkVersion] = {}
         self._ids: dict[str, str] = {}
-        self._legacy = _Plan(paths.LEGACY_PLAN, view.intake.legacy)
-        self._queue = _Plan(paths.QUEUE, view.intake.queue)
-        self._shards = view.tenure.shards
+        self._legacy = _Plan(paths.LEGACY_PLAN, view.requests.legacy)
+        self._queue = _Plan(paths.QUEUE, view.requests.queue)
+        self._shards = view.requests_tenure.shards
 
     def _topic_size(self, topic: str) -> int:
         """Estimate the bytes of a topic's znode."""
-        return _PARTITION_BYTES * len(self._view.session.topics[topic].partitions)
+        return _PARTITION_BYTES * len(self._view.topics.by_name[topic].partitions)
 
     def split_large_ends(self, changes: Iterable[Change]) -> tuple[list[Change], list[Change]]:
         """
@@ -234,7 +234,7 @@ class Batcher:
         draft.own += [(change, op) for op in operations]
         draft.rows.add(change)
         for record in change.records:
-            if _relies_on_topic(record) and record.partition.topic in self._view.session.topics:
+            if _relies_on_topic(record) and record.partition.topic in self._view.topics.by_name:
                 draft.relied_on.setdefault(record.partition.topic, []).append(change)
             if isinstance(record, SubmissionReliedRecord):
                 draft.submissions.setdefault(record, []).append(change)
@@ -268,7 +268,7 @@ class Batcher:
         batch = Batch(changes=draft.changes)
         for name, relying in draft.relied_on.items():
             if name not in draft.topics:
-                version = self._versions.get(name, self._view.session.topics[name].version)
+                version = self._versions.get(name, self._view.topics.by_name[name].version)
                 batch.operations.append(Check(paths.topic_path(name), version))
                 batch.owners.append(tuple(relying))
         for submission, relying in draft.submissions.items():
@@ -312,7 +312,7 @@ class Batcher:
         return True
 
     def _topic_write(self, name: str, entries: dict[int, model.PartitionAssignment]) -> SetData:
-        topic = self._view.session.topics[name]
+        topic = self._view.topics.by_name[name]
         partitions = self._topics.setdefault(name, dict(topic.partitions))
         partitions.update(entries)
         version = self._versions.get(name, topic.version)

@@ -159,7 +159,7 @@ class Reactor:
             try:
                 self._round()
             finally:  # also after a failure: earlier multis may be written
-                self._reads.send(self.view.cluster.read_generation)
+                self._reads.send(self.view.role.read_generation)
             if self._alter_queue:
                 # An alter request has to take every event so far into account.
                 self._drain(self._clock.now())
@@ -275,7 +275,7 @@ class Reactor:
         for effect in decision.effects:
             if _goes_first(effect):
                 self._carry_out(effect, now)
-        self._reads.send(self.view.cluster.read_generation)
+        self._reads.send(self.view.role.read_generation)
         try:
             self._commits.commit(decision.changes, now)
         except FencedError as error:
@@ -322,7 +322,7 @@ class Reactor:
             case effects.ReadStates() | effects.ReadTopics():
                 self._reads.add(effect)
             case effects.DescribeTopicConfigs(topics=topics):
-                self._configs.describe(topics, self.view.cluster.config_request)
+                self._configs.describe(topics, self.view.topics_process.config_request)
             case effects.DescribeBrokerSettings(brokers=brokers):
                 self._describe_brokers(brokers)
             case effects.ReadTopicTrees(topics=topics):

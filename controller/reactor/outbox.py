@@ -196,8 +196,8 @@ class Outbox:
             new: Those of them that may create the replica (``_is_new``).
 
         """
-        state = view.tenure.states.get(partition)
-        assignment = view.session.known_assignment(partition)
+        state = view.leadership.states.get(partition)
+        assignment = view.topics.known_assignment(partition)
         if state is None or assignment is None:
             return
         fresh = frozenset(new)
@@ -240,7 +240,7 @@ class Outbox:
         self._for_all.update({p: s for p, s in seen.items() if p in self._for_all})
         metadata = shared_metadata.SharedMetadata(seen)
         for queue in (self._queues[b] for b in brokers if b in self._queues):
-            queue.add_metadata(metadata, len(view.tenure.states))
+            queue.add_metadata(metadata, len(view.leadership.states))
             queue.batches.append(_Batch())  # later additions must not precede this
 
     def add_stop_replica(
@@ -261,14 +261,14 @@ class Outbox:
         leader.
         """
         queue = self._queues.get(broker)
-        if queue is None or partition.topic not in view.session.topics:
+        if queue is None or partition.topic not in view.topics.by_name:
             return
         batch = queue.tail()
         is_kept = partition.topic not in view.deletions.running
         if is_kept and broker in view.serving_replicas(partition):
-            state = view.tenure.states.get(partition)
+            state = view.leadership.states.get(partition)
             leads = state is None or state.leader == broker
-            if broker in view.tenure.shutting_down and not delete and not leads:
+            if broker in view.leadership.shutting_down and not delete and not leads:
                 batch.stop[partition] = ports.StopReplicaState(partition, leader_epoch, delete)
             return
         # The removal replaces what was queued for this replica.
@@ -291,7 +291,9 @@ class Outbox:
         if self._for_all:
             metadata, self._for_all = shared_metadata.SharedMetadata(self._for_all), {}
             for queue in self._queues.values():
-                queue.add_metadata(metadata, len(view.tenure.states), has_created=self._has_created)
+                queue.add_metadata(
+                    metadata, len(view.leadership.states), has_created=self._has_created
+                )
         self._has_created = False
         due = math.inf
         for broker, queue in self._queues.items():
@@ -382,7 +384,7 @@ def _leader_and_isr_state(
     is_new: bool,
 ) -> ports.LeaderAndIsrState:
     replicas = view.serving_replicas(partition)
-    reassignment = view.work.reassignments.get(partition)
+    reassignment = view.reassignments.by_partition.get(partition)
     # When the target is in sync, no replica is being added, as in Kafka's B3.
     ended = reassignment is None or isinstance(reassignment.phase, Shrinking)
     adding = () if ended else tuple(r for r in assignment.adding_replicas if r in replicas)
@@ -397,6 +399,6 @@ def _leader_and_isr_state(
         adding_replicas=adding,
         removing_replicas=tuple(r for r in assignment.removing_replicas if r in replicas),
         is_new=is_new,
-        topic_id=view.session.topics[partition.topic].topic_id,
+        topic_id=view.topics.by_name[partition.topic].topic_id,
         leader_recovery_state=state.leader_recovery_state,
     )

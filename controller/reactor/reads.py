@@ -56,10 +56,10 @@ def reread_own_records(store: Store) -> None:
 
 def reread_stale(store: Store, view: ClusterView) -> None:
     """Read the plans that a rejected write marked as stale."""
-    intake = view.intake
-    if intake.legacy is not None and intake.legacy.stale:
+    requests = view.requests
+    if requests.legacy is not None and requests.legacy.stale:
         store.read(ZnodeFamily.LEGACY_PLAN)
-    if intake.queue is not None and intake.queue.stale:
+    if requests.queue is not None and requests.queue.stale:
         store.read(ZnodeFamily.QUEUE)
 
 

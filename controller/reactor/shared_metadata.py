@@ -136,8 +136,8 @@ def update_metadata_state(
     view: ClusterView, partition: TopicPartition
 ) -> UpdateMetadataState | None:
     """Return the state for UpdateMetadata that the view has now; None: it is unknown."""
-    state = view.tenure.states.get(partition)
-    if view.session.known_assignment(partition) is None:
+    state = view.leadership.states.get(partition)
+    if view.topics.known_assignment(partition) is None:
         return None
     if state is None:
         if partition.topic not in view.deletions.running or view.tenure.held is None:
@@ -159,5 +159,5 @@ def update_metadata_state(
         partition_epoch=state.version,
         replicas=replicas,
         offline_replicas=tuple(r for r in replicas if not view.is_live(r, partition)),
-        topic_id=view.session.topics[partition.topic].topic_id,
+        topic_id=view.topics.by_name[partition.topic].topic_id,
     )

@@ -162,7 +162,7 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
         case AppliedThrottleEndedRecord():
             return lifting(record)
         case OrphanRecord(orphan=orphan):
-            if (orphan.broker, orphan.partition) in view.work.orphans:
+            if (orphan.broker, orphan.partition) in view.reassignments.orphans:
                 return []
             path = paths.orphan_path(orphan.broker, orphan.partition)
             return [ports.Create(path, orphans.encode_orphan(orphan))]

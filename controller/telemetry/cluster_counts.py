@@ -106,23 +106,23 @@ class RoleCounts:
 
 def role_of(view: ClusterView, now: Instant) -> RoleCounts:
     """Return the role and the single counts."""
-    tenure, work = view.tenure, view.work
+    tenure, pacing, reassignments = view.tenure, view.pacing, view.reassignments
     syncing = (
-        (r.phase_since for r in work.reassignments.values() if isinstance(r.phase, Syncing))
-        if tenure.in_flight
+        (r.phase_since for r in reassignments.by_partition.values() if isinstance(r.phase, Syncing))
+        if pacing.in_flight
         else ()
     )
     return RoleCounts(
         tenure_s=0.0 if tenure.held is None else now - tenure.held.since,
         brokers=len(view.cluster.brokers),
-        orphans=len(work.orphans),
-        throttle=view.intake.controls.throttle or 0,
+        orphans=len(reassignments.orphans),
+        throttle=view.pacing_process.controls.throttle or 0,
         oldest_isr_wait_s=max(0.0, now - min(syncing, default=now)),
-        paused=view.intake.controls.pauses.everything is not None,
-        disabled=bool(view.session.kill_switch),
+        paused=view.pacing_process.controls.pauses.everything is not None,
+        disabled=bool(view.requests_session.kill_switch),
         alter_entries_unanswered=sum(
             isinstance(r.phase, AwaitingController) and r.phase.error is None
-            for r in (work.reassignments.values() if tenure.in_flight else ())
+            for r in (reassignments.by_partition.values() if pacing.in_flight else ())
         ),
     )
 
@@ -147,7 +147,7 @@ def work_counts(
 
     """
     counting = _Counting(view, now, Instant(now - stalled_after_s), gained_at)
-    yield from visit_all(view.work.reassignments, counting.add)
+    yield from visit_all(view.reassignments.by_partition, counting.add)
     undecided = counting.add_undecided(view)
     return WorkCounts(
         phases=Counter({LABELS[kind]: n for kind, n in counting.phases.items()}),
@@ -232,12 +232,12 @@ class _Counting:
             self.stalled[partition] = UNNOTED if noted is None else noted.by.value
 
     def add_undecided(self, view: ClusterView) -> int:
-        intake = view.intake
+        requests = view.requests
         found = 0
         for partition, reason in self._waits.undecided():
             found += 1
-            if intake.legacy is not None:
-                request = legacy_request_id(intake.legacy.czxid)
+            if requests.legacy is not None:
+                request = legacy_request_id(requests.legacy.czxid)
                 self._blocked(partition, request, reason, None, is_begun=False)
         return found
 
@@ -263,12 +263,12 @@ def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
 
     A large request is accepted in chunks, but its total counts all its entries from the start.
     """
-    session = view.session
+    requests_session = view.requests_session
     found: Counter[RequestId] = Counter()
-    for submission in session.submissions.values():
-        known = view.work.requests.get(submission.request)
+    for submission in requests_session.submissions.values():
+        known = view.requests.by_id.get(submission.request)
         if known is not None and submission.name in known.parts:
-            rest = islice(submission.entries, session.judged.get(submission.name, 0), None)
+            rest = islice(submission.entries, requests_session.judged.get(submission.name, 0), None)
             found[submission.request] += sum(p not in known.settled for p in rest)
     return found
 
@@ -277,15 +277,15 @@ def cluster_counts(view: ClusterView) -> Incremental[ClusterCounts]:
     """Count the cluster's partitions; offline and imbalance need a state that was read."""
     partitions = offline = imbalanced = 0
     deletions = view.deletions_session.markers or frozenset()
-    for name, topic in list(view.session.topics.items()):
+    for name, topic in list(view.topics.by_name.items()):
         partitions += len(topic.partitions)
         for found in () if name in deletions else in_slices(topic.partitions.items()):
             for number, assignment in found:
                 partition = TopicPartition(name, number)
-                state = view.tenure.states.get(partition)
+                state = view.leadership.states.get(partition)
                 if state is None:
                     continue
                 offline += not view.is_live(state.leader, partition)
                 imbalanced += state.leader not in assignment.replicas[:1]
             yield
-    return ClusterCounts(len(view.session.topics), partitions, offline, imbalanced)
+    return ClusterCounts(len(view.topics.by_name), partitions, offline, imbalanced)

@@ -64,12 +64,12 @@ class ClusterHealth:
 
 def cluster_health(view: ClusterView, in_flight: Iterable[TopicPartition]) -> ClusterHealth:
     """Return the effects of the partitions in flight."""
-    kept = sorted(view.own_records.kept_throttles.items())[:SHOWN_MAX]
+    kept = sorted(view.pacing_leadership.kept_throttles.items())[:SHOWN_MAX]
     return ClusterHealth(
-        under_min_isr=len(view.tenure.under_min_isr),
+        under_min_isr=len(view.pacing.under_min_isr),
         detail=under_min_isr_sentence(view),
-        pace=view.tenure.pace,
-        throttled=len(view.work.applied_throttles),
+        pace=view.pacing.pace,
+        throttled=len(view.pacing_process.applied_throttles),
         kept=tuple(f"{entity}: {text}" for entity, texts in kept for text in texts),
         slow=tuple(str(s) for s in slow_throttles(view, in_flight)[:SHOWN_MAX]),
     )
@@ -108,7 +108,7 @@ class HealthEvents:
 
     def of(self, view: ClusterView, in_flight: Iterable[TopicPartition]) -> Iterator[LogEvent]:
         """Return events for what changed since the last call."""
-        is_unwell = bool(view.tenure.under_min_isr) and bool(view.work.reassignments)
+        is_unwell = bool(view.pacing.under_min_isr) and bool(view.reassignments.by_partition)
         if is_unwell and not self._is_unwell:
             waits = limits_in_force.under_min_isr(view) is UnderMinIsr.WAIT
             yield warning("under_min_isr", detail=under_min_isr_sentence(view), waits=waits)
@@ -126,7 +126,7 @@ class HealthEvents:
             self._unguarded = frozenset(without)
         kept = {
             f"{entity}: {text}"
-            for entity, texts in view.own_records.kept_throttles.items()
+            for entity, texts in view.pacing_leadership.kept_throttles.items()
             for text in texts
         }
         for text in sorted(kept - self._kept)[:LINES_MAX]:

@@ -223,10 +223,10 @@ class Copies:
         *,
         inherited: bool,
     ) -> None:
-        reassignment = view.work.reassignments.get(partition)
+        reassignment = view.reassignments.by_partition.get(partition)
         assignment, state = (
-            view.session.known_assignment(partition),
-            view.tenure.states.get(partition),
+            view.topics.known_assignment(partition),
+            view.leadership.states.get(partition),
         )
         if reassignment is None or assignment is None or state is None:
             return
@@ -258,8 +258,8 @@ class Copies:
     ) -> Iterator[CopyEvent]:
         """End the copies that are in sync, and those that are no longer wanted."""
         copies = self._copies.get(partition, {})
-        state = view.tenure.states.get(partition)
-        assignment = view.session.known_assignment(partition)
+        state = view.leadership.states.get(partition)
+        assignment = view.topics.known_assignment(partition)
         if state is not None:
             yield from self._shrinks(partition, state, view)
         ended = _ended_by_others(view, assignment)
@@ -270,7 +270,7 @@ class Copies:
             total = copy.held if size is None else size
             yield from self._count(broker, copy, total)
             yield _over(partition, broker, copy, now, total, is_whole=True)
-        reassignment = view.work.reassignments.get(partition)
+        reassignment = view.reassignments.by_partition.get(partition)
         wanted: set[model.BrokerId] = set()
         if assignment is not None and reassignment is not None:
             wanted |= {*assignment.replicas, *reassignment.receivers(assignment)}
@@ -279,7 +279,7 @@ class Copies:
         yield from self._abandon(partition, gone, now)
         for broker in gone:
             del copies[broker]
-        if partition not in view.work.reassignments:
+        if partition not in view.reassignments.by_partition:
             self._copies.pop(partition, None)
             self._isr.pop(partition, None)
 
@@ -290,7 +290,7 @@ class Copies:
         if before is None:
             return
         self._isr[partition] = state.isr
-        reassignment = view.work.reassignments.get(partition)
+        reassignment = view.reassignments.by_partition.get(partition)
         kept = _staying(partition, view)
         lost = tuple(b for b in before if b not in state.isr and b in kept)
         if lost and reassignment is not None:
@@ -333,10 +333,10 @@ def _ended_by_others(
 
 def _staying(partition: model.TopicPartition, view: ClusterView) -> model.Replicas:
     """Return the replicas that are not to leave the ISR; the cluster's controller drops others."""
-    assignment = view.session.known_assignment(partition)
+    assignment = view.topics.known_assignment(partition)
     if assignment is None or view.is_controller:
         return view.serving_replicas(partition)
-    reassignment = view.work.reassignments.get(partition)
+    reassignment = view.reassignments.by_partition.get(partition)
     if reassignment is not None and isinstance(reassignment.phase, AwaitingController):
         return tuple(b for b in assignment.target_replicas if b in reassignment.phase.target)
     return assignment.target_replicas

@@ -66,8 +66,8 @@ class Volumes:
 def volumes_of(view: ClusterView, held: Held) -> Incremental[Volumes]:
     """Compute the volumes of all reassignments."""
     counting = _Counting(view, held)
-    yield from visit_all(view.work.reassignments, counting.add)
-    for name, request in view.work.requests.items():
+    yield from visit_all(view.reassignments.by_partition, counting.add)
+    for name, request in view.requests.by_id.items():
         if request.moved_bytes is not None or request.uncounted:
             volume = counting.requests.setdefault(name, RequestVolume())
             volume.moved += request.moved_bytes or 0
@@ -120,7 +120,7 @@ class _Counting:
             volume.remaining += size - part
             self._of(broker).in_remaining += size - part
         volume.moved += size * len(copied)
-        assignment = self._view.session.known_assignment(partition)
+        assignment = self._view.topics.known_assignment(partition)
         for broker in () if assignment is None else assignment.replicas:
             if broker not in spec.target:
                 self._of(broker).out_remaining += size
@@ -130,10 +130,10 @@ class _Counting:
     ) -> tuple[Replicas, Replicas]:
         """Return the target replicas that must still be copied, and those that were."""
         spec = reassignment.spec
-        assignment = self._view.session.known_assignment(partition)
+        assignment = self._view.topics.known_assignment(partition)
         if assignment is None:
             return (), ()
-        state = self._view.tenure.states.get(partition)
+        state = self._view.leadership.states.get(partition)
         isr = () if state is None else state.isr
         wanted, copied = [], []
         for broker in spec.target:
@@ -149,8 +149,8 @@ class _Counting:
         """Count the copies of the step in flight, also of one that no limit counts."""
         if not reassignment.in_flight:
             return
-        assignment = self._view.session.known_assignment(partition)
-        state = self._view.tenure.states.get(partition)
+        assignment = self._view.topics.known_assignment(partition)
+        state = self._view.leadership.states.get(partition)
         receivers = () if assignment is None else reassignment.receivers(assignment)
         if state is None or state.leader == NO_LEADER or not receivers:
             return

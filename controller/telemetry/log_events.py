@@ -316,7 +316,7 @@ class LogEvents:
                 )
             case ControlsRead(controls=controls):
                 yield from self._unreadable_events("control", controls.unreadable)
-                yield from self._controls_changed(view.intake.controls)
+                yield from self._controls_changed(view.pacing_process.controls)
             case LogDirEventsRead(brokers=brokers) if brokers:
                 yield warning("log_directory_failed", brokers=brokers)
             case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():

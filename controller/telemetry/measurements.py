@@ -48,7 +48,7 @@ class Measurements:
             case ControllerClaimed(epoch=epoch):
                 metrics.claims.inc()
                 inherited = sum(
-                    r.inherited and r.in_flight for r in view.work.reassignments.values()
+                    r.inherited and r.in_flight for r in view.reassignments.by_partition.values()
                 )
                 metrics.recoveries.inc(inherited > 0)
                 metrics.recovered.inc(inherited)

@@ -215,7 +215,9 @@ class TelemetryObserver:
             self._metrics.turn.labels(part).observe(taken)
         # The end of a request must be logged before the process stops.
         is_end_due = view.role.stopping and self._requests.owes_an_end()
-        self.tend(view, at_once=is_end_due or (not view.work.reassignments and self._shows_work()))
+        self.tend(
+            view, at_once=is_end_due or (not view.reassignments.by_partition and self._shows_work())
+        )
         self._last_callback = self._clock.now()
 
     def tend(self, view: ClusterView, *, at_once: bool = False) -> float:
@@ -246,7 +248,7 @@ class TelemetryObserver:
         self._metrics.lost_lines(self._journal.dropped)
         if self._notifier is not None:
             self._notifier.send_due(now, self._wall())
-        is_busy = bool(view.work.reassignments) and view.role.leading
+        is_busy = bool(view.reassignments.by_partition) and view.role.leading
         self._metrics.progress_age.set(now - self._progress_at if is_busy else 0.0)
 
     def close(self) -> None:

@@ -50,9 +50,9 @@ def partition_document(  # noqa: PLR0913 - what it is made of
     copies: Copies | None = None,
 ) -> dict[str, Any]:
     """Return the progress of one reassignment, with that of its copies as far as it is known."""
-    reassignment = view.work.reassignments[partition]
-    assignment = view.session.known_assignment(partition)
-    state = view.tenure.states.get(partition)
+    reassignment = view.reassignments.by_partition[partition]
+    assignment = view.topics.known_assignment(partition)
+    state = view.leadership.states.get(partition)
     spec = reassignment.spec
     current = assignment.target_replicas if assignment else ()
     step, steps = progress(current, reassignment, view.options)
@@ -138,9 +138,9 @@ def explanation_of(
         copies: The copies in progress.
 
     """
-    assignment = view.session.known_assignment(partition)
+    assignment = view.topics.known_assignment(partition)
     reasons = BlockedReasons(view, clocks.now)
-    reassignment = view.work.reassignments.get(partition)
+    reassignment = view.reassignments.by_partition.get(partition)
     undecided = reasons.of_entry(partition)
     document: dict[str, Any] = {
         **partition._asdict(),
@@ -179,12 +179,12 @@ def explanation_of(
 def _steps(
     view: ClusterView, partition: TopicPartition, current: Replicas, target: Replicas
 ) -> tuple[Step, ...]:
-    state = view.tenure.states.get(partition)
+    state = view.leadership.states.get(partition)
     leader = NO_LEADER if state is None else state.leader
 
     def is_sound(replica: BrokerId) -> bool:
         # A replica that the step in flight adds is in sync before the next step begins.
-        assignment = view.session.known_assignment(partition)
+        assignment = view.topics.known_assignment(partition)
         is_added = assignment is not None and replica in assignment.adding_replicas
         is_synced = state is None or replica in state.isr or is_added
         return is_synced and view.is_live(replica, partition)
@@ -230,7 +230,7 @@ class Filter:
         if self.broker is None:
             return True
         broker = BrokerId(self.broker)
-        assignment = view.session.known_assignment(partition)
+        assignment = view.topics.known_assignment(partition)
         return broker in spec.target or (assignment is not None and broker in assignment.replicas)
 
 
@@ -243,10 +243,10 @@ def listing_of(
     copies: Copies | None = None,
 ) -> dict[str, Any]:
     """Return one page of the selected partitions, those in flight first."""
-    work = view.work
+    reassignments = view.reassignments
     moving: list[TopicPartition] = []
     waiting: list[TopicPartition] = []
-    for partition, reassignment in work.reassignments.items():
+    for partition, reassignment in reassignments.by_partition.items():
         if wanted.selects(view, partition, reassignment):
             (moving if reassignment.begun else waiting).append(partition)
     total = len(moving) + len(waiting)
@@ -258,7 +258,7 @@ def listing_of(
     still_since = Instant(clocks.now - stalled_after_s)
 
     def document(partition: TopicPartition) -> dict[str, Any]:
-        found = view.work.reassignments[partition]
+        found = view.reassignments.by_partition[partition]
         gained_at = None if copies is None else copies.gained_at(partition)
         stalled = view.role.leading and is_stalled(found, reasons.of(found), still_since, gained_at)
         return partition_document(

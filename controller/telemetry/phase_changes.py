@@ -72,7 +72,7 @@ class PhaseMemory:
         """Remember the phases in which a tenure found the reassignments."""
         self._seen = {
             partition: (label_of(reassignment.phase), reassignment.phase_since)
-            for partition, reassignment in view.work.reassignments.items()
+            for partition, reassignment in view.reassignments.by_partition.items()
         }
 
     def changes(self, change: Change, view: ClusterView) -> list[EnteredPhase]:
@@ -92,7 +92,7 @@ class PhaseMemory:
         """Remember since when an accepted reassignment is pending."""
         for record in change.records:
             if isinstance(record, SpecRecord) and record.partition not in self._seen:
-                accepted = view.work.reassignments.get(record.partition)
+                accepted = view.reassignments.by_partition.get(record.partition)
                 if accepted is not None:
                     phase = label_of(accepted.phase)
                     self._seen[record.partition] = (phase, accepted.phase_since)
@@ -103,9 +103,9 @@ class PhaseMemory:
         partition = record.partition
         before, since = self._seen.get(partition, (PENDING, None))
         self._seen[partition] = (label_of(record.phase), record.at)
-        assignment = view.session.assignment(partition)
-        state = view.tenure.states.get(partition)
-        reassignment = view.work.reassignments.get(partition)
+        assignment = view.topics.assignment(partition)
+        state = view.leadership.states.get(partition)
+        reassignment = view.reassignments.by_partition.get(partition)
         return EnteredPhase(
             partition=partition,
             phase=label_of(record.phase),

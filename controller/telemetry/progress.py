@@ -202,12 +202,12 @@ class ProgressTracker:
 
     def add(self, view: ClusterView, volumes: Volumes, now: Instant) -> None:
         """Add the volumes of one moment."""
-        work = view.work
+        requests = view.requests
         self.volumes = volumes
         unjudged = unjudged_entries(view)
-        for name in [n for n in self._samples if not _is_open(work.requests.get(n))]:
+        for name in [n for n in self._samples if not _is_open(requests.by_id.get(n))]:
             del self._samples[name]
-        for name, request in work.requests.items():
+        for name, request in requests.by_id.items():
             if not _is_open(request):
                 continue
             samples = self._samples.setdefault(name, _RequestSamples())
@@ -271,7 +271,7 @@ class ProgressTracker:
         if name in taken.values():
             return
         unused = (s for s in range(SLOTS) if s not in taken)
-        ended = (s for s, n in taken.items() if not _is_open(view.work.requests.get(n)))
+        ended = (s for s, n in taken.items() if not _is_open(view.requests.by_id.get(n)))
         slot = next(unused, None)
         slot = next(ended, None) if slot is None else slot
         if slot is not None:

@@ -111,15 +111,15 @@ class RequestEvents:
 
     def sizes(self, event: SizesRead, view: ClusterView) -> Iterator[LogEvent]:
         """Return events for sizes that are known for the first time."""
-        if len(self._sized) > len(view.work.reassignments):
-            self._sized &= view.work.reassignments.keys()
+        if len(self._sized) > len(view.reassignments.by_partition):
+            self._sized &= view.reassignments.by_partition.keys()
         for partition, size in event.sizes.items():
-            reassignment = view.work.reassignments.get(partition)
+            reassignment = view.reassignments.by_partition.get(partition)
             if partition in self._sized or reassignment is None:
                 continue
             self._sized.add(partition)
             spec = reassignment.spec
-            assignment = view.session.known_assignment(partition)
+            assignment = view.topics.known_assignment(partition)
             before = spec.original
             if before is None:
                 before = () if assignment is None else assignment.replicas

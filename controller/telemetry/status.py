@@ -107,7 +107,7 @@ def _in_flight(
         found += [
             partition_document(view, p, clocks, waits, is_stalled=p in work.stalled, copies=copies)
             for p in partitions
-            if p in view.work.reassignments
+            if p in view.reassignments.by_partition
         ]
         yield
     return found
@@ -148,7 +148,7 @@ def _requests(
             **_request(view, name, clocks, work, unjudged[name]),
             **progress.of(name, request, unjudged[name]).as_status(),
         }
-        for name, request in _newest(view.work.requests.items())
+        for name, request in _newest(view.requests.by_id.items())
     ]
 
 
@@ -163,7 +163,7 @@ def _newest(
 def _request(
     view: ClusterView, name: RequestId, clocks: Clocks, work: WorkCounts, unjudged: int
 ) -> dict[str, Any]:
-    request = view.work.requests[name]
+    request = view.requests.by_id[name]
     # The counts may be older than the view: open entries are those of the view.
     in_flight = min(work.moving[name], request.open)
     waiting = request.open - in_flight + unjudged
@@ -225,7 +225,7 @@ def _state(request: Request, in_flight: int, waiting: int, held: Blocked | None)
 
 def controls_of(view: ClusterView) -> dict[str, Any]:
     """Return the pauses, the kill switch and the live throttle."""
-    pauses = view.intake.controls.pauses
+    pauses = view.pacing_process.controls.pauses
     everything = pauses.everything
     return {
         "paused": {
@@ -233,14 +233,14 @@ def controls_of(view: ClusterView) -> dict[str, Any]:
             "requests": {name: asdict(pause) for name, pause in pauses.requests.items()},
             "brokers": {str(broker): asdict(p) for broker, p in pauses.brokers.items()},
         },
-        "disabled": bool(view.session.kill_switch),
-        "throttle": view.intake.controls.throttle,
+        "disabled": bool(view.requests_session.kill_switch),
+        "throttle": view.pacing_process.controls.throttle,
     }
 
 
 def limits_of(view: ClusterView) -> dict[str, Any]:
     """Return the limits in effect, live or from the settings; None: no limit."""
-    live, options = view.intake.controls.limits, view.options
+    live, options = view.pacing_process.controls.limits, view.options
     return {
         "max_partitions_in_flight": limits_in_force.in_flight_limit(view),
         "max_incoming_per_broker": limits_in_force.incoming_limit(view),
@@ -257,8 +257,8 @@ def limits_of(view: ClusterView) -> dict[str, Any]:
 def _orphans_of(view: ClusterView) -> list[dict[str, Any]]:
     """Return the first replicas whose log may be left on a broker, with what to do."""
     found = []
-    for key, orphan in sorted(view.work.orphans.items())[:ORPHANS_MAX]:
-        log_dir = view.tenure.orphan_logs.get(key)
+    for key, orphan in sorted(view.reassignments.orphans.items())[:ORPHANS_MAX]:
+        log_dir = view.reassignments_tenure.orphan_logs.get(key)
         path = None if log_dir is None else f"{log_dir or 'LOG_DIR'}/{orphan.partition}"
         is_live = orphan.broker in view.cluster.brokers
         found.append(

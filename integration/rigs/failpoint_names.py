@@ -193,7 +193,7 @@ def _before(  # noqa: C901 - one arm per record
             case DeletionRequestedRecord():
                 yield Failpoint.BEFORE_DELETION_REQUESTED
             case RequestAnsweredRecord(ticket=ticket):
-                requested = view.tenure.pending_client_requests.get(ticket)
+                requested = view.calls.pending_client_requests.get(ticket)
                 if requested is not None and topic_creation.is_underway(requested):
                     yield Failpoint.BEFORE_TOPIC_ANSWERED
             case PhaseRecord():
@@ -282,7 +282,7 @@ def _entered(before: phases.Phase | None, after: phases.Phase) -> Iterator[Failp
 
 
 def _phase_of(view: ClusterView, record: PhaseRecord) -> phases.Phase | None:
-    reassignment = view.work.reassignments.get(record.partition)
+    reassignment = view.reassignments.by_partition.get(record.partition)
     return None if reassignment is None else reassignment.phase
 
 
@@ -307,7 +307,7 @@ _AFTER_SPEC: Final[Mapping[_Aim | None, tuple[Failpoint, ...]]] = {
 
 
 def _aim_of(view: ClusterView, record: SpecRecord) -> _Aim | None:
-    known = view.work.reassignments.get(record.partition)
+    known = view.reassignments.by_partition.get(record.partition)
     if record.spec.rolls_back:
         return _Aim.BACK
     if record.spec.version is None:
@@ -322,7 +322,7 @@ def _is_retarget(view: ClusterView, change: Change) -> bool:
         return False
     for record in change.records:
         if isinstance(record, AssignmentRecord):
-            before = view.session.assignment(record.partition)
+            before = view.topics.assignment(record.partition)
             if before is not None and before.is_reassigning:
                 return set(record.assignment.adding_replicas) == set(before.adding_replicas)
     return False

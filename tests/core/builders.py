@@ -135,7 +135,7 @@ def plan(entries: Mapping[TopicPartition, Sequence[int]], czxid: int = 50) -> Le
 def requested_now(view: ClusterView, topics: Iterable[str], now: Instant) -> ConfigRequest:
     """Return a question for the settings of topics that is asked just now."""
     issued(view, DescribeTopicConfigs(tuple(topics)), now)
-    return view.cluster.config_request
+    return view.topics_process.config_request
 
 
 @dataclass
@@ -217,11 +217,13 @@ class Driver:
         for event in events:
             self.fold(event)
         self.settle()
-        assert self.view.work.topics_at_work == Counter(
-            p.topic for p in self.view.work.reassignments
+        assert self.view.reassignments.topics_at_work == Counter(
+            p.topic for p in self.view.reassignments.by_partition
         )
-        by = (r.spec.cancelled_by for r in self.view.work.reassignments.values())
-        assert self.view.work.rolling_back == Counter(name for name in by if name is not None)
+        by = (r.spec.cancelled_by for r in self.view.reassignments.by_partition.values())
+        assert self.view.reassignments.rolling_back == Counter(
+            name for name in by if name is not None
+        )
 
     def submit(self, entries: Mapping[TopicPartition, Sequence[int]]) -> None:
         """Write a plan into the legacy znode."""
@@ -253,8 +255,8 @@ class Driver:
 
     def restart(self) -> None:
         """Lose the tenure and claim again: everything in memory only is gone."""
-        known = dict(self.view.tenure.states)
-        legacy = self.view.intake.legacy
+        known = dict(self.view.leadership.states)
+        legacy = self.view.requests.legacy
         self.observe(Deposed("a new process"))
         self.observe(HistoryRead({}, {}), AppliedThrottlesRead({}))
         self.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
@@ -265,7 +267,7 @@ class Driver:
 
     def adopt(self, specs: Mapping[TopicPartition, ReassignmentSpec]) -> None:
         """Claim where an earlier daemon left these records."""
-        known = dict(self.view.tenure.states)
+        known = dict(self.view.leadership.states)
         self.observe(Deposed("a new process"))
         self.observe(
             SpecsRead(specs, {}),
@@ -306,7 +308,7 @@ class Driver:
                 self.history[record.partition].append(record.assignment)
             apply(self.view, record, self.now)
             if isinstance(record, StateRecord) and record.partition in self.states:
-                self.states[record.partition].append(self.view.tenure.states[record.partition])
+                self.states[record.partition].append(self.view.leadership.states[record.partition])
 
     def answer(self, effect: Effect) -> None:  # noqa: C901, PLR0912 - one arm per effect
         """Answer as healthy brokers do."""
@@ -325,7 +327,7 @@ class Driver:
                     self.fold(UpdateMetadataAnswered(to, self.epoch(to), 0))
             case ReadTopics(topics=topics) if self.answers_topics:
                 found = {
-                    t: self.view.session.topics[t] for t in topics if t in self.view.session.topics
+                    t: self.view.topics.by_name[t] for t in topics if t in self.view.topics.by_name
                 }
                 self.fold(
                     TopicsRead(
@@ -338,11 +340,7 @@ class Driver:
                             )
                             for name, t in found.items()
                         }
-                        | {
-                            name: None
-                            for name in topics
-                            if name in self.view.session.missing_topics
-                        }
+                        | {name: None for name in topics if name in self.view.topics.missing}
                     )
                 )
             case DescribeTopicConfigs(topics=topics) if self.answers_configs:
@@ -361,7 +359,7 @@ class Driver:
 
     def tree(self, topic: str) -> TopicTree | None:
         """Return the znodes of a topic as ZooKeeper lists them."""
-        known = self.view.session.topics.get(topic)
+        known = self.view.topics.by_name.get(topic)
         if known is None:
             return None
         parent = f"/brokers/topics/{topic}/partitions"
@@ -379,14 +377,14 @@ class Driver:
     def acknowledge(self, partition: TopicPartition, brokers: Iterable[BrokerId]) -> None:
         """Let brokers acknowledge the partition's present leader epoch."""
         for to in brokers:
-            epoch = self.view.tenure.states[partition].leader_epoch
+            epoch = self.view.leadership.states[partition].leader_epoch
             result = LeaderAndIsrResult(partition, epoch, 0)
             self.fold(LeaderAndIsrAnswered(to, self.epoch(to), 0, (result,), resent=False))
 
     def fold(self, event: Event) -> None:
         """Fold an event without deciding yet; what is read began now, unless it says otherwise."""
         if isinstance(event, TopicsRead | StatesRead) and not event.read_generation:
-            event = replace(event, read_generation=self.view.cluster.read_generation)
+            event = replace(event, read_generation=self.view.role.read_generation)
         if isinstance(event, TopicConfigsRead) and event.request == NEVER_REQUESTED:
             event = replace(event, request=requested_now(self.view, event.configs, self.now))
             read = {t: c for t, c in event.configs.items() if isinstance(c, TopicConfig)}
@@ -396,14 +394,14 @@ class Driver:
 
     def catch_up(self, partition: TopicPartition, *brokers: int) -> None:
         """Let the leader add replicas to the ISR: all of the serving set, or those named."""
-        state = self.view.tenure.states[partition]
+        state = self.view.leadership.states[partition]
         wanted = replicas(*brokers) if brokers else self.view.serving_replicas(partition)
         isr = state.isr + tuple(r for r in wanted if r not in state.isr)
         self.change_isr(partition, isr)
 
     def change_isr(self, partition: TopicPartition, isr: Replicas) -> None:
         """Let the leader write this ISR, and the daemon read it with a watch."""
-        state = self.view.tenure.states[partition]
+        state = self.view.leadership.states[partition]
         changed = PartitionState(
             state.leader,
             state.leader_epoch,
@@ -418,10 +416,12 @@ class Driver:
     def run(self, partition: TopicPartition) -> None:
         """Let every new replica catch up until the reassignment ended."""
         for _ in range(50):
-            if partition not in self.view.work.reassignments:
+            if partition not in self.view.reassignments.by_partition:
                 return
             self.catch_up(partition)
-        raise AssertionError(f"{partition} does not end: {self.view.work.reassignments[partition]}")
+        raise AssertionError(
+            f"{partition} does not end: {self.view.reassignments.by_partition[partition]}"
+        )
 
     def passed(self, partition: TopicPartition) -> list[Replicas]:
         """Return the target of each step the topic znode went through, without repeats."""

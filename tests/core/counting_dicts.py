@@ -57,6 +57,6 @@ class Looked(dict[Key, Value]):
 
 def watch_reassignments(view: ClusterView) -> Walked[TopicPartition, Reassignment]:
     """Have the walks through the reassignments counted from now on."""
-    walked = Walked(view.work.reassignments)
-    view.work.reassignments = walked
+    walked = Walked(view.reassignments.by_partition)
+    view.reassignments.by_partition = walked
     return walked

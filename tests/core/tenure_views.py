@@ -43,13 +43,13 @@ def a_tenure(topics: Mapping[str, Sequence[Sequence[int]]], options: Options) ->
     view.cluster.brokers = {BrokerId(n): broker(n) for n in range(1, 8)}
     for name, partitions in topics.items():
         assignments = {n: PartitionAssignment(replicas(*ids)) for n, ids in enumerate(partitions)}
-        view.session.topics[name] = Topic(assignments, ZkVersion(0), Zxid(1), None)
+        view.topics.by_name[name] = Topic(assignments, ZkVersion(0), Zxid(1), None)
     return view
 
 
 def isr(view: ClusterView, partition: TopicPartition, *ids: int, leader: int | None = None) -> None:
     """Let a partition have this ISR; its first member leads; -1: no leader."""
-    known = view.tenure.states.get(partition)
+    known = view.leadership.states.get(partition)
     version = ZkVersion(0) if known is None else ZkVersion(known.version + 1)
     state = PartitionState(
         BrokerId(ids[0]) if leader is None else BrokerId(leader),
@@ -77,7 +77,7 @@ def settings(view: ClusterView, **min_isr: int | str) -> None:
 
 def reassign(view: ClusterView, partition: TopicPartition, *target: int) -> None:
     """Have a partition reassigned by us."""
-    assignment = view.session.known_assignment(partition)
+    assignment = view.topics.known_assignment(partition)
     original = None if assignment is None else assignment.replicas
     spec = ReassignmentSpec(replicas(*target), original, RequestId("r"), Route.REQUEST)
     apply(view, SpecRecord(partition, spec), NOW)

@@ -34,7 +34,7 @@ FULL = Options(max_partitions_in_flight=0)
 
 def waits_for(view: ClusterView) -> Blocked | None:
     """Return what the only reassignment waits for."""
-    (reassignment,) = view.work.reassignments.values()
+    (reassignment,) = view.reassignments.by_partition.values()
     return BlockedReasons(view, Instant(1000.0)).of(reassignment)
 
 
@@ -48,7 +48,7 @@ def test_a_reason_of_its_own_precedes_the_common_one() -> None:
     """A free slot would not help it."""
     view = a_view(1, options=FULL).with_reassignment(tp(), (4,)).view
     own = Blocked(BlockedBy.BROKER_DEAD, "broker 4")
-    view.work.reassignments[tp()].blocked = own
+    view.reassignments.by_partition[tp()].blocked = own
     assert waits_for(view) == own
 
 
@@ -56,10 +56,10 @@ def test_a_reason_of_its_own_precedes_the_common_one() -> None:
 def test_beyond_the_limit_what_passes_soon_is_not_waited_for(by: BlockedBy) -> None:
     """It may have ended by now: the partition is not examined before a slot is free."""
     view = a_view(1, options=FULL).with_reassignment(tp(), (4,)).view
-    view.work.reassignments[tp()].blocked = Blocked(by, "soon")
+    view.reassignments.by_partition[tp()].blocked = Blocked(by, "soon")
     assert waits_for(view) == Blocked(BlockedBy.LIMIT, "0 partitions are in flight")
     roomy = a_view(1).with_reassignment(tp(), (4,)).view
-    own = roomy.work.reassignments[tp()].blocked = Blocked(by, "soon")
+    own = roomy.reassignments.by_partition[tp()].blocked = Blocked(by, "soon")
     assert waits_for(roomy) == own
 
 
@@ -76,7 +76,7 @@ def test_a_copy_is_no_wait(isr: tuple[int, ...], *, is_copying: bool) -> None:
         tp(), (1, 2, 3), adding=(3,), state=partition_state(1, isr)
     )
     view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
-    reassignment = view.work.reassignments[tp()]
+    reassignment = view.reassignments.by_partition[tp()]
     found = sync_gate(
         view, tp(), reassignment.spec, partition_state(1, isr), reassignment.spec.target
     )
@@ -95,7 +95,7 @@ def test_a_wait_begins_when_a_copy_ends_for_a_lagging_replica() -> None:
     apply(view, BlockedRecord(tp(), copies, Instant(900.0)), Instant(900.0))
     lags = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 2")
     apply(view, BlockedRecord(tp(), lags, Instant(950.0)), Instant(950.0))
-    assert since_of(view.work.reassignments[tp()]) == 950.0
+    assert since_of(view.reassignments.by_partition[tp()]) == 950.0
 
 
 @pytest.mark.parametrize("leader", [4, -1])
@@ -104,7 +104,7 @@ def test_nothing_copies_from_a_leader_that_is_dead(leader: int) -> None:
     state = partition_state(leader, (1, 2))
     built = a_view(1, 2, 3).with_partition(tp(), (1, 2, 3), adding=(3,), state=state)
     view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
-    spec = view.work.reassignments[tp()].spec
+    spec = view.reassignments.by_partition[tp()].spec
     found = sync_gate(view, tp(), spec, state, spec.target)
     assert found is not None
     assert not found.is_copying
@@ -115,7 +115,7 @@ def test_a_dead_replica_that_is_added_is_waited_for() -> None:
     state = partition_state(1, (1, 2))
     built = a_view(1, 2).with_partition(tp(), (1, 2, 3), adding=(3,), state=state)
     view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
-    spec = view.work.reassignments[tp()].spec
+    spec = view.reassignments.by_partition[tp()].spec
     assert sync_gate(view, tp(), spec, state, spec.target) == Blocked(
         BlockedBy.BROKER_DEAD, "replica 3 is not live"
     )
@@ -126,8 +126,8 @@ def test_a_replica_in_an_offline_log_directory_is_told_from_a_dead_broker() -> N
     state = partition_state(1, (1, 2))
     built = a_view(1, 2, 3).with_partition(tp(), (1, 2, 3), adding=(3,), state=state)
     view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
-    view.tenure.offline.add((BrokerId(3), tp()))
-    spec = view.work.reassignments[tp()].spec
+    view.leadership.offline.add((BrokerId(3), tp()))
+    spec = view.reassignments.by_partition[tp()].spec
     assert sync_gate(view, tp(), spec, state, spec.target) == Blocked(
         BlockedBy.BROKER_DEAD, "the log directory of the replica on broker 3 is offline"
     )
@@ -162,7 +162,7 @@ def answer(view: ClusterView, why: str, now: Instant) -> None:
 def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
     """It is not accepted, so it has neither record nor phase."""
     view = a_view(1).with_partition(tp(), (1,)).view
-    view.intake.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
+    view.requests.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
     assert dict(BlockedReasons(view, Instant(1000.0)).undecided()) == {
         tp(): Blocked(BlockedBy.CONFIG_UNKNOWN, "min.insync.replicas is unknown: not read yet")
     }
@@ -170,7 +170,7 @@ def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
     found = BlockedReasons(view, Instant(1000.0)).of_entry(tp())
     assert found is not None
     assert found.detail == "min.insync.replicas is unknown: error 29: not authorized"
-    view.session.configs["t"] = TopicConfig(1, unclean_leader_election=False)
+    view.topics.configs["t"] = TopicConfig(1, unclean_leader_election=False)
     assert BlockedReasons(view, Instant(1000.0)).of_entry(tp()) is None
 
 
@@ -187,7 +187,7 @@ def test_unreadable_settings_block_their_partitions_with_the_reason() -> None:
 def test_a_wait_begins_anew_when_its_reason_does() -> None:
     """Other words about the same reason are the same wait."""
     view = a_view(1).with_reassignment(tp(), (4,), since=990.0).view
-    reassignment = view.work.reassignments[tp()]
+    reassignment = view.reassignments.by_partition[tp()]
     assert since_of(reassignment) == Instant(990.0)
     for at, by, detail, since in (
         (1.0, BlockedBy.LIMIT, "full", 1.0),
@@ -211,10 +211,10 @@ def test_a_malformed_znode_is_the_reason_of_a_wait() -> None:
     """Waiting for it to be read would be for ever."""
     view = a_view(1).view
     assert state_unknown(view, tp()).detail == "its state znode is being read"
-    view.tenure.stateless.add(tp())
+    view.leadership.stateless.add(tp())
     assert state_unknown(view, tp()).detail == "it has no state znode: no controller wrote one yet"
-    view.tenure.stateless.clear()
-    view.tenure.unreadable_states[tp()] = "not JSON"
+    view.leadership.stateless.clear()
+    view.leadership.unreadable[tp()] = "not JSON"
     assert state_unknown(view, tp()).detail == "its state znode cannot be decoded: not JSON"
-    view.session.unreadable_topics["t"] = "not JSON"
+    view.topics.unreadable["t"] = "not JSON"
     assert state_unknown(view, tp()).detail == "its topic znode cannot be decoded: not JSON"

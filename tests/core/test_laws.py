@@ -74,12 +74,12 @@ def test_every_accepted_plan_ends_at_its_target_within_its_bound(
         leaders={tp(): leader},
     )
     driver.submit({tp(): final})
-    refused = any(t.refused for t in driver.view.work.requests.values())
+    refused = any(t.refused for t in driver.view.requests.by_id.values())
     if refused:
         assert len(final) < min(min_isr, len(original))
         return
     driver.run(tp())
-    assignment = driver.view.session.assignment(tp())
+    assignment = driver.view.topics.assignment(tp())
     assert assignment is not None
     assert [int(r) for r in assignment.replicas] == final
     assert not assignment.is_reassigning
@@ -106,11 +106,11 @@ def test_a_restart_at_any_rest_changes_nothing_about_the_end(
     driver = Driver({tp(): original}, brokers=BROKERS, options=Options(step_size=size))
     driver.submit({tp(): final})
     for _ in range(60):
-        if tp() not in driver.view.work.reassignments:
+        if tp() not in driver.view.reassignments.by_partition:
             break
         driver.restart()
         driver.catch_up(tp())
-    assignment = driver.view.session.assignment(tp())
+    assignment = driver.view.topics.assignment(tp())
     assert assignment is not None
     assert [int(r) for r in assignment.replicas] == final
 
@@ -122,7 +122,7 @@ def test_decide_changes_nothing(original: list[int], final: list[int]) -> None:
     driver = Driver({tp(): original}, brokers=BROKERS)
     driver.acknowledges = False
     driver.submit({tp(): final})
-    driver.view.due.add(driver.view.session.partitions())
+    driver.view.due.add(driver.view.topics.partitions())
     driver.view.due.plan = driver.view.due.capacity = driver.view.due.tenure = True
     due = take_due(driver.view)
     before = copy.deepcopy(driver.view)
@@ -138,10 +138,10 @@ def test_a_stop_that_is_never_confirmed_becomes_an_orphan() -> None:
     driver.submit({tp(): (0, 1, 2)})
     driver.acknowledge(tp(), (BrokerId(0),))
     driver.settle()
-    phase = driver.view.work.reassignments[tp()].phase
+    phase = driver.view.reassignments.by_partition[tp()].phase
     assert isinstance(phase, Stopping)
     driver.now = phase.deadline
     driver.view.due.add([tp()])
     driver.settle()
-    assert tp() not in driver.view.work.reassignments
-    assert (BrokerId(3), tp()) in driver.view.work.orphans
+    assert tp() not in driver.view.reassignments.by_partition
+    assert (BrokerId(3), tp()) in driver.view.reassignments.orphans

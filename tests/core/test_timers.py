@@ -23,8 +23,12 @@ def at_work() -> Driver:
     """Return ten reassignments: one in flight, and one that waits for leaderships to move again."""
     driver = Driver({tp(n): (1, 2) for n in range(10)}, options=Options(max_partitions_in_flight=1))
     driver.submit({tp(n): (1, 3) for n in range(10)})
-    driver.view.work.reassignments[tp(7)].blocked = Blocked(BlockedBy.LEADER_MOVES, "too many")
-    driver.view.work.reassignments[tp(8)].blocked = Blocked(BlockedBy.CONTROLLER_ANSWER, "not yet")
+    driver.view.reassignments.by_partition[tp(7)].blocked = Blocked(
+        BlockedBy.LEADER_MOVES, "too many"
+    )
+    driver.view.reassignments.by_partition[tp(8)].blocked = Blocked(
+        BlockedBy.CONTROLLER_ANSWER, "not yet"
+    )
     return driver
 
 
@@ -48,7 +52,7 @@ def test_a_timer_that_comes_often_has_only_that_looked_at_which_requested_it(
 ) -> None:
     """Where 100,000 partitions wait, everything is a tenth of a second."""
     driver = at_work()
-    states = driver.view.tenure.states = Walked(driver.view.tenure.states)
+    states = driver.view.leadership.states = Walked(driver.view.leadership.states)
     reassignments = watch_reassignments(driver.view)
     driver.fold(TimerFired(timer))
     assert noted(driver.view.due) == notes

@@ -94,7 +94,7 @@ def test_while_a_call_is_out_the_rest_merges() -> None:
 
 
 def _isr_shrinks(driver: DelegatedDriver) -> None:
-    state = driver.view.tenure.states[tp(0)]
+    state = driver.view.leadership.states[tp(0)]
     version = ZkVersion(state.version + 1)
     driver.fold(StatesRead({tp(0): replace(state, isr=replicas(1), version=version)}))
 

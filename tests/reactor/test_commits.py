@@ -146,11 +146,11 @@ def test_what_shares_a_refused_write_ends_though_its_topic_is_gone() -> None:
     store.refused = {paths.reassignment_path(tp(0)): WriteError.OTHER}
     driver.fold(TopicsListed(frozenset()))
     commits.commit(decide(driver.view, take_due(driver.view), driver.now).changes, driver.now)
-    assert set(driver.view.work.reassignments) == {tp(0)}
+    assert set(driver.view.reassignments.by_partition) == {tp(0)}
     store.refused = {}
     commits.try_again()
     commits.commit(decide(driver.view, take_due(driver.view), driver.now).changes, driver.now)
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
 
 
 def test_a_refused_write_is_the_reason_of_a_wait_until_it_succeeds() -> None:
@@ -163,7 +163,7 @@ def test_a_refused_write_is_the_reason_of_a_wait_until_it_succeeds() -> None:
     commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
     store.refused = {paths.topic_path("t"): WriteError.NO_AUTH}
     commits.commit(decide(driver.view, take_due(driver.view), driver.now).changes, driver.now)
-    moved = driver.view.work.reassignments[tp()]
+    moved = driver.view.reassignments.by_partition[tp()]
     words = "ZooKeeper rejects the write of /brokers/topics/t: no_auth"
     assert moved.blocked == Blocked(BlockedBy.WRITE_REFUSED, words)
     store.refused = {}
@@ -189,8 +189,8 @@ def test_what_a_refused_write_was_to_have_is_given_to_others() -> None:
             decision = decide(driver.view, take_due(driver.view), driver.now)
             commits.commit(decision.changes, driver.now)
     assert not driver.view.due
-    assert driver.view.work.reassignments[tp(0, "b")].in_flight
-    assert not any(driver.view.work.reassignments[p].in_flight for p in before)
+    assert driver.view.reassignments.by_partition[tp(0, "b")].in_flight
+    assert not any(driver.view.reassignments.by_partition[p].in_flight for p in before)
 
 
 class OvertakenStore(NotingStore):
@@ -229,12 +229,12 @@ def test_what_builds_on_a_refused_write_is_not_written(after: int) -> None:
     store = OvertakenStore(after)
     commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
     commits.commit(decide(driver.view, take_due(driver.view), driver.now).changes, driver.now)
-    begun = [p for p in everywhere if driver.view.work.reassignments[p].in_flight]
+    begun = [p for p in everywhere if driver.view.reassignments.by_partition[p].in_flight]
     states = [op for multi in store.written for op in multi if op.path.endswith("/state")]
     assert (len(store.written), store.refusals) == (after, int(after < 2))
     assert len(begun) == len(states)
     assert (len(begun) == len(everywhere)) == (after == 2)
-    assert driver.view.session.topics["t"].stale == (after < 2)
+    assert driver.view.topics.by_name["t"].stale == (after < 2)
 
 
 def test_a_bounce_is_kept_where_its_write_waits_for_a_topic_that_was_overtaken() -> None:
@@ -249,9 +249,9 @@ def test_a_bounce_is_kept_where_its_write_waits_for_a_topic_that_was_overtaken()
     store.refused = {paths.topic_path("t"): WriteError.BAD_VERSION}
     commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
     commits.commit(changes, driver.now)
-    assert driver.view.session.topics["t"].stale
-    assert driver.view.tenure.states[tp(0)].leader == 1
-    assert driver.view.tenure.bounced == {tp(0): {1}}
+    assert driver.view.topics.by_name["t"].stale
+    assert driver.view.leadership.states[tp(0)].leader == 1
+    assert driver.view.leadership.bounced == {tp(0): {1}}
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
@@ -261,12 +261,12 @@ def test_an_entry_follows_only_an_end_that_was_written(*, is_refused: bool) -> N
     driver = Driver({tp(0): (0, 1)}, options=Options(max_partitions_in_flight=0))
     driver.submit({tp(0): (0, 2)})
     view = driver.view
-    assert view.intake.legacy is not None
-    view.session.topics["t"].partitions = {
+    assert view.requests.legacy is not None
+    view.topics.by_name["t"].partitions = {
         p.partition: PartitionAssignment(replicas(*ids)) for p, ids in everywhere.items()
     }
-    view.intake.legacy.entries = dict.fromkeys(everywhere, replicas(0, 2))
-    spec = view.work.reassignments[tp(0)].spec
+    view.requests.legacy.entries = dict.fromkeys(everywhere, replicas(0, 2))
+    spec = view.reassignments.by_partition[tp(0)].spec
     end = Change(
         (
             AssignmentRecord(tp(0), PartitionAssignment(replicas(0, 2))),
@@ -282,7 +282,7 @@ def test_an_entry_follows_only_an_end_that_was_written(*, is_refused: bool) -> N
     plans = [path for path in written if path == paths.LEGACY_PLAN]
     assert plans == ([] if is_refused else [paths.LEGACY_PLAN])
     assert store.refusals == int(is_refused)
-    assert (tp(0) in view.intake.legacy.entries) == is_refused
+    assert (tp(0) in view.requests.legacy.entries) == is_refused
 
 
 def test_races_count_from_the_last_write_that_succeeded() -> None:
@@ -307,8 +307,8 @@ def test_a_plan_in_doubt_is_read_again_when_refused_writes_are_tried_again() -> 
     commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
     commits.try_again()
     assert store.znodes == []
-    assert driver.view.intake.legacy is not None
-    driver.view.intake.legacy.stale = True
+    assert driver.view.requests.legacy is not None
+    driver.view.requests.legacy.stale = True
     commits.try_again()
     assert store.znodes == [ZnodeFamily.LEGACY_PLAN]
 
@@ -329,7 +329,7 @@ def test_what_shares_a_multi_with_a_refused_change_is_written_without_it() -> No
     """The change concerns no partition, so that no read of a topic would decide it anew."""
     driver = Driver({tp(): (1, 2, 3)}, options=Options(max_partitions_in_flight=0))
     view = driver.view
-    view.cluster.notifications["isr_notifications"] = ("one",)
+    view.leadership_process.notifications["isr_notifications"] = ("one",)
     alone = Change((NotificationsDeletedRecord("isr_notifications", ("one",)),))
     wanted = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))
     refused = Change((AssignmentRecord(tp(), wanted),), partition=tp())
@@ -337,7 +337,7 @@ def test_what_shares_a_multi_with_a_refused_change_is_written_without_it() -> No
     store.refused = {paths.topic_path("t"): WriteError.BAD_VERSION}
     commits = Commits(view, store, observer, None, lambda _effect, _now: None)
     commits.commit([refused, alone], driver.now)
-    assert not view.cluster.notifications["isr_notifications"]
+    assert not view.leadership_process.notifications["isr_notifications"]
     assert observer.refused == [(refused, WriteError.BAD_VERSION)]
 
 
@@ -377,4 +377,4 @@ def test_numbers_of_shards_that_exist_are_passed_over() -> None:
     commits.commit([ended], driver.now)
     assert store.created == [0, 1, 2]
     assert not observer.refused
-    assert driver.view.tenure.shards == 3
+    assert driver.view.requests_tenure.shards == 3

@@ -85,7 +85,7 @@ def a_view(*, queue: dict[TopicPartition, Replicas] | None = None) -> ClusterVie
     view = ClusterView(Options())
     view.tenure.held = Tenure(ControllerEpoch(7), Instant(0.0))
     if queue is not None:
-        view.intake.queue = PlanNode(queue, ZkVersion(4), Zxid(9))
+        view.requests.queue = PlanNode(queue, ZkVersion(4), Zxid(9))
     return view
 
 
@@ -164,7 +164,7 @@ def test_shards_of_several_requests_and_kinds_have_different_numbers() -> None:
 def test_numbers_continue_after_those_of_the_view_and_the_batch_before() -> None:
     """A name is never used twice in a tenure."""
     view = a_view()
-    view.tenure.shards = 5
+    view.requests_tenure.shards = 5
     many = [accepted(tp(n)) for n in range(MAX_OPERATIONS + 1)]
     first, second = batches(view, *many)
     assert first.operations[-1].path.endswith(f"accepted-7-5-{MAX_OPERATIONS}")
@@ -217,7 +217,7 @@ def with_topic(version: int = 3) -> ClusterView:
     """Build a view that read the topic at a version."""
     view = a_view()
     partitions = {n: PartitionAssignment(replicas(1, 2)) for n in range(MAX_OPERATIONS + 2)}
-    view.session.topics["t"] = Topic(partitions, ZkVersion(version), Zxid(5), None)
+    view.topics.by_name["t"] = Topic(partitions, ZkVersion(version), Zxid(5), None)
     return view
 
 
@@ -388,9 +388,9 @@ def test_a_request_kept_in_very_many_znodes_is_forgotten_in_several_multis() -> 
     children = (*(f"accepted-{n:05d}-0-9" for n in range(9000)), "summary")
     view = a_view()
     view.options = Options(outcomes_kept=0)
-    view.work.ended = {R1: EndedHistory(children, Zxid(9))}
+    view.requests.ended = {R1: EndedHistory(children, Zxid(9))}
     deleted: list[str] = []
-    while view.work.ended:
+    while view.requests.ended:
         changes = conclude(view, Instant(0.0)).changes
         for batch in Batcher(view).batches(changes):
             assert too_large(batch.operations) is None
@@ -469,8 +469,8 @@ def test_ends_on_a_large_topic_share_multis_though_the_plan_is_large(
     """Topic and plan together fit only one of them: the writes of the plan follow."""
     view = with_topic()
     there = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4), replicas(3))
-    view.session.topics["t"].partitions = dict.fromkeys(range(partitions), there)
-    view.intake.legacy = PlanNode(
+    view.topics.by_name["t"].partitions = dict.fromkeys(range(partitions), there)
+    view.requests.legacy = PlanNode(
         {tp(n): replicas(1, 2, 4) for n in range(partitions)}, ZkVersion(0), Zxid(1)
     )
     changes = [
@@ -502,7 +502,7 @@ def test_steps_of_a_topic_beyond_the_default_limit_share_a_write(
     view = with_topic()
     view.options = Options(request_bytes=request_bytes)
     there = PartitionAssignment(replicas(1, 2, 3))
-    view.session.topics["t"].partitions = dict.fromkeys(range(40_000), there)
+    view.topics.by_name["t"].partitions = dict.fromkeys(range(40_000), there)
     changes = [
         Change((AssignmentRecord(tp(n), PartitionAssignment(replicas(1, 2, 4))),), partition=tp(n))
         for n in range(10)
@@ -515,7 +515,7 @@ def test_rewritten_plan_keeps_the_directories_of_its_other_entries() -> None:
     view = with_topic()
     named = ((BrokerId(4), "/data/1"),)
     entries = {tp(n): replicas(1, 2, 4) for n in range(3)}
-    view.intake.legacy = PlanNode(
+    view.requests.legacy = PlanNode(
         entries, ZkVersion(0), Zxid(1), log_dirs={tp(0): named, tp(1): named}
     )
     changes = [

@@ -133,7 +133,7 @@ def test_what_a_claim_makes_unknown_is_requested_before_anything_is_noted() -> N
     partitions = {tp(n): (0, 1) for n in range(3)}
     driver = Driver(partitions, options=Options(max_partitions_in_flight=0))
     driver.submit(dict.fromkeys(partitions, (0, 2)))
-    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.by_partition.items()}
     turning = Turning(driver)
     turning.turn(Deposed("a new process"))
     noted = turning.turn(

@@ -41,7 +41,7 @@ def opened(*brokers: int) -> tuple[Driver, Outbox]:
 
 def assign(driver: Driver, partition: TopicPartition, *brokers: int) -> None:
     """Have the topic znode name these replicas."""
-    topics = driver.view.session.topics
+    topics = driver.view.topics.by_name
     topic = topics[partition.topic]
     assigned = {**topic.partitions, partition.partition: PartitionAssignment(replicas(*brokers))}
     topics[partition.topic] = replace(topic, partitions=assigned)
@@ -108,8 +108,8 @@ def test_a_busy_broker_gets_the_newest_state_once() -> None:
 def test_a_recovering_leader_is_sent_so() -> None:
     """As the znode says (KIP-704): "recovered" would end the recovery before it is done."""
     driver, outbox = opened(2)
-    recovering = replace(driver.view.tenure.states[tp(0)], leader_recovery_state=1)
-    driver.view.tenure.states[tp(0)] = recovering
+    recovering = replace(driver.view.leadership.states[tp(0)], leader_recovery_state=1)
+    driver.view.leadership.states[tp(0)] = recovering
     for partition in (tp(0), tp(1)):
         outbox.add_leader_and_isr(driver.view, partition, replicas(2), ())
     (states,) = states_sent(drain(driver, outbox, BrokerId(2)))
@@ -119,8 +119,8 @@ def test_a_recovering_leader_is_sent_so() -> None:
 def test_topics_with_and_without_an_id_are_sent_apart() -> None:
     """The answers as of version 5 name topics by their ids only."""
     driver, outbox = opened(2)
-    driver.view.session.topics["u"] = replace(driver.view.session.topics["t"], topic_id="u" * 22)
-    driver.view.tenure.states[tp(0, "u")] = driver.view.tenure.states[tp(0)]
+    driver.view.topics.by_name["u"] = replace(driver.view.topics.by_name["t"], topic_id="u" * 22)
+    driver.view.leadership.states[tp(0, "u")] = driver.view.leadership.states[tp(0)]
     driver.view.tenure.protocol = "3.9"
     for partition in (tp(0), tp(0, "u"), tp(1)):
         outbox.add_leader_and_isr(driver.view, partition, replicas(2), ())
@@ -137,8 +137,8 @@ def test_topics_with_and_without_an_id_are_sent_apart() -> None:
 def test_a_member_of_the_isr_is_never_new() -> None:
     """The member lost its log with a disk, and would lead with an empty one."""
     driver, outbox = opened(1)
-    written = replace(driver.view.tenure.states[tp(0)], leader_epoch=LeaderEpoch(1))
-    driver.view.tenure.states[tp(0)] = written
+    written = replace(driver.view.leadership.states[tp(0)], leader_epoch=LeaderEpoch(1))
+    driver.view.leadership.states[tp(0)] = written
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
     ((state,),) = states_sent(drain(driver, outbox))
     assert not state.is_new
@@ -148,9 +148,9 @@ def test_a_replica_that_entered_the_isr_before_its_request_was_sent_is_not_new()
     """The replica has a log already, from an earlier request."""
     driver, outbox = opened(1)
     written = replace(
-        driver.view.tenure.states[tp(0)], leader_epoch=LeaderEpoch(1), isr=replicas(2)
+        driver.view.leadership.states[tp(0)], leader_epoch=LeaderEpoch(1), isr=replicas(2)
     )
-    driver.view.tenure.states[tp(0)] = written
+    driver.view.leadership.states[tp(0)] = written
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
     driver.change_isr(tp(0), replicas(2, 1))
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
@@ -163,9 +163,9 @@ def test_a_replica_of_a_new_partition_is_new_in_its_first_request() -> None:
     driver, outbox = opened(1)
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), replicas(1))
     written = replace(
-        driver.view.tenure.states[tp(0)], leader_epoch=LeaderEpoch(1), isr=replicas(1)
+        driver.view.leadership.states[tp(0)], leader_epoch=LeaderEpoch(1), isr=replicas(1)
     )
-    driver.view.tenure.states[tp(0)] = written
+    driver.view.leadership.states[tp(0)] = written
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
     ((state,),) = states_sent(drain(driver, outbox))
     assert (state.leader_epoch, state.is_new) == (1, True)
@@ -373,7 +373,7 @@ def test_former_leader_that_shuts_down_follows_before_it_stops() -> None:
     driver = Driver({tp(n): (2, 1) for n in range(LEADER_AND_ISR_CHUNK + 1)}, brokers=(1, 2))
     outbox = Outbox()
     outbox.open(ONE)
-    driver.view.tenure.shutting_down[ONE] = driver.epoch(ONE)
+    driver.view.leadership.shutting_down[ONE] = driver.epoch(ONE)
     for partition in driver.assignments:
         outbox.add_leader_and_isr(driver.view, partition, replicas(1), ())
         outbox.add_stop_replica(driver.view, partition, ONE, LeaderEpoch(1), delete=False)
@@ -391,8 +391,10 @@ def test_former_leader_that_shuts_down_follows_before_it_stops() -> None:
 def test_leader_that_shuts_down_is_not_stopped() -> None:
     """No other replica can lead; and no replica of it is deleted."""
     driver, outbox = opened(1)
-    driver.view.tenure.shutting_down[ONE] = driver.epoch(ONE)
+    driver.view.leadership.shutting_down[ONE] = driver.epoch(ONE)
     outbox.add_stop_replica(driver.view, tp(0), ONE, LeaderEpoch(1), delete=False)
-    driver.view.tenure.states[tp(0)] = replace(driver.view.tenure.states[tp(0)], leader=BrokerId(2))
+    driver.view.leadership.states[tp(0)] = replace(
+        driver.view.leadership.states[tp(0)], leader=BrokerId(2)
+    )
     outbox.add_stop_replica(driver.view, tp(0), ONE, LeaderEpoch(1), delete=True)
     assert drain(driver, outbox) == []

@@ -218,7 +218,7 @@ class Trial:
 
     def expect(self, some: list[TopicPartition], *brokers: BrokerId) -> None:
         """Queue the present metadata of partitions for brokers."""
-        versions = {p: self.driver.view.tenure.states[p].version for p in some}
+        versions = {p: self.driver.view.leadership.states[p].version for p in some}
         self.sent |= {(b, p): version for b in brokers for p, version in versions.items()}
 
     def order(self, some: list[TopicPartition]) -> None:
@@ -274,7 +274,7 @@ def test_whatever_is_merged_and_parted_a_broker_never_hears_of_an_older_state_la
 def claimed_with(deletions: frozenset[str]) -> Driver:
     """Return a view whose tenure began while these topics were to be deleted."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2), options=Options(tenure=TenurePolicy.PERMANENT))
-    known = dict(driver.view.tenure.states)
+    known = dict(driver.view.leadership.states)
     driver.observe(Deposed("x"), *driver.own_records(), DeletionsRead(deletions))
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     driver.observe(StatesRead(known))
@@ -292,7 +292,7 @@ def test_a_topic_whose_deletion_was_pending_at_the_claim_stays_away_from_clients
     """A Kafka controller may have begun it, and removed the topic from the brokers' metadata."""
     driver = claimed_with(frozenset({"t"}))
     assert leader_sent(driver) == LEADER_DURING_DELETE == DELETED_LEADER
-    assert driver.view.tenure.states[tp()].leader == 1
+    assert driver.view.leadership.states[tp()].leader == 1
 
 
 def test_a_topic_whose_deletion_cannot_have_begun_keeps_its_clients() -> None:

@@ -38,8 +38,8 @@ class Writing:
         nothing_begins = Options(max_partitions_in_flight=0)
         self.driver = Driver(dict.fromkeys(partitions, (0, 1)), options=nothing_begins)
         self.view = self.driver.view
-        states = {paths.state_path(p): s.version for p, s in self.view.tenure.states.items()}
-        known = {paths.topic_path(n): t.version for n, t in self.view.session.topics.items()}
+        states = {paths.state_path(p): s.version for p, s in self.view.leadership.states.items()}
+        known = {paths.topic_path(n): t.version for n, t in self.view.topics.by_name.items()}
         self.store = VersionedStore(states | known)
         self._commits = Commits(
             self.view, self.store, SilentObserver(), None, lambda _effect, _now: None
@@ -57,7 +57,7 @@ class Writing:
 
     def state(self, partition: TopicPartition) -> StateRecord:
         """Return the next state of a partition, as far as is known."""
-        known = self.view.tenure.states[partition]
+        known = self.view.leadership.states[partition]
         return StateRecord(
             partition,
             known.leader,
@@ -74,7 +74,7 @@ class Writing:
 
     def written(self) -> list[TopicPartition]:
         """Return whose new states are taken as durable."""
-        return [p for p, s in self.view.tenure.states.items() if s.leader_epoch == 1]
+        return [p for p, s in self.view.leadership.states.items() if s.leader_epoch == 1]
 
     def states_written(self) -> list[str]:
         """Return the states that are durable."""
@@ -94,7 +94,7 @@ def test_few_round_trips_find_all_lost_races(lost: int, round_trips: int) -> Non
     assert daemon.store.commits <= round_trips
     assert sorted(daemon.states_written()) == sorted(map(paths.state_path, others))
     assert daemon.written() == others
-    assert set(daemon.view.tenure.distrusted) == set(overtaken)
+    assert set(daemon.view.leadership.distrusted) == set(overtaken)
 
 
 def test_what_shares_a_topic_still_shares_its_write() -> None:
@@ -124,7 +124,7 @@ def test_topics_that_were_overtaken_hold_up_their_own_partitions_only() -> None:
     moved = PartitionAssignment(replicas(0, 1, 2), replicas(2))
     daemon.write(lambda p: Change((AssignmentRecord(p, moved), daemon.state(p)), partition=p))
     assert daemon.store.commits <= 5
-    assert {n for n, t in daemon.view.session.topics.items() if t.stale} == set(overtaken)
+    assert {n for n, t in daemon.view.topics.by_name.items() if t.stale} == set(overtaken)
     assert daemon.written() == [p for p in daemon.partitions if p.topic not in overtaken]
 
 

@@ -135,7 +135,7 @@ class Observer(SilentObserver):
             return
         if self._lost is not None:
             self._lost.look(view)
-        for partition, reassignment in view.work.reassignments.items():
+        for partition, reassignment in view.reassignments.by_partition.items():
             begin = max(view.tenure.held.since, reassignment.since, reassignment.phase_since)
             self._world.invariants.judge.ensure(
                 reassignment.blocked is not None

@@ -51,9 +51,9 @@ class LostLogs:
     def look(self, view: ClusterView) -> None:
         """Note which drops the view of a leading daemon shows."""
         for drop in self._drops if view.tenure.held is not None else ():
-            known = view.session.known_assignment(drop.partition)
+            known = view.topics.known_assignment(drop.partition)
             is_seen = (
-                drop.partition in view.work.reassignments
+                drop.partition in view.reassignments.by_partition
                 and known is not None
                 and drop.broker not in known.replicas
                 and drop.broker not in view.cluster.brokers

@@ -636,7 +636,7 @@ def test_no_progress_without_a_reason_is_noticed(bench: _Bench, says_why: bool) 
     view.tenure.held = Tenure(ControllerEpoch(1), Instant(0.0))
     waiting = Reassignment(spec=_spec([4]), since=Instant(0.0))
     waiting.blocked = Blocked(BlockedBy.LIMIT, "1 partition is in flight") if says_why else None
-    view.work.reassignments[P] = waiting
+    view.reassignments.by_partition[P] = waiting
     bench.world.run_for(SILENT_S)
     observer = HistoryObserver(bench.world)
     with nullcontext() if says_why else pytest.raises(InvariantViolationError, match="no progress"):

@@ -65,7 +65,7 @@ class HistoryObserver:
         since = self._world.now - SILENT_S
         if view.tenure.held.since > since:
             return
-        for partition, reassignment in view.work.reassignments.items():
+        for partition, reassignment in view.reassignments.by_partition.items():
             begin = max(reassignment.since, reassignment.phase_since)
             if begin <= since and not isinstance(reassignment.phase, Ended):
                 judge.ensure(

@@ -27,7 +27,7 @@ def test_leader_in_the_new_list_stays_leader() -> None:
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (1, 3)})
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 3))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(1, 3))
     assert {s.leader for s in driver.states[tp()]} == {BrokerId(1)}
 
 
@@ -36,8 +36,8 @@ def test_leader_outside_the_new_list_is_replaced() -> None:
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (2, 3)})
     driver.run(tp())
-    assert driver.view.tenure.states[tp()].leader in replicas(2, 3)
-    assert set(driver.view.tenure.states[tp()].isr) == set(replicas(2, 3))
+    assert driver.view.leadership.states[tp()].leader in replicas(2, 3)
+    assert set(driver.view.leadership.states[tp()].isr) == set(replicas(2, 3))
 
 
 def test_new_list_without_overlap() -> None:
@@ -45,15 +45,15 @@ def test_new_list_without_overlap() -> None:
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (3, 4)})
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(3, 4))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(3, 4))
 
 
 def test_unknown_partition_is_refused() -> None:
     """Case 4: the partition does not exist; the entry is removed and the reason kept."""
     driver = Driver({tp(): (1, 2)})
     driver.submit({TopicPartition("nowhere", 0): (1, 2), tp(5): (1, 2)})
-    assert driver.view.intake.legacy is None
-    (tally,) = driver.view.work.requests.values()
+    assert driver.view.requests.legacy is None
+    (tally,) = driver.view.requests.by_id.values()
     assert [r.reason for r in tally.refused] == [RefusalReason.UNKNOWN_PARTITION] * 2
 
 
@@ -63,12 +63,12 @@ def test_partition_finished_up_to_step_6_needs_only_the_bookkeeping() -> None:
     spec = ReassignmentSpec(
         replicas(3, 4), replicas(1, 2), RequestId("r"), Route.LEGACY, ZkVersion(0)
     )
-    before = dict(driver.view.tenure.states)
+    before = dict(driver.view.leadership.states)
     driver.adopt({tp(): spec})
-    assert tp() not in driver.view.work.reassignments
+    assert tp() not in driver.view.reassignments.by_partition
     ended = [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
     assert [e.partition for e in ended] == [tp()]
-    assert driver.view.tenure.states == before
+    assert driver.view.leadership.states == before
     assert driver.history[tp()] == []
 
 
@@ -79,23 +79,23 @@ def test_partition_finished_up_to_step_3_elects_and_ends() -> None:
     spec = ReassignmentSpec(
         replicas(3, 4), replicas(1, 2), RequestId("r"), Route.LEGACY, ZkVersion(0)
     )
-    driver.view.work.reassignments.clear()
+    driver.view.reassignments.by_partition.clear()
     driver.fold(TopicsRead({"t": TopicAssignment({0: found}, ZkVersion(5), Zxid(9))}))
     driver.adopt({tp(): spec})
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(3, 4))
-    assert driver.view.tenure.states[tp()].leader == BrokerId(3)
-    assert set(driver.view.tenure.states[tp()].isr) == set(replicas(3, 4))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(3, 4))
+    assert driver.view.leadership.states[tp()].leader == BrokerId(3)
+    assert set(driver.view.leadership.states[tp()].isr) == set(replicas(3, 4))
 
 
 def test_same_replicas_are_done_not_refused() -> None:
     """A target equal to the current assignment ends at once without a write to the partition."""
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (1, 2)})
-    (tally,) = driver.view.work.requests.values()
+    (tally,) = driver.view.requests.by_id.values()
     assert (tally.done, tally.refused) == (1, [])
     assert driver.states[tp()] == []
-    assert driver.view.intake.legacy is None
+    assert driver.view.requests.legacy is None
 
 
 @pytest.mark.parametrize(
@@ -114,15 +114,15 @@ def test_invalid_entries_are_refused_and_the_others_continue(
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, min_isr=2)
     driver.submit({tp(0): target, tp(1): (1, 3)})
     driver.run(tp(1))
-    (tally,) = driver.view.work.requests.values()
+    (tally,) = driver.view.requests.by_id.values()
     assert [r.reason for r in tally.refused] == [reason]
-    assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(1, 2))
-    assert driver.view.session.assignment(tp(1)) == PartitionAssignment(replicas(1, 3))
-    assert driver.view.intake.legacy is None
+    assert driver.view.topics.assignment(tp(0)) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.topics.assignment(tp(1)) == PartitionAssignment(replicas(1, 3))
+    assert driver.view.requests.legacy is None
 
 
 def test_a_dead_broker_that_is_merely_kept_is_no_refusal() -> None:
     """It shows as what the partition waits for instead."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 3))
     driver.observe(LegacyPlanRead(plan({tp(): (1, 2, 3)})))
-    assert tp() in driver.view.work.reassignments
+    assert tp() in driver.view.reassignments.by_partition

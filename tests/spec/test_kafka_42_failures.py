@@ -56,9 +56,9 @@ def found(isr: Replicas, leader: int, *, live: tuple[int, ...] = (1, 2, 3, 4)) -
 def is_ended(driver: Driver) -> bool:
     """Whether the move is carried out and nothing of it is left."""
     return (
-        tp() not in driver.view.work.reassignments
-        and driver.view.session.assignment(tp()) == PartitionAssignment(TARGET)
-        and set(driver.view.tenure.states[tp()].isr) == set(TARGET)
+        tp() not in driver.view.reassignments.by_partition
+        and driver.view.topics.assignment(tp()) == PartitionAssignment(TARGET)
+        and set(driver.view.leadership.states[tp()].isr) == set(TARGET)
     )
 
 
@@ -88,15 +88,15 @@ def test_failure_case_2b_a_replica_that_does_not_start_holds_up_its_partition_on
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
     driver.submit({tp(0): (3, 4), tp(1): (1, 5)})
     driver.run(tp(1))
-    waiting = driver.view.work.reassignments[tp(0)]
+    waiting = driver.view.reassignments.by_partition[tp(0)]
     assert waiting.blocked is not None
     assert waiting.blocked.by is BlockedBy.REPLICA_NOT_IN_ISR
     assert waiting.is_copying
     stopped = [e for e in driver.sent if isinstance(e, SendStopReplica) and e.partition == tp(0)]
     assert stopped == []
-    assert set(driver.view.tenure.states[tp(0)].isr) == set(replicas(1, 2))
+    assert set(driver.view.leadership.states[tp(0)].isr) == set(replicas(1, 2))
     driver.run(tp(0))
-    assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(3, 4))
+    assert driver.view.topics.assignment(tp(0)) == PartitionAssignment(replicas(3, 4))
 
 
 def test_failure_case_3_a_leader_among_the_new_replicas_is_not_elected_again() -> None:
@@ -110,10 +110,10 @@ def test_failure_case_3_a_leader_among_the_new_replicas_is_not_elected_again() -
 def test_failure_case_3_another_leader_is_elected_among_the_live_new_replicas(leader: int) -> None:
     """The leader is an old replica, or a new one that died with its controller."""
     driver = found(replicas(1, 2, 3, 4), leader=leader, live=(1, 2, 4))
-    assert driver.view.tenure.states[tp()].leader != BrokerId(3)
+    assert driver.view.leadership.states[tp()].leader != BrokerId(3)
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (1, 2, 3, 4)}))
     driver.run(tp())
-    assert driver.view.tenure.states[tp()].leader in TARGET
+    assert driver.view.leadership.states[tp()].leader in TARGET
     assert is_ended(driver)
 
 
@@ -142,7 +142,7 @@ def test_failure_case_4b_nothing_is_deleted_before_the_new_leader_says_that_it_l
     driver.acknowledges = False
     for _ in range(3):
         driver.catch_up(tp())
-    stuck = driver.view.work.reassignments[tp()]
+    stuck = driver.view.reassignments.by_partition[tp()]
     assert stuck.blocked is not None
     assert stuck.blocked.by is BlockedBy.LEADER_ACK
     assert not any(isinstance(e, SendStopReplica) for e in driver.sent)
@@ -157,8 +157,8 @@ def test_failure_case_5_a_partition_that_is_where_it_should_be_only_leaves_the_l
     """The controller fails over between steps 6 and 7: no write to the partition, nothing sent."""
     driver = Driver({tp(): (3, 4)})
     driver.submit({tp(): (3, 4)})
-    assert driver.view.intake.legacy is None
-    assert tp() not in driver.view.work.reassignments
+    assert driver.view.requests.legacy is None
+    assert tp() not in driver.view.reassignments.by_partition
     assert (driver.history[tp()], driver.states[tp()]) == ([], [])
 
 

@@ -23,7 +23,7 @@ def test_the_worked_example_goes_through_its_five_assignments() -> None:
         replicas(0, 3, 4, 5),
         replicas(3, 4, 5),
     ]
-    assert driver.view.tenure.states[tp()].leader == BrokerId(3)
+    assert driver.view.leadership.states[tp()].leader == BrokerId(3)
 
 
 def test_the_third_step_is_calculated_as_in_the_ticket() -> None:

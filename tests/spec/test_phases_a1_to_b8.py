@@ -18,36 +18,36 @@ def test_the_table_of_the_classic_jump() -> None:
     driver = Driver({tp(): (1, 2, 3)}, options=ALL, min_isr=2)
     driver.submit({tp(): (4, 5, 6)})
     jump = PartitionAssignment(replicas(4, 5, 6, 1, 2, 3), replicas(4, 5, 6), replicas(1, 2, 3))
-    assert driver.view.session.assignment(tp()) == jump
-    state = driver.view.tenure.states[tp()]
+    assert driver.view.topics.assignment(tp()) == jump
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(1), replicas(1, 2, 3))
 
     driver.acknowledges = False
     driver.catch_up(tp())
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert driver.states[tp()][-2].isr == replicas(1, 2, 3, 4, 5, 6)
     assert (state.leader, state.isr) == (BrokerId(4), replicas(4, 5, 6))
-    assert driver.view.session.assignment(tp()) == jump
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Shrinking)
+    assert driver.view.topics.assignment(tp()) == jump
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Shrinking)
 
     driver.acknowledges = True
     driver.acknowledge(tp(), replicas(4))
     driver.settle()
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
-    assert tp() not in driver.view.work.reassignments
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
+    assert tp() not in driver.view.reassignments.by_partition
 
 
 def test_an_overlapping_jump() -> None:
     """{1,0,2} to {2,3,5}: the new leader is the first of the target that is in sync."""
     driver = Driver({tp(): (1, 0, 2)}, options=ALL, min_isr=2)
     driver.submit({tp(): (2, 3, 5)})
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(
         replicas(2, 3, 5, 1, 0), replicas(3, 5), replicas(1, 0)
     )
     driver.run(tp())
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, set(state.isr)) == (BrokerId(2), set(replicas(2, 3, 5)))
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(2, 3, 5))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(2, 3, 5))
 
 
 def test_no_replica_is_stopped_before_the_leader_acknowledged_its_exclusion() -> None:
@@ -63,7 +63,7 @@ def test_no_replica_is_stopped_before_the_leader_acknowledged_its_exclusion() ->
     driver.settle()
     stops = [e for e in driver.sent if isinstance(e, SendStopReplica)]
     assert [(s.broker, s.delete) for s in stops] == [(BrokerId(3), False), (BrokerId(3), True)]
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Stopping)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Stopping)
 
 
 def test_the_topic_znode_remembers_a_dropped_replica_until_its_deletion_is_acknowledged() -> None:
@@ -73,7 +73,7 @@ def test_the_topic_znode_remembers_a_dropped_replica_until_its_deletion_is_ackno
     driver.submit({tp(): (0, 1, 2)})
     driver.acknowledge(tp(), replicas(0))
     driver.settle()
-    assignment = driver.view.session.assignment(tp())
+    assignment = driver.view.topics.assignment(tp())
     assert assignment is not None
     assert assignment.removing_replicas == replicas(3)
 
@@ -112,7 +112,7 @@ def test_a_step_waits_for_the_isr() -> None:
     """The next step does not begin before the target of this one is within the ISR."""
     driver = Driver({tp(): (0, 1, 2)}, min_isr=2)
     driver.submit({tp(): (3, 4, 5)})
-    reassignment = driver.view.work.reassignments[tp()]
+    reassignment = driver.view.reassignments.by_partition[tp()]
     assert isinstance(reassignment.phase, Syncing)
     assert reassignment.blocked is not None
     assert "replica 3 is not in ISR" in reassignment.blocked.detail

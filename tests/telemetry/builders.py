@@ -134,14 +134,14 @@ class ViewBuilder:
         state: PartitionState | None = None,
     ) -> ViewBuilder:
         """Add a partition, and its state if there is one."""
-        topic = self.view.session.topics.setdefault(
+        topic = self.view.topics.by_name.setdefault(
             partition.topic, Topic({}, ZkVersion(3), Zxid(30), None)
         )
         topic.partitions[partition.partition] = PartitionAssignment(
             replicas(*assigned), replicas(*adding), replicas(*removing)
         )
         if state is not None:
-            self.view.tenure.states[partition] = state
+            self.view.leadership.states[partition] = state
         return self
 
     def with_reassignment(
@@ -155,14 +155,14 @@ class ViewBuilder:
         step: int = 0,
     ) -> ViewBuilder:
         """Add a reassignment of a partition."""
-        self.view.work.reassignments[partition] = Reassignment(
+        self.view.reassignments.by_partition[partition] = Reassignment(
             spec=a_goal(target, original),
             since=Instant(since),
             phase=phase if phase is not None else Pending(),
             phase_since=Instant(since),
             step=step,
         )
-        tally = self.view.work.requests.setdefault(REQUEST, Request(Route.LEGACY, Instant(since)))
+        tally = self.view.requests.by_id.setdefault(REQUEST, Request(Route.LEGACY, Instant(since)))
         tally.total += 1
         tally.open += 1
         return self
@@ -193,7 +193,7 @@ def adding_four(engine: EngineName) -> ViewBuilder:
 
 def topic_read(built: ViewBuilder) -> TopicsRead:
     """Return the event of a read of the topic."""
-    topic = built.view.session.topics[tp().topic]
+    topic = built.view.topics.by_name[tp().topic]
     return TopicsRead({tp().topic: TopicAssignment(topic.partitions, topic.version, topic.czxid)})
 
 
@@ -215,8 +215,8 @@ def step_begins(
 
     """
     view = built.view
-    reassignment = view.work.reassignments[tp()]
-    known = view.session.topics[tp().topic].partitions
+    reassignment = view.reassignments.by_partition[tp()]
+    known = view.topics.by_name[tp().topic].partitions
     shown = known[tp().partition]
     if view.role.engine is EngineName.DELEGATED:
         known[tp().partition] = PartitionAssignment(shown.origin_replicas)

@@ -25,7 +25,7 @@ def blocked_view(partitions: int, by: BlockedBy = BlockedBy.BROKER_DEAD) -> Clus
     built = a_view(1)
     for number in range(partitions):
         built.with_reassignment(tp(number), (4,), Syncing(), since=NOW - 10, step=1)
-        reassignment = built.view.work.reassignments[tp(number)]
+        reassignment = built.view.reassignments.by_partition[tp(number)]
         reassignment.blocked = Blocked(by, f"replica {number}")
         reassignment.blocked_since = Instant(NOW - 5)
     return built.view
@@ -81,7 +81,7 @@ def test_stalls_are_logged_by_name_up_to_a_limit() -> None:
     assert stalled[0].fields == {"topic": "t", "partition": 0, "by": "broker_dead"}
     assert stalled[-1].fields == {"partitions": 7, "by": {"broker_dead": 7}}
     assert events_at(events, view, NOW + 401) == []
-    for reassignment in view.work.reassignments.values():
+    for reassignment in view.reassignments.by_partition.values():
         reassignment.phase_since = Instant(NOW + 401)
     ended = events_at(events, view, NOW + 402)
     assert [n.kind for n in ended] == ["goes_on"] * LINES_MAX + ["goes_on_more"]

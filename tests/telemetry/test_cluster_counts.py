@@ -13,7 +13,7 @@ def test_reassignments_are_counted_by_phase_and_reason() -> None:
     """Every reassignment has one phase and at most one reason."""
     built = a_view(1).with_reassignment(tp(0), (4,), Syncing(), since=0.0, step=1)
     view = built.with_reassignment(tp(1), (4,)).with_reassignment(tp(2), (4,)).view
-    view.work.reassignments[tp(1)].blocked = Blocked(BlockedBy.LIMIT, "full")
+    view.reassignments.by_partition[tp(1)].blocked = Blocked(BlockedBy.LIMIT, "full")
     counts = run_to_end(work_counts(view, Instant(1000.0), 300.0))
     assert counts.phases == {"A2-syncing": 1, "pending": 2}
     assert counts.blocked == {"limit": 1}
@@ -28,8 +28,8 @@ def test_queued_partition_is_not_stalled() -> None:
     built = a_view(1)
     for number, by in enumerate((BlockedBy.LIMIT, BlockedBy.BROKER_DEAD)):
         built.with_reassignment(tp(number), (4,), since=0.0)
-        built.view.work.reassignments[tp(number)].blocked = Blocked(by, "so it is")
-        built.view.work.reassignments[tp(number)].blocked_since = Instant(500.0)
+        built.view.reassignments.by_partition[tp(number)].blocked = Blocked(by, "so it is")
+        built.view.reassignments.by_partition[tp(number)].blocked_since = Instant(500.0)
     assert run_to_end(work_counts(built.view, Instant(799.0), 300.0)).stalled == {}
     assert run_to_end(work_counts(built.view, Instant(800.0), 300.0)).stalled == {
         tp(1): "broker_dead"
@@ -40,7 +40,7 @@ def test_copy_that_comes_closer_is_not_stalled() -> None:
     """However long it takes and whatever else it waits for; where nothing grows, it is."""
     built = a_view(1, 2, 3).with_partition(tp(), (1, 2, 3), adding=(3,))
     view = built.with_reassignment(tp(), (2, 3), Syncing(), step=1, since=0.0).view
-    reassignment = view.work.reassignments[tp()]
+    reassignment = view.reassignments.by_partition[tp()]
     reassignment.wait(Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "3", is_copying=True), Instant(0.0))
 
     def stalled(gained_at: float | None) -> dict[TopicPartition, str]:
@@ -70,7 +70,7 @@ def test_alter_request_is_unanswered_until_its_response() -> None:
     for number, error in enumerate((None, 0, 39, None)):
         phase = AwaitingController((BrokerId(4),), Instant(0.0), error)
         built.with_reassignment(tp(number), (4,), phase, step=1)
-    built.view.tenure.in_flight = 4
+    built.view.pacing.in_flight = 4
     assert role_of(built.view, Instant(1.0)).alter_entries_unanswered == 2
 
 
@@ -92,5 +92,5 @@ def test_the_cluster_is_counted_as_kafka_counts_it() -> None:
 def test_replica_on_a_failed_log_directory_does_not_lead() -> None:
     """Its broker is live, the replica is not."""
     built = a_view(1).with_partition(tp(), (1,), state=partition_state(1, (1,)))
-    built.view.tenure.offline.add((BrokerId(1), tp()))
+    built.view.leadership.offline.add((BrokerId(1), tp()))
     assert run_to_end(cluster_counts(built.view)).offline_partitions == 1

@@ -33,15 +33,17 @@ def a_view() -> ClusterView:
     """Return a cluster in which partition 0 of ``t`` is copied to broker 4."""
     view = a_tenure({"t": [(1, 2, 3)], "u": [(4, 5, 6)]}, Options())
     reassign(view, tp(), 1, 2, 4)
-    view.work.reassignments[tp()].load = Load(replicas(4), BrokerId(1))
+    view.reassignments.by_partition[tp()].load = Load(replicas(4), BrokerId(1))
     return view
 
 
 def throttled(view: ClusterView, rate: str) -> None:
     """Let broker 4 have a throttle of ours, and its partition grow by 100 bytes/s."""
     values = {LEADER_RATE: rate, FOLLOWER_RATE: rate}
-    view.work.applied_throttles[BROKER_4] = AppliedThrottle(BROKER_4, values, {}, ZkVersion(0))
-    view.own_records.entity_configs[BROKER_4] = EntityConfig(values, ZkVersion(0))
+    view.pacing_process.applied_throttles[BROKER_4] = AppliedThrottle(
+        BROKER_4, values, {}, ZkVersion(0)
+    )
+    view.pacing_leadership.entity_configs[BROKER_4] = EntityConfig(values, ZkVersion(0))
     for seconds, size in ((0, 0), (60, 6000)):
         observe(view, SizesRead({tp(): size}), Instant(NOW + seconds))
 
@@ -89,7 +91,7 @@ def test_throttle_below_the_produce_rate_is_logged_once() -> None:
 def test_setting_of_others_is_logged_once_and_in_the_status() -> None:
     """It explains the rate of the copies."""
     view, events = a_view(), HealthEvents()
-    view.own_records.kept_throttles[BROKER_4] = (f"{LEADER_RATE}=7",)
+    view.pacing_leadership.kept_throttles[BROKER_4] = (f"{LEADER_RATE}=7",)
     assert kinds(events, view) == ["throttle_of_others_kept"]
     assert kinds(events, view) == []
     assert cluster_health(view, ()).as_status()["throttles"]["kept"] == [

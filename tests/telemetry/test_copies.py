@@ -90,7 +90,7 @@ def copy_events(
 def isr(copies: Copies, view: ClusterView, *ids: int, after_s: float = 30.0) -> list[CopyEvent]:
     """Let the partition have this ISR."""
     state = partition_state(1, ids)
-    view.tenure.states[tp()] = state
+    view.leadership.states[tp()] = state
     at = Instant(AT + after_s)
     return list(copies.states_read(StatesRead({tp(): state}), view, at))
 
@@ -161,7 +161,7 @@ def test_copies_end_with_the_reassignment_or_the_tenure(engine: EngineName) -> N
     built = adding_four(engine)
     copies = begun(built)
     copy_events(copies, built.view, 300)
-    built.view.work.reassignments.clear()
+    built.view.reassignments.by_partition.clear()
     end = Change((SpecEndedRecord(tp(), None, REQUEST, "done"),))
     assert len(list(copies.committed(end, [], built.view, AT))) == 1
     assert copies.held(tp()) == {}
@@ -176,7 +176,7 @@ def test_replica_that_leaves_the_isr_is_reported(engine: EngineName) -> None:
     ]
     assert isr(copies, built.view, 1, 3) == []
     built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), removing=(3,))
-    built.view.work.reassignments[tp()].phase = Stopping(frozenset(), frozenset(), AT)
+    built.view.reassignments.by_partition[tp()].phase = Stopping(frozenset(), frozenset(), AT)
     assert isr(copies, built.view, 1) == []
 
 
@@ -268,7 +268,7 @@ def test_report_without_the_leader_is_compared_with_the_known_size(engine: Engin
 def requested(target: tuple[int, ...] = (1, 2, 3, 4)) -> tuple[ViewBuilder, Copies]:
     """Return a partition on (1, 2, 3) whose controller was requested to add 4, and its copies."""
     built = adding_four(EngineName.DELEGATED).with_partition(tp(), (1, 2, 3))
-    built.view.work.reassignments[tp()].phase = AwaitingController(replicas(*target), AT)
+    built.view.reassignments.by_partition[tp()].phase = AwaitingController(replicas(*target), AT)
     copies = Copies()
     assert moves(copies, built.view, AwaitingController, Pending) == []
     return built, copies
@@ -302,7 +302,7 @@ def test_bytes_of_a_requested_copy_start_it() -> None:
 def test_request_that_is_not_carried_out_leaves_no_copy() -> None:
     """None was begun that could be abandoned; nor where the tenure ends first."""
     built, copies = requested()
-    built.view.work.reassignments[tp()].phase = Pending(Instant(AT + 5), "busy")
+    built.view.reassignments.by_partition[tp()].phase = Pending(Instant(AT + 5), "busy")
     assert moves(copies, built.view, Pending, AwaitingController) == []
     assert copies.held(tp()) == {}
     _, copies = requested()
@@ -326,8 +326,8 @@ def test_copy_of_a_reassignment_that_ended_keeps_its_size() -> None:
     built, copies = requested()
     copy_events(copies, built.view, 300)
     built.with_partition(tp(), (1, 2, 3, 4))
-    built.view.work.reassignments[tp()].phase = Ended()
-    built.view.work.reassignments.clear()
+    built.view.reassignments.by_partition[tp()].phase = Ended()
+    built.view.reassignments.by_partition.clear()
     built.view.work.sizes.clear()
     end = Change((SpecEndedRecord(tp(), None, REQUEST, "done"),))
     (rest, whole) = copies.committed(end, [], built.view, AT)

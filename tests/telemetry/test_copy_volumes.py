@@ -76,7 +76,7 @@ def test_partition_of_unknown_size_is_counted_apart(engine: EngineName) -> None:
 def test_ended_partitions_stay_moved(engine: EngineName) -> None:
     """The total does not shrink while a request makes progress."""
     view = two_to_copy(engine).view
-    view.work.requests[REQUEST].moved_bytes = 7000
+    view.requests.by_id[REQUEST].moved_bytes = 7000
     volume = volumes(view).requests[REQUEST]
     assert (volume.moved, volume.remaining, volume.total) == (7000, 2000, 9000)
 
@@ -84,9 +84,9 @@ def test_ended_partitions_stay_moved(engine: EngineName) -> None:
 def test_partitions_that_ended_without_a_size_are_counted(engine: EngineName) -> None:
     """Without open partitions, too; they are not part of an estimate."""
     view = two_to_copy(engine).view
-    view.work.requests[REQUEST].uncounted = 3
+    view.requests.by_id[REQUEST].uncounted = 3
     assert volumes(view).requests[REQUEST] == RequestVolume(0, 2000, 1, uncounted=3)
-    view.work.reassignments.clear()
+    view.reassignments.by_partition.clear()
     assert volumes(view).requests[REQUEST] == RequestVolume(uncounted=3)
 
 
@@ -115,7 +115,7 @@ def test_without_original_replicas_only_the_remainder_is_known() -> None:
 def test_requested_copies_are_on_their_route() -> None:
     """They count against the limits; no limit counts those of another client."""
     built = two_to_copy(EngineName.DELEGATED).with_partition(tp(), (1, 2, 3))
-    reassignment = built.view.work.reassignments[tp()]
+    reassignment = built.view.reassignments.by_partition[tp()]
     reassignment.phase = AwaitingController(replicas(1, 2, 3, 4), NOW)
     assert volumes(built.view).routes == {(1, 4): 1}
     built.with_partition(tp(), (1, 2, 3, 5), adding=(5,), state=partition_state(-1, (1, 2, 3)))

@@ -37,8 +37,8 @@ def test_request_is_exported_by_slot_until_it_is_gone(engine: EngineName) -> Non
     assert value("broker_out_remaining_bytes", broker="2") == 1000
     assert value("brokers") == 5
     assert REQUEST.encode() not in metrics.exposition()
-    view.work.reassignments.clear()
-    view.work.requests.clear()
+    view.reassignments.by_partition.clear()
+    view.requests.by_id.clear()
     view.cluster.brokers = a_view(1).view.cluster.brokers
     clock.go(60)
     snapshot = publisher.tend(view)
@@ -57,7 +57,7 @@ def test_estimate_is_exported_with_both_bounds(engine: EngineName) -> None:
     )
     built = two_to_copy(engine)
     for n in range(1, 13):
-        built.view.work.requests[REQUEST].moved_bytes = n * 100
+        built.view.requests.by_id[REQUEST].moved_bytes = n * 100
         publisher.progress.count([Received(BrokerId(1), BrokerId(4), 100)], clock.now())
         snapshot = publisher.tend(built.view)
         clock.go(10)
@@ -82,7 +82,7 @@ def test_oldest_wait_for_an_isr_is_exported(engine: EngineName) -> None:
     )
     built = two_to_copy(engine)
     built.with_partition(tp(1), (1, 2, 3)).with_reassignment(tp(1), (4, 5, 1), since=100)
-    built.view.tenure.in_flight = 1
+    built.view.pacing.in_flight = 1
     snapshot = publisher.tend(built.view)
     assert snapshot is not None
     metrics.show(snapshot)

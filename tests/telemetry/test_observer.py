@@ -130,7 +130,7 @@ def seen(tmp_path: Path) -> Iterator[Observed]:
 def a_partition_in_flight(engine: EngineName = EngineName.NATIVE) -> ViewBuilder:
     """Return a view in which one partition adds a replica."""
     built = adding_four(engine)
-    built.view.tenure.states[tp()] = partition_state(1, (1, 2, 3), leader_epoch=6)
+    built.view.leadership.states[tp()] = partition_state(1, (1, 2, 3), leader_epoch=6)
     return built
 
 
@@ -213,7 +213,7 @@ def test_end_of_a_short_request_is_journaled_before_the_process_ends(seen: Obser
     built.view.role.leading = True
     seen.observer.tend(built.view)
     now = seen.clock.now()
-    built.view.work.requests[REQUEST] = Request(Route.REQUEST, now, kind="request", total=1)
+    built.view.requests.by_id[REQUEST] = Request(Route.REQUEST, now, kind="request", total=1)
     outcome = RequestOutcomeRecord(Summary(request=REQUEST, kind="request", total=1, done=1))
     seen.observer.on_committed(Change((outcome,)), built.view)
     built.view.role.stopping = True
@@ -267,7 +267,7 @@ def test_the_end_of_all_work_is_published_at_once(seen: Observed) -> None:
     view = a_partition_in_flight().view
     seen.observer.on_cycle(Decision(), view, {"decide": 0.001, "commit": 0.01, "send": 0.0})
     assert seen.value("partitions", phase="A2-syncing") == 1
-    view.work.reassignments.clear()
+    view.reassignments.by_partition.clear()
     seen.observer.on_cycle(Decision(), view, {})
     assert seen.value("partitions", phase="A2-syncing") == 0
     assert seen.publisher.latest is not None
@@ -312,7 +312,7 @@ def test_growing_copy_is_not_stalled(seen: Observed, engine: EngineName) -> None
     view.work.sizes[tp()] = 10_000
     begin(seen, built)
     waits = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "4", is_copying=True)
-    view.work.reassignments[tp()].wait(waits, seen.clock.now())
+    view.reassignments.by_partition[tp()].wait(waits, seen.clock.now())
     for number in range(1, 6):
         seen.clock.go(200)
         held = SizesRead({tp(): 10_000}, {}, {tp(): {BrokerId(4): number * 100}})
@@ -336,7 +336,7 @@ def test_growing_copy_is_not_stalled(seen: Observed, engine: EngineName) -> None
 def test_step_of_an_earlier_tenure_is_followed(seen: Observed, engine: EngineName) -> None:
     """What it had copied by then does not count as copied by this one."""
     built = a_partition_in_flight(engine)
-    reassignment = built.view.work.reassignments[tp()]
+    reassignment = built.view.reassignments.by_partition[tp()]
     reassignment.phase = Expanding()
     seen.observer.on_event(ControllerClaimed(ControllerEpoch(9)), built.view)
     native = engine is EngineName.NATIVE
@@ -364,7 +364,7 @@ def test_time_without_progress_is_exported_with_reassignments(
     seen.clock.go(7)
     seen.observer.tend(view)
     assert seen.value("progress_age_seconds") == 7
-    view.work.reassignments.clear()
+    view.reassignments.by_partition.clear()
     seen.clock.go(7)
     seen.observer.tend(view)
     assert seen.value("progress_age_seconds") == 0
@@ -388,8 +388,8 @@ def test_copy_is_journaled_counted_and_in_the_traffic(seen: Observed, engine: En
     seen.observer.on_event(held, view)
     assert seen.value("copied_bytes_total") == 400
     seen.clock.go(5)
-    view.tenure.states[tp()] = partition_state(1, (1, 2, 3, 4), leader_epoch=6)
-    seen.observer.on_event(StatesRead({tp(): view.tenure.states[tp()]}), view)
+    view.leadership.states[tp()] = partition_state(1, (1, 2, 3, 4), leader_epoch=6)
+    seen.observer.on_event(StatesRead({tp(): view.leadership.states[tp()]}), view)
     assert seen.value("copied_bytes_total") == 1000
     assert seen.value("replica_copy_seconds_sum") == 10
     assert seen.value("broker_served_bytes_total", broker="1") == 1000
@@ -423,8 +423,8 @@ def test_start_and_end_of_a_request_are_passed_to_the_notifier(
     seen.observer.on_event(LeadershipGained(), view)
     seen.clock.go(60)
     seen.observer.tend(view)
-    view.work.reassignments.clear()
-    view.work.requests[REQUEST].open = 0
+    view.reassignments.by_partition.clear()
+    view.requests.by_id[REQUEST].open = 0
     for _ in range(3):
         seen.clock.go(60)
         seen.observer.tend(view)

@@ -43,7 +43,7 @@ def test_partition_in_flight_has_its_reason_and_the_steps_to_come(engine: Engine
         tp(), (3, 4, 5), Syncing(), original=(0, 1, 2), since=600.0, step=2
     ).view
     view.role.engine = engine
-    view.work.reassignments[tp()].blocked = Blocked(BlockedBy.BROKER_DEAD, "replica 4")
+    view.reassignments.by_partition[tp()].blocked = Blocked(BlockedBy.BROKER_DEAD, "replica 4")
     assert explained(view)["reassignment"]["size_bytes"] is None
     view.work.sizes[tp()] = 7_000_000
     document = explained(view)
@@ -69,7 +69,7 @@ def test_a_partition_without_a_reassignment_says_so() -> None:
 def test_entry_that_is_not_accepted_has_its_reason() -> None:
     """It stands in the plan, and nowhere else."""
     view = a_view(1).with_partition(tp(), (1,)).view
-    view.intake.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
+    view.requests.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
     assert explained(view)["not_accepted_because"]["by"] == "config_unknown"
 
 

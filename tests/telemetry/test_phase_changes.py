@@ -46,7 +46,7 @@ def test_pending_is_measured_from_the_acceptance() -> None:
     """How long partitions wait for their turn is a phase like any other."""
     view = a_view(1).with_reassignment(tp(), (2, 3, 4), since=990.0).view
     memory = PhaseMemory()
-    memory.changes(Change((SpecRecord(tp(), view.work.reassignments[tp()].spec),)), view)
+    memory.changes(Change((SpecRecord(tp(), view.reassignments.by_partition[tp()].spec),)), view)
     (first,) = memory.changes(into(BEGUN, 1000.0), view)
     assert (first.before, first.seconds) == ("pending", 10.0)
 

@@ -37,7 +37,7 @@ def noted(
 ) -> ProgressTracker:
     """Note what was counted at these moments."""
     view = a_view(1).view
-    view.work.requests[NAME] = request
+    view.requests.by_id[NAME] = request
     for at, volume in volumes:
         counted = Volumes({} if volume is None else {NAME: volume})
         tracker.add(view, counted, Instant(at))
@@ -118,15 +118,15 @@ def test_slots_are_few_and_reused() -> None:
     """An ended request keeps its slot until another needs it."""
     tracker, view = ProgressTracker(), a_view(1).view
     names = [RequestId(f"r{n}") for n in range(SLOTS + 1)]
-    view.work.requests.update({n: a_request() for n in names})
+    view.requests.by_id.update({n: a_request() for n in names})
     tracker.add(view, Volumes(), Instant(0.0))
-    slots = [tracker.of(n, view.work.requests[n]).slot for n in names]
+    slots = [tracker.of(n, view.requests.by_id[n]).slot for n in names]
     assert slots == [*range(SLOTS), None]
-    view.work.requests[names[3]].open = 0
-    assert tracker.of(names[3], view.work.requests[names[3]]).slot == 3
+    view.requests.by_id[names[3]].open = 0
+    assert tracker.of(names[3], view.requests.by_id[names[3]]).slot == 3
     tracker.add(view, Volumes(), Instant(1.0))
-    assert tracker.of(names[-1], view.work.requests[names[-1]]).slot == 3
-    assert tracker.of(names[3], view.work.requests[names[3]]).slot is None
+    assert tracker.of(names[-1], view.requests.by_id[names[-1]]).slot == 3
+    assert tracker.of(names[3], view.requests.by_id[names[3]]).slot is None
 
 
 def test_traffic_is_counted_at_both_ends() -> None:

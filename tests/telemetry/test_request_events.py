@@ -156,7 +156,7 @@ def test_each_size_is_logged_once() -> None:
         {"topic": "t", "partition": 0, "request": REQUEST, "bytes": 70, "copies": 2}
     ]
     assert list(events.sizes(event, built.view)) == []
-    built.view.work.reassignments.clear()
+    built.view.reassignments.by_partition.clear()
     assert list(events.sizes(event, built.view)) == []
     built.with_reassignment(tp(), (1, 2, 4))
     assert len(list(events.sizes(event, built.view))) == 1

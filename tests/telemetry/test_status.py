@@ -117,7 +117,7 @@ def test_a_partition_that_copies_is_not_blocked(engine: EngineName) -> None:
     view = built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1, since=100.0).view
     view.role.engine = engine
     copies = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 4 is not in ISR", is_copying=True)
-    view.work.reassignments[tp()].wait(copies, Instant(995.0))
+    view.reassignments.by_partition[tp()].wait(copies, Instant(995.0))
     document = status(view)
     assert document["partitions"]["copying"] == 1
     assert document["blocked"] == {}
@@ -134,8 +134,10 @@ def test_partition_in_flight_has_all_fields(engine: EngineName) -> None:
     )
     view = built.with_reassignment(tp(), (2, 3, 4), Syncing(), step=1).view
     view.role.engine = engine
-    view.work.reassignments[tp()].blocked = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 3")
-    view.work.reassignments[tp()].blocked_since = Instant(995.0)
+    view.reassignments.by_partition[tp()].blocked = Blocked(
+        BlockedBy.REPLICA_NOT_IN_ISR, "replica 3"
+    )
+    view.reassignments.by_partition[tp()].blocked_since = Instant(995.0)
     document = status(view)
     counts = {"in_flight": 1, "copying": 0, "waiting": 0, "undecided": 0}
     assert document["partitions"] == counts
@@ -189,7 +191,9 @@ def test_each_reason_has_a_few_examples() -> None:
     built = a_view(1, options=Options(max_partitions_in_flight=0))
     for number in range(20):
         built.with_reassignment(tp(number), (4,))
-    built.view.work.reassignments[tp(19)].blocked = Blocked(BlockedBy.BROKER_DEAD, "broker 4")
+    built.view.reassignments.by_partition[tp(19)].blocked = Blocked(
+        BlockedBy.BROKER_DEAD, "broker 4"
+    )
     document = status(built.view)
     assert document["blocked"] == {"broker_dead": 1, "limit": 19}
     assert [(w["partition"], w["blocked_on"]["by"]) for w in document["waiting"]] == [
@@ -202,7 +206,7 @@ def test_a_request_counts_its_partitions() -> None:
     """Total, done, in flight, waiting and refused come together."""
     built = a_view(1).with_reassignment(tp(0), (4,), Syncing(), step=1)
     view = built.with_reassignment(tp(1), (4,)).view
-    tally = view.work.requests[REQUEST]
+    tally = view.requests.by_id[REQUEST]
     tally.total, tally.open = 5, 2
     tally.refused.append(
         Refusal(REQUEST, "t-9 -> [4]", RefusalReason.UNKNOWN_PARTITION, "it does not exist")
@@ -231,8 +235,8 @@ def test_a_request_counts_its_partitions() -> None:
 def test_a_request_without_work_left_is_over(done: int, refused: int, state: str) -> None:
     """Refused means that nothing at all of it was carried out."""
     view = a_view(1).with_reassignment(tp(), (4,)).view
-    del view.work.reassignments[tp()]
-    tally = view.work.requests[REQUEST]
+    del view.reassignments.by_partition[tp()]
+    tally = view.requests.by_id[REQUEST]
     tally.total, tally.open = done + refused, 0
     refusal = Refusal(REQUEST, "t-9", RefusalReason.MALFORMED, "no")
     tally.refused += [refusal] * refused
@@ -262,7 +266,7 @@ def test_progress_survives_a_restart() -> None:
     """It is computed from the assignment."""
     begun = Starting(LeaderEpoch(1), None)
     view = a_view(1).with_reassignment(tp(), (3, 4, 5), begun, original=(0, 1, 2), step=1).view
-    reassignment = view.work.reassignments[tp()]
+    reassignment = view.reassignments.by_partition[tp()]
     expected = {(0, 1, 2, 3): 1, (0, 2, 3, 4): 2, (0, 3, 4, 5): 3, (3, 4, 5): 4}
     for current, step in expected.items():
         assert progress(replicas(*current), reassignment, Options()) == (step, 4)
@@ -272,7 +276,7 @@ def test_progress_without_originals_counts_what_is_left() -> None:
     """The steps seen and the steps left."""
     stopping = Stopping(frozenset(), frozenset(), Instant(0.0))
     view = a_view(1).with_reassignment(tp(), (3, 4), stopping, original=None, step=2).view
-    assert progress(replicas(1, 3), view.work.reassignments[tp()], Options()) == (2, 4)
+    assert progress(replicas(1, 3), view.reassignments.by_partition[tp()], Options()) == (2, 4)
 
 
 def test_reasons_against_the_native_engine_are_in_the_status() -> None:
@@ -286,18 +290,18 @@ def test_entries_that_are_not_judged_yet_are_not_done() -> None:
     view = a_view(1, 2, 3).view
     name = "request_0000000001"
     entries = {tp(n): replicas(1, 3) for n in range(1000)}
-    view.session.submissions[name] = Submission(name, entries, ZkVersion(0), Zxid(1), 0)
+    view.requests_session.submissions[name] = Submission(name, entries, ZkVersion(0), Zxid(1), 0)
     request = Request(Route.REQUEST, Instant(990.0), kind="request", total=1000)
     request.parts[name] = Part(name, 1000, 0)
-    view.work.requests[RequestId(name)] = request
+    view.requests.by_id[RequestId(name)] = request
     (found,) = status(view)["requests"]
     assert found["state"] == "waiting"
     assert (found["partitions"]["done"], found["partitions"]["waiting"]) == (0, 1000)
     request.settled.update(tp(n) for n in range(500))
-    view.session.judged[name] = 400
+    view.requests_session.judged[name] = 400
     (found,) = status(view)["requests"]
     assert (found["partitions"]["done"], found["partitions"]["waiting"]) == (500, 500)
-    del view.session.submissions[name]
+    del view.requests_session.submissions[name]
     (found,) = status(view)["requests"]
     assert (found["state"], found["partitions"]["done"]) == ("done", 1000)
 
@@ -309,8 +313,8 @@ PAUSED = {"reason": "disk swap", "by": "ann@desk", "since_ms": 1_750_000_000_000
 def test_every_pause_has_who_and_why() -> None:
     """With the kill switch and the live throttle."""
     view = a_view(1).view
-    view.session.kill_switch = True
-    view.intake.controls = Controls(
+    view.requests_session.kill_switch = True
+    view.pacing_process.controls = Controls(
         Pauses(PAUSE, {REQUEST: PAUSE}, {BrokerId(5): PAUSE}), throttle=50_000_000
     )
     assert controls_of(view) == {
@@ -327,7 +331,7 @@ def test_every_pause_has_who_and_why() -> None:
 def test_limits_are_live_ones_or_those_of_the_settings() -> None:
     """Each limit of all, by the name it is turned by."""
     view = a_view(1, options=Options(step_size=None, max_incoming_per_broker=7)).view
-    view.intake.controls = Controls(
+    view.pacing_process.controls = Controls(
         limits=Limits(max_partitions_in_flight=3, order=QueueOrder.SMALL_FIRST)
     )
     found = limits_of(view)
@@ -345,8 +349,8 @@ def test_orphans_are_listed_with_their_directory(engine: EngineName) -> None:
     view.role.engine = engine
     for number in (4, 5):
         orphan = Orphan(BrokerId(number), tp(), Zxid(30), "not live")
-        view.work.orphans[BrokerId(number), tp()] = orphan
-    view.tenure.orphan_logs[BrokerId(4), tp()] = "/data"
+        view.reassignments.orphans[BrokerId(number), tp()] = orphan
+    view.reassignments_tenure.orphan_logs[BrokerId(4), tp()] = "/data"
     named, away = status(view)["orphans"]
     assert (named["broker"], named["directory"], away["directory"]) == (4, "/data/t-0", None)
     assert {named["reason"], away["reason"]} == {"not live"}

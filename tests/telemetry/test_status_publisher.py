@@ -125,8 +125,8 @@ def test_changes_during_a_snapshot_leave_it_consistent() -> None:
     clock = SlowClock()
     publisher, view = a_board(clock), many_in_flight().view
     assert publisher.tend(view) is None
-    request = view.work.requests[REQUEST]
-    view.work.reassignments.clear()
+    request = view.requests.by_id[REQUEST]
+    view.reassignments.by_partition.clear()
     request.open = 0
     ended = made_in_slices(publisher, view, clock).status
     assert ended["in_flight"] == []
@@ -134,9 +134,9 @@ def test_changes_during_a_snapshot_leave_it_consistent() -> None:
     built = many_in_flight()
     publisher = a_board(clock)
     assert publisher.tend(built.view) is None
-    built.view.work.reassignments.clear()
+    built.view.reassignments.by_partition.clear()
     built.with_reassignment(tp(0, "later"), (4,))
-    built.view.work.requests[REQUEST].open = 1
+    built.view.requests.by_id[REQUEST].open = 1
     (shown,) = made_in_slices(publisher, built.view, clock).status["requests"]
     assert shown["partitions"]["in_flight"] + shown["partitions"]["waiting"] == 1
 
@@ -165,7 +165,7 @@ def test_snapshot_does_not_change_with_the_view() -> None:
     publisher, built = a_board(FixedClock()), a_view(1)
     built.with_reassignment(tp(), (4,))
     snapshot = publisher.tend(built.view)
-    built.view.work.reassignments.clear()
+    built.view.reassignments.by_partition.clear()
     assert snapshot is not None
     assert snapshot.status["partitions"]["waiting"] == 1
 

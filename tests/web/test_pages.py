@@ -118,11 +118,11 @@ def a_busy_view() -> ClusterView:
         tp(), (1, 2, 3), adding=(3,), state=partition_state(1, (1, 2))
     )
     view = built.with_reassignment(tp(), (2, 3), Syncing(), step=1, since=0.0).view
-    view.work.reassignments[tp()].blocked = Blocked(
+    view.reassignments.by_partition[tp()].blocked = Blocked(
         BlockedBy.BROKER_DEAD, "<b>broker 3</b> is dead"
     )
     refusal = Refusal(REQUEST, "x", RefusalReason.MALFORMED, "no")
-    view.work.requests[REQUEST].refused.append(refusal)
+    view.requests.by_id[REQUEST].refused.append(refusal)
     return view
 
 
@@ -163,7 +163,7 @@ def test_a_partition_that_copies_is_not_shown_as_blocked() -> None:
     """Its state is copying; without progress for too long it is stalled."""
     view = a_busy_view()
     copies = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 3 is not in ISR", is_copying=True)
-    view.work.reassignments[tp()].wait(copies, Instant(0.0))
+    view.reassignments.by_partition[tp()].wait(copies, Instant(0.0))
     html = page(view)
     assert "<h2>Blocked <small>0 partitions</small></h2>" in html
     assert "No partition is blocked." in html
@@ -203,9 +203,9 @@ def test_hostile_names_stay_text() -> None:
     partition = TopicPartition(HOSTILE, 0)
     built.with_partition(partition, (1, 2, 3), adding=(3,), state=partition_state(1, (1, 2)))
     view = built.with_reassignment(partition, (2, 3), Syncing(), step=1, since=0.0).view
-    request = view.work.requests[REQUEST]
+    request = view.requests.by_id[REQUEST]
     request.options = RequestOptions(reason=HOSTILE, requested_by=HOSTILE)
-    view.intake.controls = Controls(Pauses(everything=Pause(HOSTILE, HOSTILE)))
+    view.pacing_process.controls = Controls(Pauses(everything=Pause(HOSTILE, HOSTILE)))
     who = Identity(HOSTILE, TokenRole.OPERATE, HOSTILE)
     filled = dict.fromkeys(("broker", "plan", "reason", "throttle"), HOSTILE)
     for html in (
@@ -262,8 +262,10 @@ def test_only_the_overview_refreshes() -> None:
 def test_ended_cancellation_is_at_100_percent() -> None:
     """It has no partitions of its own."""
     view = a_busy_view()
-    view.work.requests[REQUEST] = replace(view.work.requests[REQUEST], total=0, open=0, refused=[])
-    view.work.reassignments.clear()
+    view.requests.by_id[REQUEST] = replace(
+        view.requests.by_id[REQUEST], total=0, open=0, refused=[]
+    )
+    view.reassignments.by_partition.clear()
     html = page(view)
     assert "100 %" in html
     assert "0 of 0 done" not in html
@@ -273,7 +275,7 @@ def test_brake_is_shown_with_what_holds_it_and_is_set_from_there() -> None:
     """By a form that says what it does."""
     view = a_view(1).view
     assert "under_min_isr" not in page(view)
-    view.intake.controls = Controls(limits=Limits(under_min_isr=UnderMinIsr.WARN))
+    view.pacing_process.controls = Controls(limits=Limits(under_min_isr=UnderMinIsr.WARN))
     html = page(view)
     assert "under_min_isr: warn" in html
     assert "/control?action=wait" in html
@@ -286,8 +288,10 @@ def test_pauses_and_kill_switch_are_at_the_top() -> None:
     """With the reason, escaped."""
     view = a_view(1).view
     assert "paused" not in page(view)
-    view.intake.controls = Controls(Pauses(brokers={BrokerId(5): Pause("<swap>", "ann@desk")}))
-    view.session.kill_switch = True
+    view.pacing_process.controls = Controls(
+        Pauses(brokers={BrokerId(5): Pause("<swap>", "ann@desk")})
+    )
+    view.requests_session.kill_switch = True
     html = page(view)
     assert "broker 5 is paused by ann@desk: &lt;swap&gt;" in html
     assert "new reassignments are disabled" in html

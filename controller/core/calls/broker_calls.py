@@ -32,13 +32,13 @@ from controller.core.calls.broker_requests import (
     ProducerIdsAnswer,
     RequestFromBroker,
 )
+from controller.core.calls.model import ProducerIds
 from controller.core.calls.records import ProducerIdsRecord, RequestAnsweredRecord
 from controller.core.leadership import controlled_shutdown, isr_changes, lost_requests
 from controller.core.leadership.cluster_loading import reads_of
 from controller.core.leadership.records import IsrRecord
 from controller.core.model import Instant, TopicPartition, ZkVersion
 from controller.core.records import Change, Decision, Record
-from controller.core.state.tenure import ProducerIds
 from controller.core.view import ClusterView
 
 BLOCK_SIZE: Final = 1000
@@ -69,11 +69,11 @@ def answer_brokers(
         written: The partitions whose state the same cycle writes otherwise: they come next time.
 
     """
-    if not view.tenure.pending_broker_requests and not view.tenure.lost_requests:
+    if not view.calls.pending_broker_requests and not view.leadership.lost_requests:
         return Decision()
     found = _Found(set(written))
     timers: list[Instant] = []
-    for ticket, pending in view.tenure.pending_broker_requests.items():
+    for ticket, pending in view.calls.pending_broker_requests.items():
         answer = _refusal(view, pending, now)
         if answer is None:
             answer = _answer(view, ticket, pending, now, found)
@@ -165,7 +165,7 @@ def _isr_answer(
     is_patient = now < pending.since + JUDGED_AFTER_S
     is_written = is_urgent = False
     for change in request.changes:
-        name = view.session.name_of(change.topic, change.topic_id)
+        name = view.topics.name_of(change.topic, change.topic_id)
         judged = isr_changes.judge(view, request, change, name)
         match judged:
             case IsrResult():
@@ -195,14 +195,14 @@ def _isr_answer(
 
 def _was_read(view: ClusterView, partition: TopicPartition, pending: PendingBrokerRequest) -> bool:
     """Return whether a read of a state that began after a request is answered."""
-    read = view.tenure.awaited_reads.get(partition)
+    read = view.leadership.awaited_reads.get(partition)
     return read is not None and read.is_answered and read.at >= pending.since
 
 
 def _is_to_be_read(view: ClusterView, partition: TopicPartition, now: Instant) -> bool:
-    read = view.tenure.awaited_reads.get(partition)
+    read = view.leadership.awaited_reads.get(partition)
     is_old = read is None or now >= read.at + AGAIN_S
-    return is_old and partition not in view.tenure.seeding
+    return is_old and partition not in view.leadership.seeding
 
 
 def _written(record: IsrRecord | Change) -> Change:
@@ -219,7 +219,7 @@ def hand_out(view: ClusterView, requests: Mapping[int, AllocateProducerIds]) -> 
 
     When all ids are used up, the answers are errors and nothing is written.
     """
-    known = view.tenure.producer_ids
+    known = view.calls.producer_ids
     if known is None or not requests:
         return None
     answers: dict[int, BrokerAnswer] = {}
@@ -251,13 +251,13 @@ def note_producer_ids(
     A read that a write of ours overtook is dropped. A znode that disappeared does not make ids
     available again.
     """
-    known = view.tenure.producer_ids
+    known = view.calls.producer_ids
     if isinstance(block, str):
-        view.tenure.producer_ids = None
+        view.calls.producer_ids = None
         return
     following = 0 if block is None else block.last + 1
     if known is not None:
         if version is not None and known.version is not None and version <= known.version:
             return
         following = max(following, known.following)
-    view.tenure.producer_ids = ProducerIds(following, version)
+    view.calls.producer_ids = ProducerIds(following, version)

@@ -102,13 +102,13 @@ def answer_clients(view: ClusterView, now: Instant, written: AbstractSet[str]) -
         written: The topics of which this cycle writes an assignment.
 
     """
-    if not view.tenure.pending_client_requests:
+    if not view.calls.pending_client_requests:
         return Decision()
     changes: list[Change] = []
     following: list[effects.Effect] = []
     is_waiting = False
     names = topic_creation.Names(view, written)
-    for ticket, pending in view.tenure.pending_client_requests.items():
+    for ticket, pending in view.calls.pending_client_requests.items():
         context = topic_creation.ClientRequestContext(view, names, ticket, pending)
         found = _refusal(view, pending) or _answer(context, now)
         match found:
@@ -133,7 +133,7 @@ def answer_clients(view: ClusterView, now: Instant, written: AbstractSet[str]) -
 
 def is_role_wanted(view: ClusterView) -> str | None:
     """Return the request of a client for which a broker has to be the controller, if any."""
-    for pending in view.tenure.pending_client_requests.values():
+    for pending in view.calls.pending_client_requests.values():
         if isinstance(pending.request, CedeRole):
             return pending.request.request
     return None
@@ -143,7 +143,7 @@ def is_cede_due(view: ClusterView, now: Instant) -> bool:
     """Return whether no client waits for a write, or the one that asks to cede waited enough."""
     since = min(
         p.since
-        for p in view.tenure.pending_client_requests.values()
+        for p in view.calls.pending_client_requests.values()
         if isinstance(p.request, CedeRole)
     )
     return not is_underway(view) or now >= since + CEDE_WITHIN_S
@@ -154,7 +154,7 @@ def is_underway(view: ClusterView) -> bool:
     return any(
         topic_creation.is_underway(pending)
         or (isinstance(pending.request, AlterReassignments) and pending.results is not None)
-        for pending in view.tenure.pending_client_requests.values()
+        for pending in view.calls.pending_client_requests.values()
     )
 
 
@@ -177,7 +177,9 @@ def _answer(
     match pending.request:
         case ListReassignments() as request:
             # Foreign reassignments are not known before they are adopted.
-            is_early = view.tenure.may_have_foreign and now < pending.since + PATIENCE_S
+            is_early = (
+                view.reassignments_tenure.may_have_foreign and now < pending.since + PATIENCE_S
+            )
             return None if is_early else _listed(view, request)
         case AlterReassignments() as request:
             return _altered(view, ticket, pending, request, now)
@@ -242,14 +244,14 @@ def _judge(
 
 def _forbidden(view: ClusterView) -> str | None:
     """Return why no new target of a client is accepted; cancellations always are."""
-    if view.session.kill_switch:
+    if view.requests_session.kill_switch:
         return acceptance.DISABLED
     return approvals.REQUIRED if view.options.require_approval else None
 
 
 def _judge_cancellation(view: ClusterView, partition: TopicPartition, judged: _Judged) -> None:
-    assignment = view.session.assignment(partition)
-    running = view.work.reassignments.get(partition)
+    assignment = view.topics.assignment(partition)
+    running = view.reassignments.by_partition.get(partition)
     if assignment is None:
         unknown = kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
         result = PartitionResult(partition, unknown, "The partition does not exist.")
@@ -268,7 +270,7 @@ def _judge_cancellation(view: ClusterView, partition: TopicPartition, judged: _J
 
 def _is_submitted(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether a request that is not accepted yet names the partition."""
-    return any(partition in s.entries for s in view.session.submissions.values())
+    return any(partition in s.entries for s in view.requests_session.submissions.values())
 
 
 def _refused(partition: TopicPartition, refusal: Refusal) -> PartitionResult:
@@ -314,10 +316,10 @@ def _result_of(  # noqa: PLR0911 - one return per case
         return PartitionResult(partition, error, submitted.problem)
     if target is None:
         return _reversed(view, partition, name, pending, now)
-    request = view.work.requests.get(name)
+    request = view.requests.by_id.get(name)
     if request is None:
         # It ended so long ago that only its outcome is left.
-        is_known = name in view.work.ended
+        is_known = name in view.requests.ended
         return PartitionResult(partition, kafka_errors.NONE) if is_known else None
     refused = {r.partition: r for r in request.refused if not r.was_accepted}
     # A refusal without a partition is one of all entries that were not decided before.
@@ -344,16 +346,16 @@ def _reversed(
     and lists the partition no more. So it is awaited here; a broker that hangs does not delay it
     for long.
     """
-    running = view.work.reassignments.get(partition)
+    running = view.reassignments.by_partition.get(partition)
     if running is None:
         return PartitionResult(partition, kafka_errors.NONE)
     if running.spec.rolls_back:
-        assignment = view.session.known_assignment(partition)
+        assignment = view.topics.known_assignment(partition)
         drops_only = assignment is not None and {*running.spec.target} <= {*assignment.replicas}
         if drops_only and now < pending.since + DROP_S:
             return None
         return PartitionResult(partition, kafka_errors.NONE)
-    known = view.work.requests.get(cancellation)
+    known = view.requests.by_id.get(cancellation)
     ending = None if known is None else known.endings.get(partition)
     if ending is None and (known is None or not known.has_ended):
         return None
@@ -368,26 +370,26 @@ def _reversed(
 
 def _listed(view: ClusterView, request: ListReassignments) -> ListReassignmentsResponse:
     ongoing: list[OngoingReassignment] = []
-    for partition, reassignment in view.work.reassignments.items():
+    for partition, reassignment in view.reassignments.by_partition.items():
         if request.partitions is not None and partition not in request.partitions:
             continue
-        assignment = view.session.known_assignment(partition)
+        assignment = view.topics.known_assignment(partition)
         if assignment is not None and not view.is_of_former_topic(partition):
             ongoing.append(_ongoing(partition, assignment, reassignment.spec.target))
-    if view.tenure.may_have_foreign:
+    if view.reassignments_tenure.may_have_foreign:
         ongoing += _not_adopted(view, request)
     return ListReassignmentsResponse(0, tuple(ongoing))
 
 
 def _not_adopted(view: ClusterView, request: ListReassignments) -> Iterator[OngoingReassignment]:
     """Yield the reassignments in the topic znodes that the daemon has not taken up yet."""
-    wanted = view.session.partitions() if request.partitions is None else request.partitions
+    wanted = view.topics.partitions() if request.partitions is None else request.partitions
     for partition in wanted:
-        assignment = view.session.known_assignment(partition)
+        assignment = view.topics.known_assignment(partition)
         if (
             assignment is not None
             and assignment.is_reassigning
-            and partition not in view.work.reassignments
+            and partition not in view.reassignments.by_partition
         ):
             yield _ongoing(partition, assignment, assignment.target_replicas)
 

@@ -42,7 +42,7 @@ def answer_elections(
     patience_s = min(request.timeout_s, PATIENCE_S)
     if pending.results is None:
         partitions = tuple(
-            view.session.partitions() if request.partitions is None else request.partitions
+            view.topics.partitions() if request.partitions is None else request.partitions
         )
         unread = {p for p in partitions if _is_unread(view, p)}
         # The other half of the time is for the elections.
@@ -67,14 +67,15 @@ def answer_elections(
 
 def _is_unread(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether the topic or the state of a partition is still to be read."""
-    tenure = view.tenure
+    leadership = view.leadership
     if view.is_to_be_deleted(partition.topic):
         return False
     is_known = any(
-        partition in known for known in (tenure.states, tenure.stateless, tenure.unreadable_states)
+        partition in known
+        for known in (leadership.states, leadership.stateless, leadership.unreadable)
     )
     return acceptance.is_undecidable(view, partition) or (
-        view.session.assignment(partition) is not None and not is_known
+        view.topics.assignment(partition) is not None and not is_known
     )
 
 
@@ -97,7 +98,7 @@ def _unelectable(
     view: ClusterView, partition: TopicPartition, *, is_unclean: bool
 ) -> PartitionResult | None:
     """Return why no leader is elected; None: one can be."""
-    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
+    assignment, state = view.topics.assignment(partition), view.leadership.states.get(partition)
     if partition.topic in (view.deletions_session.markers or ()):
         deleted = "The topic is being deleted"
         return PartitionResult(partition, kafka_errors.INVALID_TOPIC_EXCEPTION, deleted)
@@ -117,7 +118,7 @@ def _not_preferred(
         needless = "Leader election not needed for topic partition."
         return PartitionResult(partition, kafka_errors.ELECTION_NOT_NEEDED, needless)
     unavailable = kafka_errors.PREFERRED_LEADER_NOT_AVAILABLE
-    if partition in view.work.reassignments:
+    if partition in view.reassignments.by_partition:
         later = "It is being reassigned: its preferred leader is elected afterwards."
         return PartitionResult(partition, unavailable, f"{_failed(partition)}. {later}")
     if duties.elect_preferred(view, partition) is None:
@@ -148,15 +149,15 @@ def _election_result(
     view: ClusterView, partition: TopicPartition, *, is_unclean: bool
 ) -> PartitionResult | None:
     """Return the result of an election; None while it is under way."""
-    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
-    if assignment is None or state is None or partition in view.tenure.preferred:
+    assignment, state = view.topics.assignment(partition), view.leadership.states.get(partition)
+    if assignment is None or state is None or partition in view.leadership.preferred:
         return None
     if is_unclean:
         if not view.is_live(state.leader, partition):
             # The last replica may have died after the request was judged.
             return _not_uncleanly(view, partition, state.leader)
-        return PartitionResult(partition, 0) if view.tenure.is_acknowledged(partition) else None
+        return PartitionResult(partition, 0) if view.leadership.is_acknowledged(partition) else None
     if state.leader != assignment.replicas[0]:
         unavailable = kafka_errors.PREFERRED_LEADER_NOT_AVAILABLE
         return PartitionResult(partition, unavailable, _failed(partition))
-    return PartitionResult(partition, 0) if view.tenure.is_acknowledged(partition) else None
+    return PartitionResult(partition, 0) if view.leadership.is_acknowledged(partition) else None

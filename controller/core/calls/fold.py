@@ -15,10 +15,10 @@ from controller.core.calls.client_requests import (
     PendingClientRequest,
     RequestFromClient,
 )
+from controller.core.calls.model import ProducerIds
 from controller.core.calls.topic_requests import CreatePartitions, DeleteTopics
 from controller.core.leadership import lost_requests
 from controller.core.model import Instant
-from controller.core.state.tenure import ProducerIds
 from controller.core.topics import topic_reads
 from controller.core.view import ClusterView
 
@@ -31,30 +31,30 @@ def fold_event(view: ClusterView, event: records.CallEvent, now: Instant) -> Non
         case records.BrokerRequestReceived() | records.ClientRequestReceived():
             _request_arrived(view, event, now)
         case records.ReassignmentsSubmitted(ticket=ticket, submitted=submitted):
-            pending = view.tenure.pending_client_requests.get(ticket)
+            pending = view.calls.pending_client_requests.get(ticket)
             if pending is not None:
-                view.tenure.pending_client_requests[ticket] = replace(pending, submitted=submitted)
+                view.calls.pending_client_requests[ticket] = replace(pending, submitted=submitted)
         case _:
             assert_never(event)
 
 
 def fold_record(view: ClusterView, record: records.CallRecord, now: Instant) -> None:
     """Fold one record into the view."""
-    tenure = view.tenure
+    calls = view.calls
     match record:
         case records.RequestAnsweredRecord(ticket=ticket, answer=answer):
-            pending = tenure.pending_broker_requests.pop(ticket, None)
+            pending = calls.pending_broker_requests.pop(ticket, None)
             if pending is not None and answer is not None:
                 lost_requests.answered(view, pending.request, answer, now)
-            if not tenure.pending_broker_requests:
-                tenure.awaited_reads.clear()
-            tenure.pending_client_requests.pop(ticket, None)
-            if not tenure.pending_client_requests:
-                tenure.electing.clear()
-                tenure.creations_rejected.clear()
+            if not calls.pending_broker_requests:
+                view.leadership.awaited_reads.clear()
+            calls.pending_client_requests.pop(ticket, None)
+            if not calls.pending_client_requests:
+                calls.electing.clear()
+                calls.creations_rejected.clear()
         case records.ProducerIdsRecord(block=block, expected_version=version):
             following = model.ZkVersion(0 if version is None else version + 1)
-            tenure.producer_ids = ProducerIds(block.last + 1, following)
+            calls.producer_ids = ProducerIds(block.last + 1, following)
         case _:
             assert_never(record)
 
@@ -74,10 +74,10 @@ def _request_arrived(
         return
     if isinstance(event, records.BrokerRequestReceived):
         request = _of_registration(view, event.request)
-        view.tenure.pending_broker_requests[event.ticket] = PendingBrokerRequest(request, now)
-        view.tenure.heard[request.broker] = now
+        view.calls.pending_broker_requests[event.ticket] = PendingBrokerRequest(request, now)
+        view.calls.heard[request.broker] = now
     else:
-        view.tenure.pending_client_requests[event.ticket] = PendingClientRequest(event.request, now)
+        view.calls.pending_client_requests[event.ticket] = PendingClientRequest(event.request, now)
         topic_reads.read_invalid(view, _named_topics(event.request))
 
 

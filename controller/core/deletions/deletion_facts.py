@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from controller.core import effects, wakeups
+from controller.core.cluster.model import KnownSettings
 from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.deletions import records
 from controller.core.deletions.model import DeletedTopic, TopicDeletion
@@ -34,7 +35,6 @@ from controller.core.pacing import isr_health
 from controller.core.pacing.applied_throttles import topic_entity
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import StopReplicaAnswered
-from controller.core.state.process import KnownSettings
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 
@@ -47,7 +47,7 @@ def deletion_begun(view: ClusterView, topic: str) -> None:
         waiting.setdefault(broker, set()).add(partition.partition)
     live = set(view.cluster.brokers)
     unsent = {broker: set(waiting.get(broker, ())) for broker in live | waiting.keys()}
-    informing = live if view.session.topics[topic].partitions else set()
+    informing = live if view.topics.by_name[topic].partitions else set()
     deletions.running[topic] = TopicDeletion(waiting, informing, unsent, set(waiting))
     deletions.being_deleted |= {topic}
     deletions.trees.pop(topic, None)
@@ -56,7 +56,7 @@ def deletion_begun(view: ClusterView, topic: str) -> None:
 def replica_left(view: ClusterView, orphan: Orphan) -> None:
     """Have a replica deleted that is recorded as dropped while its topic is being deleted."""
     name, number = orphan.partition
-    deletion, known = view.deletions.running.get(name), view.session.topics.get(name)
+    deletion, known = view.deletions.running.get(name), view.topics.by_name.get(name)
     if deletion is not None and known is not None and known.czxid == orphan.topic_czxid:
         deletion.waiting.setdefault(orphan.broker, set()).add(number)
         deletion.unsent.setdefault(orphan.broker, set()).add(number)
@@ -110,8 +110,8 @@ def _confirmed(view: ClusterView, topic: str) -> None:
     wakeups.wake_pending_requests(view)
     if is_carried_out(view, topic):
         # Its reassignments end: nothing is left of what they would move.
-        partitions = (TopicPartition(topic, n) for n in view.session.topics[topic].partitions)
-        view.due.add(p for p in partitions if p in view.work.reassignments)
+        partitions = (TopicPartition(topic, n) for n in view.topics.by_name[topic].partitions)
+        view.due.add(p for p in partitions if p in view.reassignments.by_partition)
 
 
 def brokers_moved(
@@ -129,7 +129,7 @@ def brokers_moved(
     if gone:
         _serve_undeletable(view)
     for topic, deletion in view.deletions.running.items():
-        if topic not in view.session.topics:
+        if topic not in view.topics.by_name:
             continue
         for broker in gone:
             deletion.waiting.pop(broker, None)
@@ -150,14 +150,14 @@ def brokers_moved(
 
 def trees_read(view: ClusterView, event: records.TopicTreesRead) -> None:
     """Note the znodes of topics that are to be deleted; those of another topic are read again."""
-    tenure, deletions, session = view.tenure, view.deletions, view.session
+    tenure, deletions, topics = view.tenure, view.deletions, view.topics
     deletions_session = view.deletions_session
     for name, tree in event.trees.items():
         deletions.requested_trees.discard(name)
         if tenure.held is None or name not in (deletions_session.markers or ()):
             continue
         deletions.trees[name] = tree
-        known = session.topics.get(name)
+        known = topics.by_name.get(name)
         is_other = known is not None and (
             tree is None or (tree.czxid, tree.version) != (known.czxid, known.version)
         )
@@ -178,7 +178,8 @@ def deletions_read(view: ClusterView, before: frozenset[str]) -> None:
         before: The topics that were to be deleted before.
 
     """
-    tenure, deletions, session = view.tenure, view.deletions, view.session
+    tenure, leadership, deletions = view.tenure, view.leadership, view.deletions
+    topics = view.topics
     now = view.deletions_session.markers or frozenset()
     for name in deletions.being_deleted - now:
         _serve_again(view, name)
@@ -187,18 +188,18 @@ def deletions_read(view: ClusterView, before: frozenset[str]) -> None:
         deletions.trees.pop(name, None)
         if deletions.running.pop(name, None) is not None:
             deletions.revoked.add(name)
-            partitions = (TopicPartition(name, n) for n in session.topics[name].partitions)
+            partitions = (TopicPartition(name, n) for n in topics.by_name[name].partitions)
             for partition in partitions:
-                if partition in tenure.states:
+                if partition in leadership.states:
                     view.due.seeded[partition] = None
                 else:
-                    tenure.unseeded[partition] = None
+                    leadership.unseeded[partition] = None
             wakeups.wake(view.due, wakeups.Trigger.PARTITION_APPEARED)
     if tenure.held is None:
         return
-    for name in (now - before) & session.topics.keys():
+    for name in (now - before) & topics.by_name.keys():
         # Read before the claim, it may not be the present one.
-        if session.topics[name].read_in < tenure.claim_generation:
+        if topics.by_name[name].read_in < tenure.claim_generation:
             view.due.overtaken_topics.add(name)
 
 
@@ -263,7 +264,7 @@ def _serve_undeletable(view: ClusterView) -> None:
 def _serve_again(view: ClusterView, topic: str) -> None:
     """Send the metadata of a topic again and elect its leaders: no controller deletes it."""
     view.deletions.being_deleted -= {topic}
-    known = view.session.topics.get(topic)
+    known = view.topics.by_name.get(topic)
     for number in known.partitions if known is not None else ():
         partition = TopicPartition(topic, number)
         view.due.refreshed[partition] = None
@@ -303,51 +304,52 @@ def requests_issued(view: ClusterView, effect: effects.SendStopReplica) -> None:
 
 def topic_deleted(view: ClusterView, name: str) -> None:
     """Forget a topic that this tenure deleted; reads of it that are under way will be ignored."""
-    session = view.session
-    view.cluster.read_generation += 1
-    deleted = DeletedTopic(session.topics[name].czxid, view.cluster.read_generation)
+    topics = view.topics
+    view.role.read_generation += 1
+    deleted = DeletedTopic(topics.by_name[name].czxid, view.role.read_generation)
     view.deletions.done[name] = deleted
     forget_topic(view, name)
-    session.listed = (session.listed or frozenset()) - {name}
-    session.missing_topics.discard(name)
-    session.requested_topics.discard(name)
+    topics.listed = (topics.listed or frozenset()) - {name}
+    topics.missing.discard(name)
+    topics.requested.discard(name)
     marker_ended(view, name)
 
 
 def forget_topic(view: ClusterView, name: str) -> None:
     """Forget a topic that is gone, and everything about its partitions that is read again."""
-    session, tenure = view.session, view.tenure
-    topic = session.pop_topic(name)
+    topics, leadership = view.topics, view.leadership
+    reassignments_tenure = view.reassignments_tenure
+    topic = topics.pop(name)
     view.deletions.running.pop(name, None)
     view.deletions.waits.pop(name, None)
-    session.configs.pop(name, None)
-    session.config_answers.pop(name, None)
-    session.requested_configs.pop(name, None)
-    session.config_errors.pop(name, None)
+    topics.configs.pop(name, None)
+    topics.config_answers.pop(name, None)
+    topics.requested_configs.pop(name, None)
+    topics.config_errors.pop(name, None)
     # The settings of a later topic of the name may have the version of these.
     pacing.forget_settings(view, topic_entity(name))
-    tenure.offline = {(b, p) for b, p in tenure.offline if p.topic != name}
+    leadership.offline = {(b, p) for b, p in leadership.offline if p.topic != name}
     for number in topic.partitions if topic else ():
         partition = TopicPartition(name, number)
-        view.cluster.before.pop(partition, None)
-        tenure.states.pop(partition, None)
-        tenure.distrusted.pop(partition, None)
-        tenure.watched.pop(partition, None)
-        tenure.stateless.discard(partition)
-        tenure.unreadable_states.pop(partition, None)
-        tenure.unseeded.pop(partition, None)
-        tenure.acked.pop(partition, None)
-        tenure.confirmed.pop(partition, None)
-        tenure.bounced.pop(partition, None)
-        tenure.whole_since.pop(partition, None)
-        tenure.lost_requests.pop(partition, None)
-        tenure.epochs_due.discard(partition)
-        tenure.isr_changes_confirmed.pop(partition, None)
-        tenure.told_ineligible.pop(partition, None)
-        tenure.preferred.pop(partition, None)
-        tenure.leaderless.pop(partition, None)
+        view.reassignments.before.pop(partition, None)
+        leadership.states.pop(partition, None)
+        leadership.distrusted.pop(partition, None)
+        leadership.watched.pop(partition, None)
+        leadership.stateless.discard(partition)
+        leadership.unreadable.pop(partition, None)
+        leadership.unseeded.pop(partition, None)
+        leadership.acked.pop(partition, None)
+        reassignments_tenure.confirmed.pop(partition, None)
+        leadership.bounced.pop(partition, None)
+        reassignments_tenure.whole_since.pop(partition, None)
+        leadership.lost_requests.pop(partition, None)
+        leadership.epochs_due.discard(partition)
+        leadership.isr_changes_confirmed.pop(partition, None)
+        leadership.told_ineligible.pop(partition, None)
+        leadership.preferred.pop(partition, None)
+        leadership.leaderless.pop(partition, None)
         isr_health.forget_health(view, partition)
-        if partition in view.work.reassignments:
+        if partition in view.reassignments.by_partition:
             view.due.add((partition,))
 
 
@@ -361,7 +363,7 @@ def without_deleted(
         for name in deleted.keys() & read.keys()
         if isinstance(topic := read[name], TopicAssignment) and topic.czxid <= deleted[name].czxid
     }
-    view.session.requested_topics -= former
+    view.topics.requested -= former
     return {name: topic for name, topic in read.items() if name not in former} if former else read
 
 
@@ -373,11 +375,11 @@ def present_states(
 
     There may be another topic of the name, whose states are read for themselves.
     """
-    tenure, deletions = view.tenure, view.deletions
+    leadership, deletions = view.leadership, view.deletions
     for partition, read in event.states.items():
         deleted = deletions.done.get(partition.topic)
         if deleted is None or event.read_generation >= deleted.read_generation:
             yield partition, read
         else:
-            tenure.seeding.discard(partition)
-            tenure.refreshing.discard(partition)
+            leadership.seeding.discard(partition)
+            leadership.refreshing.discard(partition)

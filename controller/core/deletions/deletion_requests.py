@@ -35,12 +35,12 @@ def request_deletion(
     view: ClusterView, ticket: int, request: TopicToDelete
 ) -> TopicResult | Change | None:
     """Return the write of the request, or the result without one; None: the topic is read."""
-    name, session = request.name, view.session
-    topic = session.topics.get(name)
-    if name in session.unreadable_topics:
+    name, topics = request.name, view.topics
+    topic = topics.by_name.get(name)
+    if name in topics.unreadable:
         unreadable = "Its znode is unreadable."
         return TopicResult(name, kafka_errors.UNKNOWN_SERVER_ERROR, unreadable)
-    is_listed = name in (session.listed or ())
+    is_listed = name in (topics.listed or ())
     # As with Kafka, a topic is unknown from the time on at which brokers do not know it any more.
     if is_dropped(view, name, topic.czxid) if topic is not None else not is_listed:
         return TopicResult(name, _unknown(request))
@@ -75,7 +75,7 @@ def _unknown(request: TopicToDelete) -> int:
 
 def note_topic(view: ClusterView, ticket: int, result: TopicResult) -> None:
     """Note that a topic is written for a client that waits, or that ZooKeeper rejects it."""
-    pending = view.tenure.pending_client_requests.get(ticket)
+    pending = view.calls.pending_client_requests.get(ticket)
     if pending is not None:
         noted = {**pending.topics, result.name: result}
-        view.tenure.pending_client_requests[ticket] = replace(pending, topics=noted)
+        view.calls.pending_client_requests[ticket] = replace(pending, topics=noted)

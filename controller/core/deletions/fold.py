@@ -24,11 +24,10 @@ def fold_event(view: ClusterView, event: records.DeletionEvent, now: Instant) ->
 
 def fold_record(view: ClusterView, record: records.DeletionRecord, now: Instant) -> None:
     """Fold one record into the view."""
-    tenure = view.tenure
     match record:
         case records.DeletionRequestedRecord(ticket=ticket, result=result):
             note_topic(view, ticket, result)
-            tenure.electing.update(result.new_partitions)
+            view.calls.electing.update(result.new_partitions)
         case records.DeletionBegunRecord(topic=topic):
             deletion_facts.deletion_begun(view, topic)
         case records.PartitionZnodesDeletedRecord():
@@ -50,13 +49,13 @@ def fold_record(view: ClusterView, record: records.DeletionRecord, now: Instant)
 
 def _deletions(view: ClusterView, event: records.DeletionsRead, now: Instant) -> None:
     """Fold in the pending topic deletions, and since when each is pending."""
-    session = view.session
+    topics = view.topics
     known = view.deletions_session.markers or frozenset()
     deletion_yields.note_deletions(view, event.topics, now)
     view.deletions_session.markers = event.topics
     deletion_facts.deletions_read(view, known)
-    for name in (event.topics ^ known) & session.topics.keys():
-        partitions = [TopicPartition(name, number) for number in session.topics[name].partitions]
+    for name in (event.topics ^ known) & topics.by_name.keys():
+        partitions = [TopicPartition(name, number) for number in topics.by_name[name].partitions]
         for partition in partitions:
             isr_health.judge(view, partition)
         if name in known and view.tenure.held is not None:

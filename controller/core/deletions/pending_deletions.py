@@ -51,7 +51,7 @@ def left_to_a_broker(view: ClusterView, topics: AbstractSet[str]) -> AbstractSet
         return frozenset() if view.tenure.held is not None else topics
     if not enabled:
         return topics
-    return topics & (view.session.unreadable_topics.keys() | view.deletions.revoked)
+    return topics & (view.topics.unreadable.keys() | view.deletions.revoked)
 
 
 def is_leader_withheld(view: ClusterView, topic: str) -> bool:
@@ -100,9 +100,9 @@ def is_dropped(view: ClusterView, topic: str, czxid: Zxid) -> bool:
 
     Brokers that are not live may still have replicas, and its znodes may exist.
     """
-    known = view.session.topics.get(topic)
+    known = view.topics.by_name.get(topic)
     if known is None:
-        return view.session.listed is not None and topic not in view.session.listed
+        return view.topics.listed is not None and topic not in view.topics.listed
     if known.czxid > czxid:
         return True
     deletion = view.deletions.running.get(topic)
@@ -132,19 +132,19 @@ def replicas_of(view: ClusterView, topic: str) -> Iterator[tuple[TopicPartition,
     from a reassignment of ours without waiting for the answer. The latter is not needed where its
     broker is not live.
     """
-    known = view.session.topics[topic]
+    known = view.topics.by_name[topic]
     for number, assignment in known.partitions.items():
         partition = TopicPartition(topic, number)
         for broker in assignment.replicas:
             if broker != view.options.controller_id:
                 yield partition, broker
-        reassignment = view.work.reassignments.get(partition)
+        reassignment = view.reassignments.by_partition.get(partition)
         if reassignment is not None and reassignment.inherited:
             spec = reassignment.spec
             for broker in sorted({*(spec.original or ()), *spec.abandoned}):
                 if broker in view.cluster.brokers and broker not in assignment.replicas:
                     yield partition, broker
-    if any(TopicPartition(topic, n) in view.work.orphaned for n in known.partitions):
-        for orphan in view.work.orphans.values():
+    if any(TopicPartition(topic, n) in view.reassignments.orphaned for n in known.partitions):
+        for orphan in view.reassignments.orphans.values():
             if orphan.partition.topic == topic and orphan.topic_czxid == known.czxid:
                 yield orphan.partition, orphan.broker

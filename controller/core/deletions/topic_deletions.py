@@ -115,12 +115,12 @@ def delete_topics(  # noqa: C901 - one arm per state of a deletion
             wait = _wait_of(view, topic, deletion, awaited)
             if not awaited and not deletion.informing:
                 changes += _znodes(view, topic, unlisted)
-        elif topic in view.session.topics:
+        elif topic in view.topics.by_name:
             wait = _obstacle(view, topic)
             if wait is None and room > 0 and _is_fresh(view, topic):
-                room -= len(view.session.topics[topic].partitions)
+                room -= len(view.topics.by_name[topic].partitions)
                 changes.append(_begin(view, topic))
-        elif topic not in (view.session.listed or ()) and _is_unlisted(view, topic):
+        elif topic not in (view.topics.listed or ()) and _is_unlisted(view, topic):
             unlisted.append(topic)
         if wait != view.deletions.waits.get(topic):
             changes.append(Change((DeletionBlockedRecord(topic, wait),)))
@@ -136,9 +136,9 @@ def _at_work(view: ClusterView) -> int:
     """Return the number of partitions whose deletion proceeds."""
     deletions = view.deletions
     return sum(
-        len(view.session.topics[topic].partitions)
+        len(view.topics.by_name[topic].partitions)
         for topic in deletions.running
-        if topic not in deletions.waits and topic in view.session.topics
+        if topic not in deletions.waits and topic in view.topics.by_name
     )
 
 
@@ -149,18 +149,18 @@ def _is_fresh(view: ClusterView, topic: str) -> bool:
     So were the states of its partitions, which brokers are sent then: their answers show replicas
     in failed log directories.
     """
-    known, tenure = view.session.topics[topic], view.tenure
+    known, tenure, leadership = view.topics.by_name[topic], view.tenure, view.leadership
     if known.stale or known.read_in < tenure.claim_generation:
         return False
     partitions = (TopicPartition(topic, number) for number in known.partitions)
-    return not any(p in tenure.unseeded or p in tenure.seeding for p in partitions)
+    return not any(p in leadership.unseeded or p in leadership.seeding for p in partitions)
 
 
 def _obstacle(view: ClusterView, topic: str) -> str | None:
     """Return why a deletion cannot begin: a reassignment in flight."""
     moving = sorted(
         number
-        for number, assignment in view.session.topics[topic].partitions.items()
+        for number, assignment in view.topics.by_name[topic].partitions.items()
         if assignment.is_reassigning or _is_in_flight(view, TopicPartition(topic, number))
     )
     if not moving:
@@ -175,7 +175,7 @@ def _away_until(view: ClusterView, topic: str) -> Instant:
 
 
 def _is_in_flight(view: ClusterView, partition: TopicPartition) -> bool:
-    reassignment = view.work.reassignments.get(partition)
+    reassignment = view.reassignments.by_partition.get(partition)
     return reassignment is not None and reassignment.in_flight
 
 
@@ -185,7 +185,7 @@ def _awaited(
     """Return the brokers that have to delete replicas before the znodes go."""
     if now < _away_until(view, topic):
         return deletion.waiting.keys()
-    partitions = view.session.topics[topic].partitions
+    partitions = view.topics.by_name[topic].partitions
     return {
         broker
         for broker, numbers in deletion.waiting.items()
@@ -210,7 +210,7 @@ def _wait_of(
 
 
 def _begin(view: ClusterView, topic: str) -> Change:
-    begun = DeletionBegunRecord(topic, view.session.topics[topic].version)
+    begun = DeletionBegunRecord(topic, view.topics.by_name[topic].version)
     return Change((begun,), partition=TopicPartition(topic, 0))
 
 
@@ -230,10 +230,10 @@ def _requests(
     brokers = tuple(sorted(deletion.unsent.keys() & view.cluster.brokers.keys()))
     if not brokers:
         return
-    partitions = tuple(TopicPartition(topic, n) for n in view.session.topics[topic].partitions)
+    partitions = tuple(TopicPartition(topic, n) for n in view.topics.by_name[topic].partitions)
     for partition in partitions:
-        state = view.tenure.states.get(partition)
-        if state is not None and state.leader in view.tenure.bounced.get(partition, ()):
+        state = view.leadership.states.get(partition)
+        if state is not None and state.leader in view.leadership.bounced.get(partition, ()):
             receivers = tuple(b for b in brokers if partition.partition in deletion.unsent[b])
             if receivers:
                 yield effects.SendLeaderAndIsr(partition, receivers)
@@ -266,7 +266,7 @@ def _znodes(view: ClusterView, topic: str, unlisted: list[str]) -> Iterator[Chan
 
 def _tree(view: ClusterView, topic: str, unlisted: list[str]) -> TopicTree | None:
     """Return the listed znodes of the topic that is deleted; None: they are, or will be, listed."""
-    known = view.session.topics.get(topic)
+    known = view.topics.by_name.get(topic)
     tree = view.deletions.trees.get(topic)
     is_same = (
         tree is not None

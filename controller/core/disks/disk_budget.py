@@ -176,7 +176,7 @@ class DiskBudget:
 
     def gate(self, partition: TopicPartition, adding: Replicas) -> Blocked | None:
         """Return why the disks of the added replicas cannot take the copies now."""
-        work = self._view.work
+        work, reassignments = self._view.work, self._view.reassignments
         size = work.sizes.get(partition)
         if size is None:
             if partition in self._view.tenure.disks.sizeless:
@@ -188,7 +188,7 @@ class DiskBudget:
             if known.unknown is not None:
                 return known.unknown
             path = directory_for(self._view, broker, partition)
-            is_new = not work.orphans or (broker, partition) not in work.orphans
+            is_new = not reassignments.orphans or (broker, partition) not in reassignments.orphans
             room = known.full(size, growth, path, is_new=is_new)
             if room is not None:
                 self.lacking.add(broker)

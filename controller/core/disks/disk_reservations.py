@@ -29,7 +29,7 @@ from controller.core.view import ClusterView
 def new_copy(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> disk_ledger.Copy:
     """Return a copy that begins."""
     work = view.work
-    reassignment = work.reassignments.get(partition)
+    reassignment = view.reassignments.by_partition.get(partition)
     return disk_ledger.Copy(
         work.sizes.get(partition, 0),
         work.growth.get(partition, 0.0),
@@ -42,7 +42,7 @@ def receivers_of(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment
 ) -> Replicas:
     """Return the brokers to which the step in flight copies, or that move a replica."""
-    assignment = view.session.known_assignment(partition)
+    assignment = view.topics.known_assignment(partition)
     if assignment is None:
         return ()
     if isinstance(reassignment.phase, Placing):
@@ -55,7 +55,7 @@ def reserve(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     if view.options.min_free is None:
         return
     ledger = view.tenure.disks
-    reassignment = view.work.reassignments.get(partition)
+    reassignment = view.reassignments.by_partition.get(partition)
     after: Replicas = ()
     leaving: Replicas = ()
     if reassignment is not None and reassignment.in_flight:
@@ -97,9 +97,9 @@ def _left_moving(
     A later target ends the phase ``Placing``, but not the moves: a broker continues until it is
     asked to stop, in that phase again, or drops the replica.
     """
-    directories, assignment = view.tenure.directories, view.session.known_assignment(partition)
+    directories, assignment = view.tenure.directories, view.topics.known_assignment(partition)
     left: Replicas = ()
-    if brokers and assignment is not None and partition in view.work.reassignments:
+    if brokers and assignment is not None and partition in view.reassignments.by_partition:
         left = tuple(
             b
             for b in moving_brokers(view, partition)
@@ -138,7 +138,7 @@ def _leavers_of(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment
 ) -> Replicas:
     """Return the brokers that the step in flight drops."""
-    assignment = view.session.known_assignment(partition)
+    assignment = view.topics.known_assignment(partition)
     if assignment is None:
         return ()
     if isinstance(reassignment.phase, AwaitingController):
@@ -149,7 +149,7 @@ def _leavers_of(
 
 def _note_dropped(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     """Note the logs that Kafka's controller had brokers delete: they do not answer us."""
-    assignment = view.session.known_assignment(partition)
+    assignment = view.topics.known_assignment(partition)
     for broker in view.tenure.disks.leavers.get(partition, ()):
         if assignment is not None and broker not in assignment.replicas:
             log_dropped(view, broker, partition, now)
@@ -198,6 +198,6 @@ def miss_deletions(view: ClusterView, now: Instant) -> None:
     That may have been another daemon, before this one led, or where work is left another
     controller, before the claim.
     """
-    last = now if view.work.reassignments else view.role.leading_since
+    last = now if view.reassignments.by_partition else view.role.leading_since
     until = max(view.tenure.disks.unseen_until, Instant(last + disk_ledger.KEPT_S))
     view.tenure.disks.unseen_until = until

@@ -66,7 +66,7 @@ def directory_for(view: ClusterView, broker: BrokerId, partition: TopicPartition
     copy = None if disk is None else disk.copies.get(partition)
     if copy is not None and copy.directory is not None:
         return copy.directory
-    reassignment = view.work.reassignments.get(partition)
+    reassignment = view.reassignments.by_partition.get(partition)
     named = None if reassignment is None else reassignment.spec.directory_of(broker)
     return named or (None if disk is None else disk.only)
 
@@ -216,7 +216,7 @@ def disks_read(view: ClusterView, event: SizesRead) -> None:
 
 
 def _all_answered(view: ClusterView, partition: TopicPartition, event: SizesRead) -> bool:
-    assignment = view.session.known_assignment(partition)
+    assignment = view.topics.known_assignment(partition)
     replicas = () if assignment is None else assignment.replicas
     return all(has_answered(view, event, r) for r in replicas)
 

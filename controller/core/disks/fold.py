@@ -13,7 +13,7 @@ def fold_event(view: ClusterView, event: records.DiskEvent, now: Instant) -> Non
     """Fold one event into the view."""
     match event:
         case records.LogDirEventsRead():
-            view.cluster.notifications["log_dir_events"] = event.names
+            view.leadership_process.notifications["log_dir_events"] = event.names
             view.due.log_dir_brokers |= event.brokers
             for broker in event.brokers:
                 view.tenure.directories.brokers.pop(broker, None)

@@ -130,7 +130,7 @@ def _wanted(view: ClusterView) -> dict[BrokerId, list[TopicPartition]]:
     for partition in dict.fromkeys((*ledger.placing, *ledger.left)):
         brokers = set(disk_reservations.moving_brokers(view, partition))
         if partition in ledger.placing:
-            brokers.update(view.work.reassignments[partition].spec.placed_brokers)
+            brokers.update(view.reassignments.by_partition[partition].spec.placed_brokers)
         for broker in brokers.intersection(view.cluster.brokers):
             wanted.setdefault(broker, []).append(partition)
     return wanted
@@ -241,7 +241,7 @@ def log_dirs_altered(view: ClusterView, event: records.LogDirsAltered, now: Inst
         ):
             continue
         del ledger.requests[replica]
-        view.due.add(p for p in (result.partition,) if p in view.work.reassignments)
+        view.due.add(p for p in (result.partition,) if p in view.reassignments.by_partition)
         if epoch_of(view, event.broker) != event.broker_epoch:
             continue
         why: str | None = None
@@ -259,7 +259,7 @@ def log_dirs_altered(view: ClusterView, event: records.LogDirsAltered, now: Inst
 
 def reflect_phase(view: ClusterView, partition: TopicPartition, at: Instant) -> None:
     """Follow a reassignment into the phase ``Placing`` and out of it."""
-    ledger, reassignment = view.tenure.directories, view.work.reassignments.get(partition)
+    ledger, reassignment = view.tenure.directories, view.reassignments.by_partition.get(partition)
     if reassignment is not None and isinstance(reassignment.phase, phases.Placing):
         if partition not in ledger.placing:
             ledger.placing[partition] = at
@@ -295,7 +295,7 @@ def reflect_blocked(view: ClusterView, partition: TopicPartition) -> None:
 
 def examine_waiting(view: ClusterView) -> None:
     """Have the partitions examined that wait for directories; forget the others."""
-    ledger, work = view.tenure.directories, view.work
-    ledger.gated = {p: None for p in ledger.gated if p in work.reassignments}
+    ledger, reassignments = view.tenure.directories, view.reassignments
+    ledger.gated = {p: None for p in ledger.gated if p in reassignments.by_partition}
     view.due.add(ledger.placing)
     view.due.add(ledger.gated)

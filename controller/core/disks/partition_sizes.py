@@ -43,7 +43,7 @@ APART_S: Final = 2.0
 def follow_sizes(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Request the sizes of the partitions in work."""
     work = view.work
-    if not (due.sizes or due.timer) or not view.role.leading or not work.reassignments:
+    if not (due.sizes or due.timer) or not view.role.leading or not view.reassignments.by_partition:
         return Decision()
     is_guarded = view.options.min_free is not None
     soon = Instant(work.sizes_requested_at + GUARDED_SOON_S)
@@ -51,7 +51,7 @@ def follow_sizes(view: ClusterView, due: Worklist, now: Instant) -> Decision:
         soon = Instant(work.unmeasured_since + SOON_S)
     refresh = Instant(now + view.options.size_refresh_s)
     if now >= work.measure_at:
-        effect = effects.MeasureSizes(tuple(work.reassignments), whole=is_guarded)
+        effect = effects.MeasureSizes(tuple(view.reassignments.by_partition), whole=is_guarded)
         return Decision(effects=(effect, effects.SetTimer(wakeups.SIZES_TIMER, refresh)))
     following: list[effects.Effect] = []
     copying = _copying(view) if now >= work.copies_at else ()
@@ -72,8 +72,8 @@ def _brokers_of_new(view: ClusterView) -> frozenset[BrokerId]:
         return NO_BROKERS
     found: set[BrokerId] = set()
     for partition in view.work.unmeasured:
-        assignment = view.session.assignment(partition)
-        reassignment = view.work.reassignments.get(partition)
+        assignment = view.topics.assignment(partition)
+        reassignment = view.reassignments.by_partition.get(partition)
         if assignment is None or reassignment is None:
             return NO_BROKERS
         found.update(assignment.replicas, reassignment.spec.target)
@@ -107,11 +107,11 @@ def measure_room(view: ClusterView, lacking: frozenset[BrokerId], now: Instant) 
 
 def _copying(view: ClusterView) -> tuple[TopicPartition, ...]:
     """Return the partitions whose step in flight copies something, those of others included."""
-    if not view.tenure.in_flight and not view.work.foreign_count:
+    if not view.pacing.in_flight and not view.requests.foreign_count:
         return ()
     assigned = (
-        (p, r, view.session.known_assignment(p))
-        for p, r in view.work.reassignments.items()
+        (p, r, view.topics.known_assignment(p))
+        for p, r in view.reassignments.by_partition.items()
         if r.in_flight
     )
     return tuple(p for p, r, known in assigned if known is not None and r.receivers(known))
@@ -134,7 +134,7 @@ def record_size_request(view: ClusterView, effect: effects.MeasureSizes, now: In
     """Note that sizes were requested."""
     work = view.work
     if effect.orphans:
-        view.tenure.orphans_requested_at = now
+        view.reassignments_tenure.orphans_requested_at = now
         return
     if effect.copies and effect.brokers:
         work.room_at = Instant(now + min(ROOM_REFRESH_S, view.options.copy_refresh_s))
@@ -154,14 +154,14 @@ def record_size_request(view: ClusterView, effect: effects.MeasureSizes, now: In
 
 def sizes_read(view: ClusterView, event: records.SizesRead, now: Instant) -> None:
     """Take sizes as reported and the growth since; forget those of ended reassignments."""
-    work = view.work
+    work, reassignments = view.work, view.reassignments
     _note_orphan_logs(view, event)
     # An answer may wait for those of other brokers: its age would distort the growth.
     measured_at = max((report.at for report in event.disks.values()), default=now)
-    for partition in [p for p in work.sizes if p not in work.reassignments]:
+    for partition in [p for p in work.sizes if p not in reassignments.by_partition]:
         forget_size(view, partition)
     for partition in event.sizes:
-        reassignment = work.reassignments.get(partition)
+        reassignment = reassignments.by_partition.get(partition)
         if reassignment is None:
             continue
         if not reassignment.in_flight:
@@ -186,7 +186,7 @@ def _note_orphan_logs(view: ClusterView, event: records.SizesRead) -> None:
     A failed directory lists nothing, and may have it.
     """
     is_delegated = view.role.engine is EngineName.DELEGATED
-    for key, orphan in view.work.orphans.items():
+    for key, orphan in view.reassignments.orphans.items():
         broker, partition = key
         disks, registered = event.disks.get(broker), view.cluster.brokers.get(broker)
         if disks is None or registered is None or disks.epoch != registered.epoch:
@@ -196,11 +196,13 @@ def _note_orphan_logs(view: ClusterView, event: records.SizesRead) -> None:
         is_detailed = partition in event.replicas or partition in event.unmeasured
         if not is_detailed:
             continue
-        view.tenure.orphan_logs.pop(key, None)
+        view.reassignments_tenure.orphan_logs.pop(key, None)
         if broker in event.replicas.get(partition, {}):
             paths = [directory.path for directory in disks.dirs]
             listed = event.placed.get(partition, {}).get(broker)
-            view.tenure.orphan_logs[key] = listed or (paths[0] if len(paths) == 1 else "")
+            view.reassignments_tenure.orphan_logs[key] = listed or (
+                paths[0] if len(paths) == 1 else ""
+            )
         elif not any(directory.is_failed for directory in disks.dirs) and is_delegated:
             view.due.gone_orphans.add(orphan)
 
@@ -213,7 +215,10 @@ def _size_of(view: ClusterView, partition: TopicPartition, event: records.SizesR
     size is at least the former one: a log does not shrink because its leader is silent.
     """
     known = view.work.sizes.get(partition)
-    state, assignment = view.tenure.states.get(partition), view.session.known_assignment(partition)
+    state, assignment = (
+        view.leadership.states.get(partition),
+        view.topics.known_assignment(partition),
+    )
     whole = state.isr if state is not None else ()
     if state is None and assignment is not None:
         whole = tuple(r for r in assignment.replicas if r not in assignment.adding_replicas)
@@ -239,12 +244,12 @@ def _note_copied(
 ) -> None:
     """Note that a copy made progress where the added replicas hold more bytes than before."""
     work = view.work
-    load, held = work.reassignments[partition].load, event.replicas.get(partition, {})
+    load, held = view.reassignments.by_partition[partition].load, event.replicas.get(partition, {})
     if load is not None and event.requested and not event.requested.issuperset(load.incoming):
         return
     if load is None or not load.incoming or not held:
         work.copied.pop(partition, None)
-        view.tenure.whole_since.pop(partition, None)
+        view.reassignments_tenure.whole_since.pop(partition, None)
         return
     copied = sum(held.get(broker, 0) for broker in load.incoming)
     if copied > work.copied.get(partition, 0):
@@ -261,15 +266,15 @@ def _note_whole(
     now: Instant,
 ) -> None:
     """Note since when the added replicas have all that the leader has, if it reported as well."""
-    state = view.tenure.states.get(partition)
+    state = view.leadership.states.get(partition)
     whole = None if state is None else held.get(state.leader)
     if whole is None:
         return
     slack = view.work.growth.get(partition, 0.0) * APART_S
     if all(held.get(broker, -1) >= whole - slack for broker in incoming):
-        view.tenure.whole_since.setdefault(partition, now)
+        view.reassignments_tenure.whole_since.setdefault(partition, now)
     else:
-        view.tenure.whole_since.pop(partition, None)
+        view.reassignments_tenure.whole_since.pop(partition, None)
 
 
 def forget_size(view: ClusterView, partition: TopicPartition) -> None:
@@ -280,7 +285,7 @@ def forget_size(view: ClusterView, partition: TopicPartition) -> None:
     work.growth.pop(partition, None)
     work.unmeasured.pop(partition, None)
     work.copied.pop(partition, None)
-    view.tenure.whole_since.pop(partition, None)
+    view.reassignments_tenure.whole_since.pop(partition, None)
 
 
 # --- throttles that copies cannot keep up with -------------------------------------------------
@@ -317,13 +322,13 @@ def slow_throttles(
         in_flight: The partitions with a step in flight.
 
     """
-    work = view.work
-    if not work.applied_throttles and not view.own_records.kept_throttles:
+    work, reassignments = view.work, view.reassignments
+    if not view.pacing_process.applied_throttles and not view.pacing_leadership.kept_throttles:
         return ()
     grown: dict[tuple[BrokerId, bool], float] = {}
     for partition in in_flight:
         growth = work.growth.get(partition)
-        reassignment = work.reassignments.get(partition)
+        reassignment = reassignments.by_partition.get(partition)
         load = None if reassignment is None else reassignment.load
         if load is None or growth is None:
             continue
@@ -342,6 +347,6 @@ def slow_throttles(
 
 def throttle_rate(view: ClusterView, broker: BrokerId, key: str) -> int | None:
     """Return a broker's throttle in bytes per second; None where it has none."""
-    config = view.own_records.entity_configs.get(applied_throttles.broker_entity(broker))
+    config = view.pacing_leadership.entity_configs.get(applied_throttles.broker_entity(broker))
     text = config.values.get(key, "") if isinstance(config, applied_throttles.EntityConfig) else ""
     return int(text) if text.isascii() and text.isdigit() else None

@@ -43,19 +43,19 @@ def inform_joined(view: ClusterView, due: Worklist) -> Decision:
 
     After a claim nothing is needed: the seeding informs every broker.
     """
-    tenure, deletions = view.tenure, view.deletions
+    leadership, deletions = view.leadership, view.deletions
     joined = tuple(b for b in sorted(due.joined) if b in view.cluster.brokers)
     if due.claimed or not joined:
         return Decision()
-    following: list[effects.Effect] = [effects.SendUpdateMetadata(tuple(tenure.states), joined)]
+    following: list[effects.Effect] = [effects.SendUpdateMetadata(tuple(leadership.states), joined)]
     for broker in joined:
         # A dictionary: it keeps the order, and a broker may lead tens of thousands.
         led = dict.fromkeys(
             p
-            for p, state in tenure.states.items()
+            for p, state in leadership.states.items()
             if state.leader == broker and p.topic not in deletions.running
         )
-        for partition in tenure.states:
+        for partition in leadership.states:
             if broker in view.serving_replicas(partition) and partition not in led:
                 following += send_leader_and_isr(view, partition, (broker,))
         if led:
@@ -68,12 +68,14 @@ def inform_joined(view: ClusterView, due: Worklist) -> Decision:
 
 def _stops(view: ClusterView, broker: BrokerId) -> list[effects.Effect]:
     """Repeat the StopReplica requests that may be lost with a broker's former channel."""
-    tenure = view.tenure
+    leadership = view.leadership
     return [
-        effects.SendStopReplica(partition, broker, tenure.states[partition].leader_epoch, delete)
-        for partition, reassignment in view.work.reassignments.items()
+        effects.SendStopReplica(
+            partition, broker, leadership.states[partition].leader_epoch, delete
+        )
+        for partition, reassignment in view.reassignments.by_partition.items()
         if isinstance(reassignment.phase, phases.Stopping)
         and broker in reassignment.phase.waiting
-        and partition in tenure.states
+        and partition in leadership.states
         for delete in (False, True)
     ]

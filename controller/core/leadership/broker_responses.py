@@ -65,7 +65,8 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
     tenure can be the cause: on a resend, or when this tenure wrote the epoch and an answer was lost
     with its channel.
     """
-    tenure, work = view.tenure, view.work
+    leadership, reassignments_tenure, calls = view.leadership, view.reassignments_tenure, view.calls
+    reassignments = view.reassignments
     if not is_current(view, event) or is_refused(view, event.error, event.broker):
         return
     for partition, epoch, error in event.results:
@@ -78,30 +79,30 @@ def leader_and_isr_answered(view: ClusterView, event: LeaderAndIsrAnswered) -> N
         repeated = error == STALE_CONTROLLER_EPOCH
         if error == NONE or repeated:
             _replica_served(view, event.broker, partition)
-        state = tenure.states.get(partition)
+        state = leadership.states.get(partition)
         if state is None:
             continue
         if (
-            (partition in work.orphaned or partition in work.reassignments)
+            (partition in reassignments.orphaned or partition in reassignments.by_partition)
             and state.leader == event.broker
             and (error == NONE or repeated)
         ):
             # It has this epoch, whatever the source: it does not rely on the orphan any more.
-            tenure.confirmed[partition] = (event.broker, epoch)
+            reassignments_tenure.confirmed[partition] = (event.broker, epoch)
             wakeups.orphans_concerned(view, partition)
         known = repeated and (event.resent or _is_ours(view, state))
-        awaited = partition in work.reassignments or partition in tenure.electing
+        awaited = partition in reassignments.by_partition or partition in calls.electing
         if not awaited or not (error == NONE or known):
             continue
         if state.leader == event.broker and state.leader_epoch == epoch:
-            tenure.acked[partition] = (event.broker, epoch)
+            leadership.acked[partition] = (event.broker, epoch)
             view.due.add((partition,))
             wakeups.wake_pending_requests(view)
 
 
 def _replica_offline(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> None:
-    if (broker, partition) not in view.tenure.offline:
-        view.tenure.offline.add((broker, partition))
+    if (broker, partition) not in view.leadership.offline:
+        view.leadership.offline.add((broker, partition))
         isr_health.judge(view, partition)
         view.due.add((partition,))
         wakeups.orphans_concerned(view, partition)
@@ -109,15 +110,15 @@ def _replica_offline(view: ClusterView, broker: BrokerId, partition: TopicPartit
 
 def _id_refused(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> None:
     """Note that a broker does not apply what it is sent: its log is of another topic."""
-    if (broker, partition) not in view.tenure.id_conflicts:
-        view.tenure.id_conflicts.add((broker, partition))
+    if (broker, partition) not in view.leadership.id_conflicts:
+        view.leadership.id_conflicts.add((broker, partition))
         view.due.add((partition,))
 
 
 def _replica_served(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> None:
-    view.tenure.id_conflicts.discard((broker, partition))
-    if (broker, partition) in view.tenure.offline:
-        view.tenure.offline.discard((broker, partition))
+    view.leadership.id_conflicts.discard((broker, partition))
+    if (broker, partition) in view.leadership.offline:
+        view.leadership.offline.discard((broker, partition))
         isr_health.judge(view, partition)
         unclean_election.note_candidate(view, partition)
 

@@ -38,9 +38,9 @@ def answer_shutdown(
     epoch = broker.epoch if request.broker_epoch is None else request.broker_epoch
     if epoch < broker.epoch:
         return ControlledShutdownAnswer(kafka_errors.STALE_BROKER_EPOCH)
-    if epoch != broker.epoch or not view.tenure.accepted_by_broker or view.tenure.unseeded:
+    if epoch != broker.epoch or not view.tenure.accepted_by_broker or view.leadership.unseeded:
         return None  # Its registration, or what it leads, is being read.
-    if view.tenure.shutting_down.get(broker.id) != broker.epoch:
+    if view.leadership.shutting_down.get(broker.id) != broker.epoch:
         begun = ShutdownBegunRecord(broker.id, broker.epoch)
         return Change((begun,), tuple(_stops(view, broker.id)))
     return _answer(view, broker.id)
@@ -49,13 +49,13 @@ def answer_shutdown(
 def _answer(view: ClusterView, broker: BrokerId) -> ControlledShutdownAnswer | None:
     """Return the partitions that a broker leads on; None: some are not moved or not known yet."""
     remaining: list[TopicPartition] = []
-    for partition, assignment in view.session.assignments():
+    for partition, assignment in view.topics.assignments():
         is_spared = len(assignment.replicas) == 1 or view.is_to_be_deleted(partition.topic)
         if broker not in assignment.replicas or is_spared:
             continue
-        state = view.tenure.states.get(partition)
-        is_stale = view.session.assignment(partition) is None
-        if is_stale or partition in view.tenure.distrusted or _is_due(view, partition, broker):
+        state = view.leadership.states.get(partition)
+        is_stale = view.topics.assignment(partition) is None
+        if is_stale or partition in view.leadership.distrusted or _is_due(view, partition, broker):
             return None
         if state is not None and state.leader == broker:
             remaining.append(partition)
@@ -64,7 +64,7 @@ def _answer(view: ClusterView, broker: BrokerId) -> ControlledShutdownAnswer | N
 
 def _is_due(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> bool:
     """Return whether the broker is still to lose the leadership, or its place in the ISR."""
-    state = view.tenure.states.get(partition)
+    state = view.leadership.states.get(partition)
     if state is None:
         return False
     if state.leader == broker:
@@ -78,7 +78,7 @@ def _stops(view: ClusterView, broker: BrokerId) -> Iterator[effects.Effect]:
 
     Those in the ISR are stopped by the change that takes them out.
     """
-    for partition, state in view.tenure.states.items():
+    for partition, state in view.leadership.states.items():
         is_follower = broker in view.serving_replicas(partition) and broker not in state.isr
         if is_follower and not view.is_to_be_deleted(partition.topic):
             yield effects.SendStopReplica(partition, broker, state.leader_epoch, delete=False)

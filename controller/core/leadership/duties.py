@@ -38,7 +38,7 @@ def send_leader_and_isr(
     log on a failed disk, and the leader may have taken it into the ISR since our read.
     """
     recipients = tuple(b for b in brokers if not is_stopped(view, partition.topic, b))
-    if view.session.assignment(partition) is None or not recipients:
+    if view.topics.assignment(partition) is None or not recipients:
         return ()
     return (effects.SendLeaderAndIsr(partition, recipients),)
 
@@ -55,12 +55,12 @@ def repair(
         bounced: Brokers that restarted between two reads: treated as failed first.
 
     """
-    assignment = view.session.assignment(partition)
+    assignment = view.topics.assignment(partition)
     if assignment is None or view.tenure.held is None:
         return None
-    if partition in view.tenure.stateless:
+    if partition in view.leadership.stateless:
         return create(view, partition, assignment.replicas)
-    state = view.tenure.states.get(partition)
+    state = view.leadership.states.get(partition)
     if state is None:
         return None
     if not view.is_live(state.leader, partition) or state.leader in bounced:
@@ -81,7 +81,7 @@ def _shrink(
     """Take the brokers out of the ISR that do not stay, and what is no replica any more."""
     isr = _remaining(view, partition, state, state.leader, bounced)
     leader: BrokerId | None = state.leader
-    assignment = view.session.assignment(partition)
+    assignment = view.topics.assignment(partition)
     if assignment is None or leader not in assignment.replicas:
         # No LeaderAndIsr reaches a leader that is not a replica: another one is written.
         serving = view.serving_replicas(partition)
@@ -108,7 +108,7 @@ def _raise_epoch(
     bounce cannot be judged yet, the write waits for it: it would say that the broker is in sync.
     """
     if (
-        partition in view.tenure.epochs_due
+        partition in view.leadership.epochs_due
         or _may_lack_a_log(view, partition, state)
         or may_have_requested_before(view, partition, state)
     ):
@@ -129,8 +129,8 @@ def _may_lack_a_log(
     view: ClusterView, partition: TopicPartition, state: model.PartitionState
 ) -> bool:
     """Return whether the broker of a replica that a step adds registered since the last write."""
-    assignment = view.session.assignment(partition)
-    reassignment = view.work.reassignments.get(partition)
+    assignment = view.topics.assignment(partition)
+    reassignment = view.reassignments.by_partition.get(partition)
     if assignment is None or reassignment is None or not reassignment.rejoined:
         return False
     awaited = reassignment.rejoined.intersection(assignment.adding_replicas).difference(state.isr)
@@ -153,7 +153,7 @@ def may_have_requested_before(
     False where the epoch is not raised: the topic is being deleted, or it is to be deleted and its
     leader is not live.
     """
-    is_refused = view.tenure.told_ineligible.get(partition) == state.leader_epoch
+    is_refused = view.leadership.told_ineligible.get(partition) == state.leader_epoch
     if not (state.mzxid or is_refused) or is_epoch_withheld(view, partition, state):
         return False
     return any(
@@ -206,7 +206,7 @@ def _elect(
     elects no leader for a topic that is being deleted; but a step in flight has to end before the
     deletion can have the role, and so has all pending work once the deletion had its time.
     """
-    running = view.work.reassignments.get(partition)
+    running = view.reassignments.by_partition.get(partition)
     is_moved = running is not None and (running.in_flight or not owes_a_yield(view))
     if is_leader_withheld(view, partition.topic) and not is_moved:
         return None
@@ -254,10 +254,10 @@ def hand_over(
 
     None where the leader stays, or no other replica can lead: then it leads until it stops.
     """
-    state = view.tenure.states.get(partition)
-    if state is None or state.leader not in view.tenure.shutting_down:
+    state = view.leadership.states.get(partition)
+    if state is None or state.leader not in view.leadership.shutting_down:
         return None
-    if is_leader_withheld(view, partition.topic) or view.session.assignment(partition) is None:
+    if is_leader_withheld(view, partition.topic) or view.topics.assignment(partition) is None:
         return None
     leader = _clean_leader(view, partition, state, bounced)
     if leader is None:
@@ -299,7 +299,7 @@ def _remaining(
 
 def _full_first(view: ClusterView, partition: TopicPartition) -> Replicas:
     """Return the serving replicas, those being added last: they may have no data yet."""
-    assignment = view.session.known_assignment(partition)
+    assignment = view.topics.known_assignment(partition)
     adding = () if assignment is None else assignment.adding_replicas
     return tuple(sorted(view.serving_replicas(partition), key=lambda r: r in adding))
 
@@ -313,12 +313,12 @@ def _write(
 ) -> Change:
     write = state_record(view, partition, state, leader, isr)
     receivers = view.receivers(view.serving_replicas(partition), partition)
-    if leader in view.tenure.shutting_down and leader not in receivers:
+    if leader in view.leadership.shutting_down and leader not in receivers:
         receivers += (leader,)
     stopped = tuple(
         r
         for r in state.isr
-        if r not in isr and r in view.tenure.shutting_down and view.is_live(r, partition)
+        if r not in isr and r in view.leadership.shutting_down and view.is_live(r, partition)
     )
     return Change(
         records=(write,),
@@ -342,8 +342,8 @@ def has_candidate(view: ClusterView, partition: TopicPartition) -> bool:
 
 def elect_preferred(view: ClusterView, partition: TopicPartition) -> Change | None:
     """Return the move of the leadership to the first assigned replica, if it can lead."""
-    assignment = view.session.assignment(partition)
-    state = view.tenure.states.get(partition)
+    assignment = view.topics.assignment(partition)
+    state = view.leadership.states.get(partition)
     if assignment is None or state is None or assignment.is_reassigning:
         return None
     leader = leader_selection.preferred_leader(
@@ -361,9 +361,9 @@ def leader_bounced(view: ClusterView, due: Worklist, partition: TopicPartition) 
     The leader is sent nothing before that: the next leader epoch that it hears of is that of the
     repair. It may have lost records that it acknowledged in the present one.
     """
-    state = view.tenure.states.get(partition)
+    state = view.leadership.states.get(partition)
     if state is None:
         return False
     now = due.bounced | due.bounced_from.get(partition, set())
-    later = view.due.held.get(partition, NO_BROKERS) | view.tenure.bounced.get(partition, set())
+    later = view.due.held.get(partition, NO_BROKERS) | view.leadership.bounced.get(partition, set())
     return state.leader in now | later

@@ -24,9 +24,9 @@ def fold_event(view: ClusterView, event: records.LeadershipEvent, now: Instant) 
             states_read(view, event, now)
         case records.StateChanged(partition=partition):
             view.due.changed.add(partition)
-            view.tenure.watched.pop(partition, None)
+            view.leadership.watched.pop(partition, None)
         case records.IsrNotificationsRead():
-            view.cluster.notifications["isr_notifications"] = event.names
+            view.leadership_process.notifications["isr_notifications"] = event.names
             view.due.notified.update(dict.fromkeys(sorted(event.partitions)))
         case records.PreferredElectionRead():
             _preferred_election(view, event)
@@ -39,7 +39,8 @@ def fold_event(view: ClusterView, event: records.LeadershipEvent, now: Instant) 
 
 def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per record
     """Fold one record into the view."""
-    tenure, work, cluster = view.tenure, view.work, view.cluster
+    leadership, calls, cluster = view.leadership, view.calls, view.cluster
+    leadership_process = view.leadership_process
     match record:
         case records.StateRecord():
             written = model.PartitionState(
@@ -52,8 +53,8 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
                 mzxid=_newest_registration(view),
             )
             _state_written(view, record.partition, written, now)
-            if record.partition in work.reassignments:
-                work.reassignments[record.partition].rejoined = model.NO_BROKERS
+            if record.partition in view.reassignments.by_partition:
+                view.reassignments.by_partition[record.partition].rejoined = model.NO_BROKERS
         case records.IsrRecord(partition=partition, before=before):
             if not set(record.isr) <= set(before.isr):
                 view.note_progress(partition, now)
@@ -67,25 +68,25 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
             dead = set(record.isr) - cluster.brokers.keys()
             if dead:
                 # A leader before Kafka 3.2 asked for it. It may be back when the ISR is repaired.
-                tenure.bounced.setdefault(partition, set()).update(dead)
+                leadership.bounced.setdefault(partition, set()).update(dead)
             wakeups.orphans_concerned(view, partition)
         case records.ShutdownBegunRecord(broker=broker, epoch=epoch):
-            tenure.shutting_down[broker] = epoch
-            view.due.add(p for p in tenure.states if broker in view.serving_replicas(p))
+            leadership.shutting_down[broker] = epoch
+            view.due.add(p for p in leadership.states if broker in view.serving_replicas(p))
         case records.ElectionsRequestedRecord(ticket=ticket, partitions=partitions):
-            tenure.pending_client_requests[ticket] = replace(
-                tenure.pending_client_requests[ticket],
+            calls.pending_client_requests[ticket] = replace(
+                calls.pending_client_requests[ticket],
                 results=record.results,
                 electing=frozenset(partitions),
             )
-            tenure.electing.update(partitions)
+            calls.electing.update(partitions)
             if record.is_unclean:
                 view.due.add(partitions)
             else:
-                tenure.preferred.update(dict.fromkeys(partitions))
+                leadership.preferred.update(dict.fromkeys(partitions))
         case records.StateCreatedRecord(partition=partition):
-            tenure.stateless.discard(partition)
-            tenure.states[partition] = model.PartitionState(
+            leadership.stateless.discard(partition)
+            leadership.states[partition] = model.PartitionState(
                 leader=record.leader,
                 leader_epoch=model.LeaderEpoch(0),
                 isr=record.isr,
@@ -97,19 +98,19 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
             view.due.add((partition,))
         case records.NotificationsDeletedRecord(kind=kind, names=names):
             gone = set(names)
-            cluster.notifications[kind] = tuple(
-                n for n in cluster.notifications.get(kind, ()) if n not in gone
+            leadership_process.notifications[kind] = tuple(
+                n for n in leadership_process.notifications.get(kind, ()) if n not in gone
             )
         case records.PreferredElectionEndedRecord():
-            tenure.preferred_version = None
+            leadership.preferred_version = None
         case records.PreferredTriedRecord(partitions=partitions, at=at):
             for partition in partitions:
-                tenure.preferred.pop(partition, None)
-            cluster.preferred_at = at
+                leadership.preferred.pop(partition, None)
+            leadership_process.preferred_at = at
             wakeups.wake_pending_requests(view)
         case records.LeadersBalancedRecord(partitions=partitions, at=at):
-            tenure.preferred.update(dict.fromkeys(partitions))
-            cluster.balanced_at = at
+            leadership.preferred.update(dict.fromkeys(partitions))
+            leadership_process.balanced_at = at
         case _:
             assert_never(record)
 
@@ -117,8 +118,8 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
 def _preferred_election(view: ClusterView, event: records.PreferredElectionRead) -> None:
     if not view.is_native:
         return
-    view.tenure.preferred_version = event.version
-    view.tenure.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
+    view.leadership.preferred_version = event.version
+    view.leadership.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
     wakeups.wake(view.due, wakeups.Trigger.ELECTION_WANTED)
 
 
@@ -134,8 +135,8 @@ def _newest_registration(view: ClusterView) -> model.Zxid:
 def _state_written(
     view: ClusterView, partition: TopicPartition, state: model.PartitionState, now: Instant
 ) -> None:
-    before = view.tenure.states.get(partition)
-    view.tenure.states[partition] = state
+    before = view.leadership.states.get(partition)
+    view.leadership.states[partition] = state
     lost_requests.written(view, partition, before, state, now)
     note_leader(view, partition, before)
     isr_health.note_isr(view, partition, before, state, now)
@@ -146,35 +147,35 @@ def _state_written(
 
 def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
     """Fold in partition states: leader, ISR, epochs, or that there is none."""
-    tenure = view.tenure
+    tenure, leadership = view.tenure, view.leadership
     if tenure.held is None or event.read_generation < tenure.claim_generation:
         # A read that was under way at a claim is requested again in the tenure.
         return
     for partition, read in deletion_facts.present_states(view, event):
-        if event.read_generation < tenure.distrusted.get(partition, 0):
+        if event.read_generation < leadership.distrusted.get(partition, 0):
             # It was under way when a write of ours was rejected; another one follows.
             continue
-        was_distrusted = tenure.distrusted.pop(partition, None) is not None
+        was_distrusted = leadership.distrusted.pop(partition, None) is not None
         _note_watch(view, partition, read, event.armed)
         _record_read(view, partition, event.read_generation)
         # An unreadable state was not sent to any broker.
-        fresh = partition in tenure.seeding or partition in tenure.unreadable_states
-        tenure.seeding.discard(partition)
-        tenure.unseeded.pop(partition, None)
-        if partition in tenure.refreshing:
-            tenure.refreshing.discard(partition)
+        fresh = partition in leadership.seeding or partition in leadership.unreadable
+        leadership.seeding.discard(partition)
+        leadership.unseeded.pop(partition, None)
+        if partition in leadership.refreshing:
+            leadership.refreshing.discard(partition)
             view.due.refreshed[partition] = None
-        if partition.topic not in view.session.topics:
+        if partition.topic not in view.topics.by_name:
             continue
         if fresh:
             view.due.seeded[partition] = None
         if isinstance(read, model.PartitionState):
-            tenure.stateless.discard(partition)
-            tenure.unreadable_states.pop(partition, None)
-            known = tenure.states.get(partition)
+            leadership.stateless.discard(partition)
+            leadership.unreadable.pop(partition, None)
+            known = leadership.states.get(partition)
             if known is not None and read.version < known.version:
                 continue
-            tenure.states[partition] = _since_its_epoch(read, known)
+            leadership.states[partition] = _since_its_epoch(read, known)
             if known is None:
                 _state_appeared(view, partition, None if was_distrusted else read, now)
             unclean_election.note_leader(view, partition, known)
@@ -184,14 +185,14 @@ def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> N
             isr_health.judge(view, partition)
             wakeups.orphans_concerned(view, partition)
         elif read is None:
-            tenure.stateless.add(partition)
-            tenure.unreadable_states.pop(partition, None)
-            tenure.states.pop(partition, None)
-            tenure.leaderless.pop(partition, None)
+            leadership.stateless.add(partition)
+            leadership.unreadable.pop(partition, None)
+            leadership.states.pop(partition, None)
+            leadership.leaderless.pop(partition, None)
             isr_health.forget_health(view, partition)
         else:
-            tenure.stateless.discard(partition)
-            tenure.unreadable_states[partition] = read
+            leadership.stateless.discard(partition)
+            leadership.unreadable[partition] = read
         view.due.partitions[partition] = None
     wakeups.wake_pending_requests(view)
 
@@ -224,7 +225,7 @@ def _state_appeared(
         now: The present instant.
 
     """
-    if partition in view.work.reassignments:
+    if partition in view.reassignments.by_partition:
         # A cancellation that waited for this state precedes the partition's next step.
         wakeups.wake(view.due, wakeups.Trigger.STATE_APPEARED)
     if first is not None and view.is_controller:
@@ -234,9 +235,9 @@ def _state_appeared(
 
 def _record_read(view: ClusterView, partition: TopicPartition, read_generation: int) -> None:
     """Note that a read is answered that a request of a broker waits for."""
-    awaited = view.tenure.awaited_reads.get(partition)
+    awaited = view.leadership.awaited_reads.get(partition)
     if awaited is not None and read_generation >= awaited.read_generation:
-        view.tenure.awaited_reads[partition] = awaited._replace(is_answered=True)
+        view.leadership.awaited_reads[partition] = awaited._replace(is_answered=True)
 
 
 def note_untreated(
@@ -261,7 +262,7 @@ def note_untreated(
         if cluster.registered[broker] >= since and cluster.brokers[broker].epoch > state.mzxid
     }
     if untreated:
-        view.tenure.bounced.setdefault(partition, set()).update(untreated)
+        view.leadership.bounced.setdefault(partition, set()).update(untreated)
 
 
 def _note_watch(
@@ -276,9 +277,9 @@ def _note_watch(
     Where the watch fired before the rest was read, the result is outdated and is requested again; a
     missing or unreadable state has no watch.
     """
-    if partition not in view.tenure.watched or armed is None:
+    if partition not in view.leadership.watched or armed is None:
         return
     if partition in armed:
-        view.tenure.watched[partition] = True
+        view.leadership.watched[partition] = True
     elif not isinstance(read, model.PartitionState):
-        del view.tenure.watched[partition]
+        del view.leadership.watched[partition]

@@ -74,14 +74,14 @@ def judge(
         name: The name of its topic; None: no known topic has its id.
 
     """
-    if name is None or name not in view.session.topics:
+    if name is None or name not in view.topics.by_name:
         return _without_topic(change, name) if is_gone(view, name) else Unknown(None)
     partition = TopicPartition(name, change.partition)
-    state, is_invalid = view.tenure.states.get(partition), view.session.topics[name].stale
+    state, is_invalid = view.leadership.states.get(partition), view.topics.by_name[name].stale
     if state is None or is_invalid:
         # A leader of a deleted topic that was created again with fewer partitions.
         unknown = result(change, kafka_errors.UNKNOWN_TOPIC_OR_PARTITION, NO_STATE)
-        is_missing = partition in view.tenure.stateless and not is_invalid
+        is_missing = partition in view.leadership.stateless and not is_invalid
         return Unknown(partition, unknown if is_missing else None)
     is_behind = change.leader_epoch > state.leader_epoch or change.partition_epoch > state.version
     error = None if is_behind else _error_of(view, request, change, partition, state)
@@ -158,19 +158,19 @@ def _is_eligible(view: ClusterView, partition: TopicPartition, broker: BrokerId)
     The leader may, also one that shuts down, unlike in Kafka: its leadership moves only if others
     enter the ISR.
     """
-    is_staying = broker in view.cluster.brokers and broker not in view.tenure.shutting_down
+    is_staying = broker in view.cluster.brokers and broker not in view.leadership.shutting_down
     return is_staying and broker in view.serving_replicas(partition)
 
 
 def is_gone(view: ClusterView, name: str | None) -> bool:
     """Return whether a topic is known not to exist; None: a topic of which only the id is known."""
-    session = view.session
-    if session.listed is None:
+    topics = view.topics
+    if topics.listed is None:
         return False
     if name is not None:
-        return name not in session.listed
+        return name not in topics.listed
     return all(
-        listed in session.topics and not session.topics[listed].stale for listed in session.listed
+        listed in topics.by_name and not topics.by_name[listed].stale for listed in topics.listed
     )
 
 

@@ -24,8 +24,8 @@ from controller.core.calls.broker_requests import (
     BrokerAnswer,
     RequestFromBroker,
 )
+from controller.core.leadership.model import LostCause, LostRequest
 from controller.core.model import Instant, PartitionState, TopicPartition
-from controller.core.state.tenure import LostCause, LostRequest
 from controller.core.view import ClusterView
 from controller.kafka_errors import (
     FENCED_LEADER_EPOCH,
@@ -46,7 +46,7 @@ FORGETTING: Final = 0
 
 def due_at(view: ClusterView) -> list[Instant]:
     """Return when leaders will have had their time."""
-    return [Instant(lost.since + ANEW_S) for lost in view.tenure.lost_requests.values()]
+    return [Instant(lost.since + ANEW_S) for lost in view.leadership.lost_requests.values()]
 
 
 # --- folding in ----------------------------------------------------------------------------------
@@ -58,24 +58,24 @@ def answered(
     """Note what may follow from the answer to a leader."""
     if not isinstance(request, AlterPartition) or not isinstance(answer, AlterPartitionAnswer):
         return
-    tenure = view.tenure
+    leadership = view.leadership
     for result in answer.results:
-        name = view.session.name_of(result.topic, result.topic_id)
+        name = view.topics.name_of(result.topic, result.topic_id)
         if name is None or result.leader != request.broker:
             continue
         partition = TopicPartition(name, result.partition)
         if result.error in REFUSALS:
-            tenure.told_ineligible[partition] = result.leader_epoch
+            leadership.told_ineligible[partition] = result.leader_epoch
         if request.version > FORGETTING:
             continue
         if result.error == FENCED_LEADER_EPOCH:
             _note(view, partition, LostCause.FENCED, now)
         elif result.error == NONE:
-            tenure.isr_changes_confirmed[partition] = now
+            leadership.isr_changes_confirmed[partition] = now
 
 
 def _note(view: ClusterView, partition: TopicPartition, cause: LostCause, now: Instant) -> None:
-    view.tenure.lost_requests[partition] = LostRequest(now, cause)
+    view.leadership.lost_requests[partition] = LostRequest(now, cause)
     wakeups.wake(view.due, wakeups.Trigger.PENDING_REQUEST_CONCERNED)
 
 
@@ -89,7 +89,7 @@ def first_read(
 
 def _lacks_a_replica(view: ClusterView, partition: TopicPartition, state: PartitionState) -> bool:
     """Return whether a live replica is outside the ISR."""
-    assignment = view.session.known_assignment(partition)
+    assignment = view.topics.known_assignment(partition)
     replicas = () if assignment is None else assignment.replicas
     return any(r not in state.isr and view.is_live(r, partition) for r in replicas)
 
@@ -107,34 +107,34 @@ def written(
     A leader may hear of an epoch before the answer to its former request. Then it forgets the
     request of that epoch, too.
     """
-    tenure = view.tenure
-    tenure.epochs_due.discard(partition)
-    lost = tenure.lost_requests.get(partition)
+    leadership = view.leadership
+    leadership.epochs_due.discard(partition)
+    lost = leadership.lost_requests.get(partition)
     has_requested = before is not None and before.leader_epoch == state.leader_epoch
     if lost is not None and (has_requested or lost.cause is LostCause.CLAIM):
-        del tenure.lost_requests[partition]
+        del leadership.lost_requests[partition]
     if has_requested:
         return
-    answered_at = tenure.isr_changes_confirmed.pop(partition, None)
+    answered_at = leadership.isr_changes_confirmed.pop(partition, None)
     if (
         answered_at is not None
         and now < answered_at + LATE_S
-        and partition not in tenure.lost_requests
+        and partition not in leadership.lost_requests
     ):
         _note(view, partition, LostCause.OVERTAKEN, now)
 
 
 def time_passed(view: ClusterView, now: Instant) -> None:
     """Have the next leader epoch written where the leader had its time."""
-    tenure = view.tenure
-    for partition, lost in list(tenure.lost_requests.items()):
+    leadership = view.leadership
+    for partition, lost in list(leadership.lost_requests.items()):
         if now < lost.since + ANEW_S:
             continue
-        del tenure.lost_requests[partition]
-        state = tenure.states.get(partition)
+        del leadership.lost_requests[partition]
+        state = leadership.states.get(partition)
         is_owed = lost.cause is LostCause.FENCED or (
             state is not None and _lacks_a_replica(view, partition, state)
         )
         if is_owed:
-            tenure.epochs_due.add(partition)
+            leadership.epochs_due.add(partition)
             view.due.add((partition,))

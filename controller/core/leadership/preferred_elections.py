@@ -29,18 +29,24 @@ def hold_elections(view: ClusterView, now: Instant, budget: Budget) -> Decision:
     The change that writes an election removes it from the list: if the write is rejected the
     election is decided again, and only after all of them the request is deleted.
     """
-    tenure = view.tenure
-    ready = [p for p in tenure.preferred if p not in view.work.reassignments]
+    leadership = view.leadership
+    ready = [p for p in leadership.preferred if p not in view.reassignments.by_partition]
     if not ready:
-        if tenure.preferred_version is not None and not tenure.preferred and not tenure.unseeded:
+        if (
+            leadership.preferred_version is not None
+            and not leadership.preferred
+            and not leadership.unseeded
+        ):
             return Decision(
-                (Change((records.PreferredElectionEndedRecord(tenure.preferred_version),)),)
+                (Change((records.PreferredElectionEndedRecord(leadership.preferred_version),)),)
             )
         return Decision()
-    if now < view.cluster.preferred_at + 1.0:
+    if now < view.leadership_process.preferred_at + 1.0:
         return Decision(
             effects=(
-                effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(view.cluster.preferred_at + 1.0)),
+                effects.SetTimer(
+                    wakeups.PREFERRED_TIMER, Instant(view.leadership_process.preferred_at + 1.0)
+                ),
             )
         )
     changes = (c for p in ready if (c := _election(view, p, now, budget)) is not None)
@@ -56,7 +62,7 @@ def _election(
     tried = records.PreferredTriedRecord((partition,), now)
     if _is_out_of_question(view, partition):
         return Change((tried,))
-    if partition not in view.tenure.states or view.session.assignment(partition) is None:
+    if partition not in view.leadership.states or view.topics.assignment(partition) is None:
         return None
     if view.awaits_repair(partition):
         return None
@@ -74,19 +80,19 @@ def _is_out_of_question(view: ClusterView, partition: TopicPartition) -> bool:
     It has no state, or its topic is to be deleted: Kafka's controller refuses elections of topics
     that are queued for deletion. A state or topic that is being read is still undecided.
     """
-    session, tenure = view.session, view.tenure
+    topics, leadership = view.topics, view.leadership
     name, number = partition
-    topic = session.topics.get(name)
-    if name in (view.deletions_session.markers or ()) or name in session.unreadable_topics:
+    topic = topics.by_name.get(name)
+    if name in (view.deletions_session.markers or ()) or name in topics.unreadable:
         return True
     if topic is None:
-        return session.listed is not None and name not in session.listed
-    if topic.stale or partition in tenure.states:
+        return topics.listed is not None and name not in topics.listed
+    if topic.stale or partition in leadership.states:
         return False
     is_awaited = (
-        partition in tenure.unseeded
-        or partition in tenure.seeding
-        or partition in tenure.distrusted
+        partition in leadership.unseeded
+        or partition in leadership.seeding
+        or partition in leadership.distrusted
     )
     return number not in topic.partitions or not is_awaited
 
@@ -96,7 +102,7 @@ def _moved_leader(
 ) -> LeaderMovedRecord | None:
     """Return the record of the leader move; None where a broker's limit is reached."""
     (write,) = [r for r in elected.records if isinstance(r, records.StateRecord)]
-    old = view.tenure.states[write.partition].leader
+    old = view.leadership.states[write.partition].leader
     if budget.leader_gate(old, write.leader) is not None:
         return None
     budget.move_leader(old, write.leader)
@@ -116,7 +122,9 @@ def balance_leaders(view: ClusterView, now: Instant) -> Decision:
     if not view.options.auto_leader_rebalance or view.tenure.held is None:
         return Decision()
     interval_s = view.options.leader_imbalance_check_interval_s
-    check_at = Instant(max(view.cluster.balanced_at, view.tenure.held.since) + interval_s)
+    check_at = Instant(
+        max(view.leadership_process.balanced_at, view.tenure.held.since) + interval_s
+    )
     if now < check_at:
         return Decision(effects=(effects.SetTimer(BALANCE_TIMER, check_at),))
     checked = records.LeadersBalancedRecord(tuple(_unbalanced(view)), now)
@@ -126,11 +134,11 @@ def balance_leaders(view: ClusterView, now: Instant) -> Decision:
 
 def _unbalanced(view: ClusterView) -> Iterator[TopicPartition]:
     """Yield the partitions to elect for: of each broker above the percentage, those it can lead."""
-    session, deletions_session = view.session, view.deletions_session
+    topics, deletions_session = view.topics, view.deletions_session
     preferring: Counter[BrokerId] = Counter()
     led_by_others: dict[BrokerId, list[TopicPartition]] = {}
-    for partition in session.partitions():
-        assignment, state = session.assignment(partition), view.tenure.states.get(partition)
+    for partition in topics.partitions():
+        assignment, state = topics.assignment(partition), view.leadership.states.get(partition)
         if assignment is None or partition.topic in (deletions_session.markers or ()):
             continue
         preferred = assignment.replicas[0]
@@ -145,20 +153,22 @@ def _unbalanced(view: ClusterView) -> Iterator[TopicPartition]:
 
 def _may_be_balanced(view: ClusterView, partition: TopicPartition) -> bool:
     return (
-        partition not in view.work.reassignments
+        partition not in view.reassignments.by_partition
         and duties.elect_preferred(view, partition) is not None
     )
 
 
 def request_elections(view: ClusterView, now: Instant) -> Decision:
     """Have the cluster's controller elect preferred leaders, at a limited rate."""
-    ready = [p for p in view.tenure.preferred if p not in view.work.reassignments]
+    ready = [p for p in view.leadership.preferred if p not in view.reassignments.by_partition]
     if not ready:
         return Decision()
-    if now < view.cluster.preferred_at + 1.0:
+    if now < view.leadership_process.preferred_at + 1.0:
         return Decision(
             effects=(
-                effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(view.cluster.preferred_at + 1.0)),
+                effects.SetTimer(
+                    wakeups.PREFERRED_TIMER, Instant(view.leadership_process.preferred_at + 1.0)
+                ),
             )
         )
     tried = tuple(ready[: view.options.preferred_elections_per_second])

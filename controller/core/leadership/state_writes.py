@@ -49,7 +49,7 @@ def without_strangers(
     would be in sync at once when it is added again, and keeps leaders of Kafka 2.4 to 2.8 from
     shrinking any ISR. Without a leader nothing is acknowledged, and the ISR stays as it was.
     """
-    assignment = view.session.assignment(partition)
+    assignment = view.topics.assignment(partition)
     if assignment is None or leader == NO_LEADER:
         return isr
     return tuple(r for r in isr if r == leader or r in assignment.replicas)

@@ -16,20 +16,20 @@ from controller.core.view import ClusterView
 
 def permits_unclean(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether the topic's settings permit an unclean election of the partition now."""
-    since = view.tenure.leaderless.get(partition)
-    answers = view.session.config_answers.get(partition.topic)
+    since = view.leadership.leaderless.get(partition)
+    answers = view.topics.config_answers.get(partition.topic)
     if since is None or answers is None or answers.number <= since:
         return False
-    return view.session.configs[partition.topic].unclean_leader_election
+    return view.topics.configs[partition.topic].unclean_leader_election
 
 
 def is_requested(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether a client waits for an unclean election of the partition."""
-    return partition in view.tenure.electing and any(
+    return partition in view.calls.electing and any(
         isinstance(pending.request, ElectLeaders)
         and pending.request.is_unclean
         and partition in pending.electing
-        for pending in view.tenure.pending_client_requests.values()
+        for pending in view.calls.pending_client_requests.values()
     )
 
 
@@ -45,15 +45,15 @@ def note_leader(
         before: Its former state.
 
     """
-    leaderless = view.tenure.leaderless
-    state = view.tenure.states.get(partition)
+    leaderless = view.leadership.leaderless
+    state = view.leadership.states.get(partition)
     if state is None or state.leader != NO_LEADER:
         leaderless.pop(partition, None)
     elif partition not in leaderless or before is None or before.leader != NO_LEADER:
-        leaderless[partition] = view.cluster.config_request.number
+        leaderless[partition] = view.topics_process.config_request.number
 
 
 def note_candidate(view: ClusterView, partition: TopicPartition) -> None:
     """Have an unclean election wait for a new settings request."""
-    if partition in view.tenure.leaderless:
-        view.tenure.leaderless[partition] = view.cluster.config_request.number
+    if partition in view.leadership.leaderless:
+        view.leadership.leaderless[partition] = view.topics_process.config_request.number

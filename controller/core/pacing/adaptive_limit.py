@@ -29,22 +29,22 @@ GROWTH_SHARE: Final = 0.1
 
 def adapt_limit(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Begin with a share of the limit, then adjust it interval by interval."""
-    tenure = view.tenure
+    tenure, pacing = view.tenure, view.pacing
     if not view.options.adaptive or tenure.held is None:
         return Decision()
     timer = SetTimer(PACE_TIMER, Instant(now + PACE_EVERY_S))
     limit = in_flight_limit(view)
-    if tenure.pace is None:
+    if pacing.pace is None:
         first = max(1, ceil(limit * FIRST_SHARE))
         record = PaceRecord(None, first, f"start at a quarter of the limit of {limit}", now)
         return Decision((Change((record,)),), (timer,))
     if not due.timer:
         return Decision()
-    over_at = Instant(tenure.pace_since + PACE_EVERY_S)
+    over_at = Instant(pacing.pace_since + PACE_EVERY_S)
     if now < over_at:
         return Decision(effects=(SetTimer(PACE_TIMER, over_at),))
     against = evidence_against(view)
-    before = min(tenure.pace, limit)
+    before = min(pacing.pace, limit)
     if against:
         after = max(1, before // 2)
     else:
@@ -55,10 +55,10 @@ def adapt_limit(view: ClusterView, due: Worklist, now: Instant) -> Decision:
 
 def evidence_against(view: ClusterView) -> str:
     """Return the evidence against the present limit since the interval began; empty if none."""
-    tenure = view.tenure
-    since = tenure.pace_since
-    lost = [loss for loss in tenure.isr_losses if loss.at > since]
-    slow = [answer for answer in tenure.slow_answers if answer.at > since]
+    pacing = view.pacing
+    since = pacing.pace_since
+    lost = [loss for loss in pacing.isr_losses if loss.at > since]
+    slow = [answer for answer in pacing.slow_answers if answer.at > since]
     said = []
     if lost:
         said.append(f"{len(lost)} times the ISR of a partition outside the plan shrank, ")
@@ -74,11 +74,11 @@ def evidence_against(view: ClusterView) -> str:
 
 def limit_adapted(view: ClusterView, record: PaceRecord) -> None:
     """Fold in a new limit; the next interval begins."""
-    view.tenure.pace = record.in_flight_max
-    view.tenure.pace_since = record.at
+    view.pacing.pace = record.in_flight_max
+    view.pacing.pace_since = record.at
 
 
 def note_answer(view: ClusterView, broker: BrokerId, took_s: float, now: Instant) -> None:
     """Keep a slow answer of a broker as evidence."""
     if took_s > view.options.slow_answer_s:
-        view.tenure.slow_answers.append(SlowAnswer(broker, took_s, now))
+        view.pacing.slow_answers.append(SlowAnswer(broker, took_s, now))

@@ -46,15 +46,15 @@ class Budget:
             health: Forbids new steps that copy, except rollbacks.
 
         """
-        tenure = view.tenure
+        pacing = view.pacing
         self._view = view
         self._now = now
-        self._in_flight = tenure.in_flight
+        self._in_flight = pacing.in_flight
         self._in_flight_max = limits_in_force.in_flight_max(view)
         self._of_requests: dict[RequestId, int] = {}
-        self._incoming = dict(tenure.incoming)
-        self._outgoing = dict(tenure.outgoing)
-        self._bytes = tenure.bytes_in_flight
+        self._incoming = dict(pacing.incoming)
+        self._outgoing = dict(pacing.outgoing)
+        self._bytes = pacing.bytes_in_flight
         self._moves: dict[BrokerId, int] = {}
         self._hold = hold
         self._health = health
@@ -152,13 +152,13 @@ class Budget:
 
     def _moves_of(self, broker: BrokerId) -> int:
         if broker not in self._moves:
-            since, count = self._view.tenure.leader_moves.get(broker, (self._now, 0))
+            since, count = self._view.leadership.leader_moves.get(broker, (self._now, 0))
             self._moves[broker] = count if self._now < since + 1.0 else 0
         return self._moves[broker]
 
     def _count_of(self, request: RequestId) -> int:
         if request not in self._of_requests:
-            known = self._view.work.requests.get(request)
+            known = self._view.requests.by_id.get(request)
             self._of_requests[request] = 0 if known is None else known.in_flight
         return self._of_requests[request]
 

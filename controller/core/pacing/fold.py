@@ -21,12 +21,14 @@ def fold_event(view: ClusterView, event: records.PacingEvent, now: Instant) -> N
         case records.EntityConfigsRead():
             entity_configs_read(view, event, now)
         case records.ControlsRead(controls=controls):
-            view.intake.controls = _understood(view, controls)
-            view.intake.controls_known = view.intake.controls_known or not controls.unreadable
-            view.session.controls_read = True
+            view.pacing_process.controls = _understood(view, controls)
+            view.pacing_process.controls_known = (
+                view.pacing_process.controls_known or not controls.unreadable
+            )
+            view.pacing_session.controls_read = True
             note_all_throttles(view)
         case records.WallClockRead(unix_s=unix_s):
-            view.cluster.wall = (now, unix_s)
+            view.pacing_process.wall = (now, unix_s)
         case _:
             assert_never(event)
 
@@ -34,7 +36,7 @@ def fold_event(view: ClusterView, event: records.PacingEvent, now: Instant) -> N
 def fold_record(view: ClusterView, record: records.PacingRecord, now: Instant) -> None:
     """Fold one record into the view."""
     del now
-    tenure = view.tenure
+    leadership = view.leadership
     match record:
         case records.AppliedThrottleRecord():
             applied_throttle_set(view, record)
@@ -44,9 +46,9 @@ def fold_record(view: ClusterView, record: records.PacingRecord, now: Instant) -
             throttles_settled(view, record)
         case records.LeaderMovedRecord(brokers=brokers, at=at):
             for broker in brokers:
-                since, count = tenure.leader_moves.get(broker, (at, 0))
+                since, count = leadership.leader_moves.get(broker, (at, 0))
                 fresh = at >= since + 1.0
-                tenure.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
+                leadership.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
         case records.PaceRecord():
             adaptive_limit.limit_adapted(view, record)
         case _:
@@ -60,8 +62,8 @@ def _understood(view: ClusterView, read: Controls) -> Controls:
     Where the former value is unknown, everything is paused until an operator repairs it.
     """
     pauses, limits, throttle = read.pauses, read.limits, read.throttle
-    if view.intake.controls_known:
-        held, unreadable = view.intake.controls, read.unreadable
+    if view.pacing_process.controls_known:
+        held, unreadable = view.pacing_process.controls, read.unreadable
         pauses = held.pauses if PAUSES in unreadable else pauses
         limits = held.limits if LIMITS in unreadable else limits
         throttle = held.throttle if THROTTLE in unreadable else throttle
@@ -73,32 +75,32 @@ def _understood(view: ClusterView, read: Controls) -> Controls:
 
 def applied_throttles_read(view: ClusterView, event: records.AppliedThrottlesRead) -> None:
     """Take the applied throttles as read; once known, only unconfirmed ones."""
-    work, own_records = view.work, view.own_records
+    pacing_process, pacing_leadership = view.pacing_process, view.pacing_leadership
     read = dict(event.applied_throttles)
-    if own_records.applied_throttles_read:
-        for entity in own_records.unconfirmed_throttles:
+    if pacing_leadership.applied_throttles_read:
+        for entity in pacing_leadership.unconfirmed_throttles:
             if entity in read:
-                work.applied_throttles[entity] = read[entity]
+                pacing_process.applied_throttles[entity] = read[entity]
             else:
-                work.applied_throttles.pop(entity, None)
+                pacing_process.applied_throttles.pop(entity, None)
     else:
-        work.applied_throttles = read
-    own_records.applied_throttles_read = True
-    own_records.unconfirmed_throttles.clear()
+        pacing_process.applied_throttles = read
+    pacing_leadership.applied_throttles_read = True
+    pacing_leadership.unconfirmed_throttles.clear()
     note_all_throttles(view)
 
 
 def entity_configs_read(view: ClusterView, event: records.EntityConfigsRead, now: Instant) -> None:
     """Take settings as read, unless our own are newer; have changed ones examined."""
-    own_records = view.own_records
+    pacing_leadership = view.pacing_leadership
     for entity, read in event.configs.items():
-        known = own_records.entity_configs.get(entity)
-        own_records.requested_entities[entity] = now
+        known = pacing_leadership.entity_configs.get(entity)
+        pacing_leadership.requested_entities[entity] = now
         if isinstance(known, applied_throttles.EntityConfig) and _is_older(read, known):
             continue
-        own_records.entity_configs[entity] = read
+        pacing_leadership.entity_configs[entity] = read
         if read != known:
-            view.work.participants.note(entity)
+            view.pacing_process.participants.note(entity)
 
 
 def _is_older(
@@ -114,56 +116,58 @@ def _is_older(
 
 def note_all_throttles(view: ClusterView) -> None:
     """Note every throttle: what is wanted, or what is set, may have changed."""
-    view.work.participants.note_all(view.work.applied_throttles)
+    view.pacing_process.participants.note_all(view.pacing_process.applied_throttles)
 
 
 def applied_throttle_set(view: ClusterView, record: records.AppliedThrottleRecord) -> None:
     """Fold in an applied throttle and the settings written with it."""
     applied = record.lease
-    view.work.applied_throttles[applied.entity] = replace(applied, version=_next(applied.version))
-    view.own_records.unconfirmed_throttles.discard(applied.entity)
+    view.pacing_process.applied_throttles[applied.entity] = replace(
+        applied, version=_next(applied.version)
+    )
+    view.pacing_leadership.unconfirmed_throttles.discard(applied.entity)
     config = applied_throttles.EntityConfig(dict(record.values), _next(record.expected_version))
-    view.own_records.entity_configs[applied.entity] = config
-    view.own_records.throttle_refusals.pop(applied.entity, None)
-    view.work.participants.note(applied.entity)
+    view.pacing_leadership.entity_configs[applied.entity] = config
+    view.pacing_leadership.throttle_refusals.pop(applied.entity, None)
+    view.pacing_process.participants.note(applied.entity)
 
 
 def applied_throttle_ended(view: ClusterView, record: records.AppliedThrottleEndedRecord) -> None:
     """Fold in the end of an applied throttle; the entity is read and decided again."""
-    view.work.applied_throttles.pop(record.entity, None)
-    view.own_records.unconfirmed_throttles.discard(record.entity)
+    view.pacing_process.applied_throttles.pop(record.entity, None)
+    view.pacing_leadership.unconfirmed_throttles.discard(record.entity)
     _forget(view, record.entity)
-    view.own_records.throttle_refusals.pop(record.entity, None)
-    view.work.participants.note(record.entity)
+    view.pacing_leadership.throttle_refusals.pop(record.entity, None)
+    view.pacing_process.participants.note(record.entity)
 
 
 def throttles_settled(view: ClusterView, record: records.ThrottlesSettledRecord) -> None:
     """Fold in settled entities: steps may begin on them."""
-    work, own_records = view.work, view.own_records
+    pacing_process, pacing_leadership = view.pacing_process, view.pacing_leadership
     for settled in record.settled:
         entity = settled.entity
-        if not work.participants.settle(entity, settled.note):
+        if not pacing_process.participants.settle(entity, settled.note):
             continue
         if settled.kept:
-            own_records.kept_throttles[entity] = settled.kept
+            pacing_leadership.kept_throttles[entity] = settled.kept
         else:
-            own_records.kept_throttles.pop(entity, None)
-        if entity not in work.applied_throttles:
+            pacing_leadership.kept_throttles.pop(entity, None)
+        if entity not in pacing_process.applied_throttles:
             # It is not refreshed any more: next time it has to be read first.
             _forget(view, entity)
 
 
 def forget_settings(view: ClusterView, entity: applied_throttles.Entity) -> None:
     """Have an entity's settings read again before they are changed, if they are known."""
-    if entity in view.own_records.entity_configs:
+    if entity in view.pacing_leadership.entity_configs:
         _forget(view, entity)
-        view.work.participants.note(entity)
+        view.pacing_process.participants.note(entity)
         wakeups.wake(view.due, wakeups.Trigger.THROTTLE_INVALIDATED)
 
 
 def _forget(view: ClusterView, entity: applied_throttles.Entity) -> None:
-    view.own_records.entity_configs.pop(entity, None)
-    view.own_records.requested_entities.pop(entity, None)
+    view.pacing_leadership.entity_configs.pop(entity, None)
+    view.pacing_leadership.requested_entities.pop(entity, None)
 
 
 def applied_throttle_rejected(
@@ -171,9 +175,9 @@ def applied_throttle_rejected(
 ) -> effects.Effect:
     """Invalidate an entity whose write was rejected by a race; return the read of its settings."""
     entity = _entity_of(record)
-    view.own_records.unconfirmed_throttles.add(entity)
+    view.pacing_leadership.unconfirmed_throttles.add(entity)
     _forget(view, entity)
-    view.work.participants.note(entity)
+    view.pacing_process.participants.note(entity)
     wakeups.wake(view.due, wakeups.Trigger.THROTTLE_INVALIDATED)
     return effects.ReadEntityConfigs((entity,))
 
@@ -183,8 +187,10 @@ def throttles_refused(view: ClusterView, change: Change, why: str, now: Instant)
     for record in change.records:
         if isinstance(record, records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord):
             entity = _entity_of(record)
-            view.own_records.throttle_refusals[entity] = applied_throttles.ThrottleRefusal(why, now)
-            view.work.participants.note(entity)
+            view.pacing_leadership.throttle_refusals[entity] = applied_throttles.ThrottleRefusal(
+                why, now
+            )
+            view.pacing_process.participants.note(entity)
             wakeups.wake(view.due, wakeups.Trigger.THROTTLE_INVALIDATED)
 
 

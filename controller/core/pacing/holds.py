@@ -25,7 +25,7 @@ from controller.core.view import ClusterView
 
 def request_hold(view: ClusterView, request: RequestId, now: Instant) -> Blocked | None:
     """Return what keeps every partition of a request from beginning a step."""
-    pauses = view.intake.controls.pauses
+    pauses = view.pacing_process.controls.pauses
     if pauses.everything is not None:
         return _paused("everything is paused", pauses.everything)
     own = pauses.requests.get(request)
@@ -33,7 +33,7 @@ def request_hold(view: ClusterView, request: RequestId, now: Instant) -> Blocked
         return _paused(f"request {request} is paused", own)
     if is_incomplete(view, request):
         return Blocked(BlockedBy.INCOMPLETE, "parts of the atomic request are not accepted yet")
-    unix_s = view.cluster.unix_s(now)
+    unix_s = view.pacing_process.unix_s(now)
     for window in windows_of(view, request):
         if unix_s is None or not is_open(window, unix_s):
             return Blocked(BlockedBy.WINDOW, f"outside of the window {window}")
@@ -42,16 +42,18 @@ def request_hold(view: ClusterView, request: RequestId, now: Instant) -> Blocked
 
 def is_incomplete(view: ClusterView, request: RequestId) -> bool:
     """Return whether an atomic request has parts that were not accepted yet."""
-    known = view.work.requests.get(request)
+    known = view.requests.by_id.get(request)
     if known is None or not known.options.atomic:
         return False
     if len(known.parts) < known.options.parts:
         return True
-    listed = view.session.submissions_listed
-    if listed is None or not (listed - view.session.submissions.keys()).isdisjoint(known.parts):
+    listed = view.requests_session.submissions_listed
+    if listed is None or not (listed - view.requests_session.submissions.keys()).isdisjoint(
+        known.parts
+    ):
         # An unread part belongs to it and may lead to a refusal of the whole.
         return True
-    return any(s.request == request for s in view.session.submissions.values())
+    return any(s.request == request for s in view.requests_session.submissions.values())
 
 
 def _paused(what: str, pause: controls.Pause) -> Blocked:
@@ -76,12 +78,12 @@ def step_hold(
         now: The present instant.
 
     """
-    spec, pauses = reassignment.spec, view.intake.controls.pauses
+    spec, pauses = reassignment.spec, view.pacing_process.controls.pauses
     if spec.rolls_back:
         if brokers and pauses.everything is not None:
             return _paused("everything is paused", pauses.everything)
     else:
-        if view.session.kill_switch and not reassignment.has_moved:
+        if view.requests_session.kill_switch and not reassignment.has_moved:
             return Blocked(BlockedBy.KILL_SWITCH, "/admin/reassign_cancel exists")
         held = request_hold(view, spec.request, now)
         if held is not None:
@@ -94,12 +96,12 @@ def step_hold(
 
 def next_opening(view: ClusterView, now: Instant) -> Instant | None:
     """Return when the next closed window of a request with work opens; None where none does."""
-    unix_s = view.cluster.unix_s(now)
+    unix_s = view.pacing_process.unix_s(now)
     if unix_s is None:
         return None
     waits = [
         seconds
-        for name, request in view.work.requests.items()
+        for name, request in view.requests.by_id.items()
         if request.open
         for window in windows_of(view, name)
         if (seconds := opens_in_s(window, unix_s)) > 0

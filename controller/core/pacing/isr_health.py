@@ -34,24 +34,24 @@ NAMED_MAX: Final = 5
 
 def topics_in_question(view: ClusterView, due: Worklist) -> set[str]:
     """Return the topics of shrunk partitions whose settings are needed."""
-    tenure = view.tenure
+    pacing = view.pacing
     is_ignored = limits_in_force.under_min_isr(view) is controls.UnderMinIsr.IGNORE
     if is_ignored or not (due.health or due.timer):
         return set()
-    return tenure.unjudged_topics | {p.topic for p in tenure.under_min_isr}
+    return pacing.unjudged_topics | {p.topic for p in pacing.under_min_isr}
 
 
 def health_gate(view: ClusterView) -> Blocked | None:
     """Return why no step that copies may begin; the same for all, so computed once per cycle."""
-    tenure = view.tenure
+    pacing = view.pacing
     if limits_in_force.under_min_isr(view) is not controls.UnderMinIsr.WAIT:
         return None
-    if tenure.recovering:
+    if pacing.recovering:
         detail = (
-            f"below min.insync.replicas, and live replicas catch up: {_counted(tenure.recovering)}"
+            f"below min.insync.replicas, and live replicas catch up: {_counted(pacing.recovering)}"
         )
-        return _held(detail, tenure.recovering)
-    unknown = sorted(t for t in tenure.unjudged_topics if t not in view.session.config_errors)
+        return _held(detail, pacing.recovering)
+    unknown = sorted(t for t in pacing.unjudged_topics if t not in view.topics.config_errors)
     if unknown:
         return Blocked(
             BlockedBy.CLUSTER_HEALTH,
@@ -65,7 +65,7 @@ def exposure_gate(
     view: ClusterView, partition: TopicPartition, brokers: Iterable[BrokerId]
 ) -> Blocked | None:
     """Return why a step may not copy to or from these brokers: they serve what must not shrink."""
-    exposed = view.tenure.exposed
+    exposed = view.pacing.exposed
     if not exposed or limits_in_force.under_min_isr(view) is not controls.UnderMinIsr.WAIT:
         return None
     broker = next((b for b in brokers if b in exposed), None)
@@ -80,8 +80,8 @@ def exposure_gate(
 
 def _repairs(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether the next step replaces replicas that are not in the ISR."""
-    state = view.tenure.states.get(partition)
-    assignment = view.session.known_assignment(partition)
+    state = view.leadership.states.get(partition)
+    assignment = view.topics.known_assignment(partition)
     if state is None or assignment is None:
         return False
     return not set(assignment.origin_replicas) <= set(state.isr)
@@ -94,18 +94,18 @@ def _held(detail: str, partitions: Mapping[TopicPartition, None]) -> Blocked:
 
 def under_min_isr_sentence(view: ClusterView) -> str:
     """Name the partitions under min ISR without a reassignment, and what waits for them."""
-    tenure = view.tenure
-    if not tenure.under_min_isr:
+    pacing = view.pacing
+    if not pacing.under_min_isr:
         return ""
-    sentence = f"below min.insync.replicas: {_counted(tenure.under_min_isr)}"
+    sentence = f"below min.insync.replicas: {_counted(pacing.under_min_isr)}"
     if limits_in_force.under_min_isr(view) is not controls.UnderMinIsr.WAIT:
         return sentence
-    if tenure.recovering:
-        is_some = len(tenure.recovering) < len(tenure.under_min_isr)
-        which = f" of {_counted(tenure.recovering)}" if is_some else ""
+    if pacing.recovering:
+        is_some = len(pacing.recovering) < len(pacing.under_min_isr)
+        which = f" of {_counted(pacing.recovering)}" if is_some else ""
         return f"{sentence}; every copy waits until live replicas{which} have caught up"
-    if tenure.exposed:
-        brokers = _named([str(b) for b in islice(sorted(tenure.exposed), NAMED_MAX + 1)])
+    if pacing.exposed:
+        brokers = _named([str(b) for b in islice(sorted(pacing.exposed), NAMED_MAX + 1)])
         return f"{sentence}; copies to and from brokers {brokers} wait, except repairs"
     return f"{sentence}; no copy waits for them"
 
@@ -125,13 +125,13 @@ def _named(names: list[str]) -> str:
 
 def judge(view: ClusterView, partition: TopicPartition) -> None:
     """Judge a partition again after a change of any fact about it."""
-    tenure = view.tenure
-    state = tenure.states.get(partition)
-    assignment = view.session.known_assignment(partition)
+    pacing = view.pacing
+    state = view.leadership.states.get(partition)
+    assignment = view.topics.known_assignment(partition)
     is_shrunk = (
         state is not None
         and assignment is not None
-        and partition not in view.work.reassignments
+        and partition not in view.reassignments.by_partition
         # Its deletion does not wait for replicas, and its recovery is not awaited.
         and partition.topic not in (view.deletions_session.markers or ())
         and (state.leader == model.NO_LEADER or len(state.isr) < len(assignment.replicas))
@@ -139,12 +139,12 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
     if not is_shrunk or state is None or assignment is None:
         forget_health(view, partition)
         return
-    tenure.shrunk[partition] = None
-    config = view.session.configs.get(partition.topic)
+    pacing.shrunk[partition] = None
+    config = view.topics.configs.get(partition.topic)
     if config is None:
         _note(view, partition, None)
-        if partition.topic not in tenure.unjudged_topics:
-            tenure.unjudged_topics.add(partition.topic)
+        if partition.topic not in pacing.unjudged_topics:
+            pacing.unjudged_topics.add(partition.topic)
             wakeups.wake(view.due, wakeups.Trigger.HEALTH_UNKNOWN)
         return
     # With fewer replicas than min.insync.replicas it cannot be better.
@@ -155,7 +155,7 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
 
 def judge_again(view: ClusterView) -> None:
     """Judge the partitions below min ISR again: brokers came or went."""
-    for partition in tuple(view.tenure.under_min_isr):
+    for partition in tuple(view.pacing.under_min_isr):
         judge(view, partition)
 
 
@@ -184,26 +184,26 @@ def _exposure(
 
 def _note(view: ClusterView, partition: TopicPartition, found: _Exposure | None) -> None:
     """Keep what could harm a partition; None: it is not known to be below its min ISR."""
-    tenure = view.tenure
-    if found is None and partition not in tenure.under_min_isr:
+    pacing = view.pacing
+    if found is None and partition not in pacing.under_min_isr:
         return
-    was_below, was_recovering = partition in tenure.under_min_isr, partition in tenure.recovering
-    had = {b for b, exposed in tenure.exposed.items() if partition in exposed}
+    was_below, was_recovering = partition in pacing.under_min_isr, partition in pacing.recovering
+    had = {b for b, exposed in pacing.exposed.items() if partition in exposed}
     for broker in had - (model.NO_BROKERS if found is None else found.serving):
-        del tenure.exposed[broker][partition]
-        if not tenure.exposed[broker]:
-            del tenure.exposed[broker]
+        del pacing.exposed[broker][partition]
+        if not pacing.exposed[broker]:
+            del pacing.exposed[broker]
     if found is None:
-        tenure.under_min_isr.pop(partition, None)
+        pacing.under_min_isr.pop(partition, None)
     else:
-        tenure.under_min_isr[partition] = None
+        pacing.under_min_isr[partition] = None
         for broker in found.serving:
-            tenure.exposed.setdefault(broker, {})[partition] = None
+            pacing.exposed.setdefault(broker, {})[partition] = None
     if found is not None and found.is_recovering:
-        tenure.recovering[partition] = None
+        pacing.recovering[partition] = None
     else:
-        tenure.recovering.pop(partition, None)
-    is_recovering = partition in tenure.recovering
+        pacing.recovering.pop(partition, None)
+    is_recovering = partition in pacing.recovering
     serving = model.NO_BROKERS if found is None else found.serving
     if (was_recovering and not is_recovering) or not had <= serving:
         wakeups.wake(view.due, wakeups.Trigger.HEALTH_JUDGED)
@@ -213,30 +213,30 @@ def _note(view: ClusterView, partition: TopicPartition, found: _Exposure | None)
 
 def judge_topic(view: ClusterView, topic: str) -> None:
     """Judge a topic's partitions again: its settings, or an error instead, were read."""
-    known = view.session.topics.get(topic)
+    known = view.topics.by_name.get(topic)
     if known is None:
-        view.tenure.unjudged_topics.discard(topic)
+        view.pacing.unjudged_topics.discard(topic)
         return
-    if topic in view.session.configs:
-        view.tenure.unjudged_topics.discard(topic)
+    if topic in view.topics.configs:
+        view.pacing.unjudged_topics.discard(topic)
     for number in known.partitions:
-        if TopicPartition(topic, number) in view.tenure.shrunk:
+        if TopicPartition(topic, number) in view.pacing.shrunk:
             judge(view, TopicPartition(topic, number))
     wakeups.wake(view.due, wakeups.Trigger.HEALTH_JUDGED)
 
 
 def forget_health(view: ClusterView, partition: TopicPartition) -> None:
     """Remove a partition from the lists: it is healthy, gone, or being reassigned."""
-    tenure = view.tenure
-    if partition not in tenure.shrunk:
+    pacing = view.pacing
+    if partition not in pacing.shrunk:
         return
-    del tenure.shrunk[partition]
+    del pacing.shrunk[partition]
     _note(view, partition, None)
-    if partition.topic in tenure.unjudged_topics:
-        known = view.session.topics.get(partition.topic)
+    if partition.topic in pacing.unjudged_topics:
+        known = view.topics.by_name.get(partition.topic)
         others = () if known is None else known.partitions
-        if not any(TopicPartition(partition.topic, n) in tenure.shrunk for n in others):
-            tenure.unjudged_topics.discard(partition.topic)
+        if not any(TopicPartition(partition.topic, n) in pacing.shrunk for n in others):
+            pacing.unjudged_topics.discard(partition.topic)
             wakeups.wake(view.due, wakeups.Trigger.HEALTH_JUDGED)
 
 
@@ -248,7 +248,7 @@ def note_isr(
     now: Instant,
 ) -> None:
     """Keep as evidence that a partition without a reassignment lost a replica from its ISR."""
-    if before is None or partition in view.work.reassignments:
+    if before is None or partition in view.reassignments.by_partition:
         return
     if not set(before.isr) <= set(after.isr):
-        view.tenure.isr_losses.append(model.IsrLoss(partition, now))
+        view.pacing.isr_losses.append(model.IsrLoss(partition, now))

@@ -46,13 +46,15 @@ KEPT_SHOWN_MAX: Final = 60
 
 def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Return what has to be read, set and lifted."""
-    work = view.work
-    if not (work.participants.unsettled or due.throttles or due.timer) or not _knows_enough(view):
+    pacing_process = view.pacing_process
+    if not (
+        pacing_process.participants.unsettled or due.throttles or due.timer
+    ) or not _knows_enough(view):
         return Decision()
     changes: list[Change] = []
     settled: list[records.Settled] = []
     reads = _stale_throttles(view, now) if due.timer else []
-    for entity, note in work.participants.unsettled.items():
+    for entity, note in pacing_process.participants.unsettled.items():
         if len(changes) >= CHANGES_MAX or len(reads) >= READS_MAX:
             break
         answer = _look_at(view, entity, note, now)
@@ -65,9 +67,9 @@ def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision
     if settled:
         changes.append(Change((records.ThrottlesSettledRecord(tuple(settled)),)))
     following: list[effects.Effect] = [effects.ReadEntityConfigs(tuple(reads))] if reads else []
-    if work.participants.unsettled:
+    if pacing_process.participants.unsettled:
         following.append(effects.SetTimer(THROTTLE_TIMER, Instant(now + RETRY_S)))
-    elif work.applied_throttles:
+    elif pacing_process.applied_throttles:
         following.append(
             effects.SetTimer(THROTTLE_TIMER, Instant(now + view.options.config_refresh_s))
         )
@@ -78,10 +80,10 @@ def _knows_enough(view: ClusterView) -> bool:
     """Return whether the open reassignments, their requests and the applied throttles are known."""
     return (
         view.role.leading
-        and view.own_records.applied_throttles_read
-        and view.own_records.specs_read
-        and view.own_records.history_read
-        and view.intake.controls_known
+        and view.pacing_leadership.applied_throttles_read
+        and view.reassignments_leadership.specs_read
+        and view.requests_leadership.history_read
+        and view.pacing_process.controls_known
         and (view.tenure.held is not None or view.is_warm)
     )
 
@@ -91,16 +93,18 @@ def _stale_throttles(view: ClusterView, now: Instant) -> list[applied_throttles.
     refresh_s = view.options.config_refresh_s
     return [
         e
-        for e in view.work.applied_throttles
-        if now - view.own_records.requested_entities.get(e, START) >= refresh_s
+        for e in view.pacing_process.applied_throttles
+        if now - view.pacing_leadership.requested_entities.get(e, START) >= refresh_s
     ]
 
 
 def _may_read(view: ClusterView, entity: applied_throttles.Entity, now: Instant) -> bool:
     """Return whether an entity's settings are unknown and not being read."""
-    if isinstance(view.own_records.entity_configs.get(entity), applied_throttles.EntityConfig):
+    if isinstance(
+        view.pacing_leadership.entity_configs.get(entity), applied_throttles.EntityConfig
+    ):
         return False
-    requested = view.own_records.requested_entities.get(entity)
+    requested = view.pacing_leadership.requested_entities.get(entity)
     return requested is None or now - requested >= RETRY_S
 
 
@@ -126,17 +130,17 @@ def wanted_of(view: ClusterView, entity: applied_throttles.Entity) -> Wanted:
 
     A topic lists their replicas; a broker has the lowest rates of the requests that concern it.
     """
-    requests = view.work.participants.requests.get(entity)
+    requests = view.pacing_process.participants.requests.get(entity)
     rates = {r: rate for r in requests or () if (rate := throttle_of(view, r)) is not None}
     kind, _, name = entity.partition("/")
     if kind == "brokers":
         wanted = dict.fromkeys(throttle_settings.COPY_RATES, min(rates.values())) if rates else {}
-        movers = view.work.participants.movers.get(entity, ())
+        movers = view.pacing_process.participants.movers.get(entity, ())
         moves = [rate for r in movers if (rate := move_throttle_of(view, r)) is not None]
         return Wanted(rates=wanted | ({applied_throttles.MOVE_RATE: min(moves)} if moves else {}))
     if not rates:
         return Wanted()
-    participants = sorted(view.work.participants.topics.get(name, {}).items())
+    participants = sorted(view.pacing_process.participants.topics.get(name, {}).items())
     throttled = [
         (n, participant) for n, participant in participants if participant.spec.request in rates
     ]
@@ -163,16 +167,16 @@ def _look_at(
     view: ClusterView, entity: applied_throttles.Entity, note: int, now: Instant
 ) -> Change | records.Settled | None:
     """Return the write an entity needs, that it is settled, or None while a read is awaited."""
-    refusal = view.own_records.throttle_refusals.get(entity)
+    refusal = view.pacing_leadership.throttle_refusals.get(entity)
     if refusal is not None and now - refusal.at < RETRY_S:
         return None
-    applied = view.work.applied_throttles.get(entity)
+    applied = view.pacing_process.applied_throttles.get(entity)
     wanted = wanted_of(view, entity)
     # A dead broker gets the rate when it is back, and copies nothing before.
     is_dead = bool(wanted) and not _is_live(view, entity)
     if is_dead or (not wanted and applied is None):
         return records.Settled(entity, note)
-    config = view.own_records.entity_configs.get(entity)
+    config = view.pacing_leadership.entity_configs.get(entity)
     if not isinstance(config, applied_throttles.EntityConfig):
         return None
     return _difference(entity, wanted, applied, config) or records.Settled(
@@ -299,14 +303,21 @@ def throttle_gate(
     view: ClusterView, partition: TopicPartition, spec: model.ReassignmentSpec
 ) -> Blocked | None:
     """Return what keeps a step that copies from beginning: its throttle is not in force yet."""
-    work = view.work
+    pacing_process = view.pacing_process
     if spec.route is model.Route.FOREIGN or throttle_of(view, spec.request) is None:
         return None
-    if not view.own_records.applied_throttles_read or not work.participants.holds(partition, spec):
+    if not view.pacing_leadership.applied_throttles_read or not pacing_process.participants.holds(
+        partition, spec
+    ):
         return Blocked(BlockedBy.THROTTLE, "the applied throttles are being read")
-    for entity in work.participants.entities(partition):
-        stands = entity in work.applied_throttles or entity in view.own_records.kept_throttles
-        if entity in work.participants.unsettled or (_is_live(view, entity) and not stands):
+    for entity in pacing_process.participants.entities(partition):
+        stands = (
+            entity in pacing_process.applied_throttles
+            or entity in view.pacing_leadership.kept_throttles
+        )
+        if entity in pacing_process.participants.unsettled or (
+            _is_live(view, entity) and not stands
+        ):
             return Blocked(BlockedBy.THROTTLE, _why(view, entity))
     return None
 
@@ -315,24 +326,27 @@ def move_throttle_gate(
     view: ClusterView, broker: BrokerId, spec: model.ReassignmentSpec
 ) -> Blocked | None:
     """Return what keeps a broker from moving a replica: its throttle is not in force yet."""
-    entity, work = applied_throttles.broker_entity(broker), view.work
+    entity = applied_throttles.broker_entity(broker)
     if move_throttle_of(view, spec.request) is None:
         return None
-    stands = entity in work.applied_throttles or entity in view.own_records.kept_throttles
+    stands = (
+        entity in view.pacing_process.applied_throttles
+        or entity in view.pacing_leadership.kept_throttles
+    )
     if (
-        view.own_records.applied_throttles_read
+        view.pacing_leadership.applied_throttles_read
         and stands
-        and entity not in (work.participants.unsettled)
+        and entity not in (view.pacing_process.participants.unsettled)
     ):
         return None
     return Blocked(BlockedBy.THROTTLE, _why(view, entity))
 
 
 def _why(view: ClusterView, entity: applied_throttles.Entity) -> str:
-    refusal = view.own_records.throttle_refusals.get(entity)
+    refusal = view.pacing_leadership.throttle_refusals.get(entity)
     if refusal is not None:
         return f"the throttle of {entity} cannot be written: {refusal.why}"
-    config = view.own_records.entity_configs.get(entity)
+    config = view.pacing_leadership.entity_configs.get(entity)
     if isinstance(config, str):
         return f"the settings of {entity} cannot be read: {config}"
     return f"the throttle of {entity} is being set"

@@ -32,14 +32,14 @@ class AlterPreconditions(NamedTuple):
 
 def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreconditions | None:
     """Return the facts; None where one is unknown, outdated, or of a former topic."""
-    reassignment = view.work.reassignments.get(partition)
-    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
+    reassignment = view.reassignments.by_partition.get(partition)
+    assignment, state = view.topics.assignment(partition), view.leadership.states.get(partition)
     if reassignment is None or assignment is None or state is None:
         return None
     if view.is_of_former_topic(partition):
         # The present topic may be equal in all else.
         return None
-    if view.tenure.watched.get(partition) is not True:
+    if view.leadership.watched.get(partition) is not True:
         return None
     spec = reassignment.spec
     concerned = {*assignment.replicas, *spec.target, *(spec.original or ())}
@@ -47,7 +47,7 @@ def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreco
         (b, view.cluster.brokers[b].epoch) for b in sorted(concerned) if view.is_live(b, partition)
     )
     return AlterPreconditions(
-        spec, assignment, state, view.session.configs.get(partition.topic), tuple(live)
+        spec, assignment, state, view.topics.configs.get(partition.topic), tuple(live)
     )
 
 
@@ -87,7 +87,7 @@ def follow_answers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     following: list[effects.Effect] = []
     times = [
         max(phase.since + (backoff_of(phase) if phase.error else SEEN_S), now + UNSENT_S)
-        for phase in (r.phase for r in view.work.reassignments.values())
+        for phase in (r.phase for r in view.reassignments.by_partition.values())
         if isinstance(phase, phases.AwaitingController) and phase.error is not None
     ]
     if times:

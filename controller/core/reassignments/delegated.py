@@ -171,11 +171,11 @@ class DelegatedContext(ReplicaPlacement):
 
     def unread(self) -> Change | Blocked | None:
         """Have a state read that may have changed: no compare-and-set would notice that."""
-        if self.view.tenure.watched.get(self.partition) is True:
+        if self.view.leadership.watched.get(self.partition) is True:
             return None
-        if self.partition in self.view.tenure.unreadable_states:
+        if self.partition in self.view.leadership.unreadable:
             return gates.state_unknown(self.view, self.partition)
-        if self.partition in self.view.tenure.watched:
+        if self.partition in self.view.leadership.watched:
             return Blocked(BlockedBy.STATE_UNKNOWN, "its state znode is being read")
         return self.change(effects=self.look())
 
@@ -228,7 +228,7 @@ class DelegatedContext(ReplicaPlacement):
                     return moved
                 written += moved
         for broker in target:
-            orphan = self.view.work.orphans.get((broker, self.partition))
+            orphan = self.view.reassignments.orphans.get((broker, self.partition))
             if orphan is not None and self.is_live(broker):
                 # Its old copy is reused.
                 written += (records.OrphanEndedRecord(orphan),)
@@ -405,7 +405,7 @@ class DelegatedContext(ReplicaPlacement):
             (b, "its broker was dead when the controller dropped the replica")
             for b in sorted(self.reassignment.lost)
             if b not in self.assignment.replicas
-            and (b, self.partition) not in self.view.work.orphans
+            and (b, self.partition) not in self.view.reassignments.orphans
         )
 
     # --- foreign reassignments -----------------------------------------------------------------
@@ -421,7 +421,7 @@ class DelegatedContext(ReplicaPlacement):
             gone = records.SpecEndedRecord(self.partition, None, self.spec.request, cause)
             return self.change(self.phase(phases.Ended(), cause), gone)
         if assignment.target_replicas != self.spec.target:
-            czxid = self.view.session.topics[self.partition.topic].czxid
+            czxid = self.view.topics.by_name[self.partition.topic].czxid
             spec = foreign.foreign_spec(assignment, czxid)
             return self.change(records.SpecRecord(self.partition, spec))
         return self.unsynced(assignment.target_replicas) or Blocked(

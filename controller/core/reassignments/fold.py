@@ -14,29 +14,27 @@ from controller.core.model import BlockedBy, Instant, Route, TopicPartition
 from controller.core.pacing import adaptive_limit
 from controller.core.reassignments import in_flight, phases, records, start_pending
 from controller.core.reassignments.in_flight import first_phase
-from controller.core.reassignments.model import Reassignment
+from controller.core.reassignments.model import Reassignment, RemovedReplica
 from controller.core.reassignments.step_responses import (
     alterations_withdrawn,
     reassignments_altered,
     stop_replica_answered,
 )
 from controller.core.requests.model import Request
-from controller.core.state.process import RemovedReplica
 from controller.core.view import ClusterView
 
 
 def fold_event(view: ClusterView, event: records.ReassignmentEvent, now: Instant) -> None:
     """Fold one event into the view."""
-    work = view.work
     match event:
         case records.SpecsRead():
             _specs(view, event, now)
         case records.OrphansRead():
             # In a fixed order, so that a history sends the same requests each time it is played.
             orphans = sorted(event.orphans, key=lambda o: (o.broker, o.partition))
-            work.orphans = {(o.broker, o.partition): o for o in orphans}
-            work.orphaned = Counter(o.partition for o in event.orphans)
-            view.own_records.orphans_read = True
+            view.reassignments.orphans = {(o.broker, o.partition): o for o in orphans}
+            view.reassignments.orphaned = Counter(o.partition for o in event.orphans)
+            view.reassignments_leadership.orphans_read = True
         case records.StopReplicaAnswered():
             adaptive_limit.note_answer(view, event.broker, event.took_s, now)
             stop_replica_answered(view, event, now)
@@ -50,48 +48,48 @@ def fold_event(view: ClusterView, event: records.ReassignmentEvent, now: Instant
 
 def fold_record(view: ClusterView, record: records.ReassignmentRecord, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per record
     """Fold one record into the view."""
-    tenure, work, cluster = view.tenure, view.work, view.cluster
+    pacing, reassignments = view.pacing, view.reassignments
     match record:
         case records.SpecRecord():
-            view.own_records.unconfirmed_specs.discard(record.partition)
+            view.reassignments_leadership.unconfirmed_specs.discard(record.partition)
             _spec(view, record, now)
         case records.SpecEndedRecord():
-            view.own_records.unconfirmed_specs.discard(record.partition)
+            view.reassignments_leadership.unconfirmed_specs.discard(record.partition)
             _spec_ended(view, record, now)
         case records.OrphanRecord(orphan=orphan):
-            if (orphan.broker, orphan.partition) not in work.orphans:
-                work.orphaned[orphan.partition] += 1
-            work.orphans[orphan.broker, orphan.partition] = orphan
-            cluster.departed.pop(
+            if (orphan.broker, orphan.partition) not in reassignments.orphans:
+                reassignments.orphaned[orphan.partition] += 1
+            reassignments.orphans[orphan.broker, orphan.partition] = orphan
+            reassignments.departed.pop(
                 RemovedReplica(orphan.broker, orphan.partition, orphan.topic_czxid), None
             )
-            tenure.orphans_tried.discard(orphan)
+            view.reassignments_tenure.orphans_tried.discard(orphan)
             deletion_facts.replica_left(view, orphan)
         case records.OrphanEndedRecord(orphan=orphan):
-            if work.orphans.pop((orphan.broker, orphan.partition), None) is not None:
-                work.orphaned[orphan.partition] -= 1
-                if not work.orphaned[orphan.partition]:
-                    del work.orphaned[orphan.partition]
-            if orphan.partition in work.reassignments:
-                work.reassignments[orphan.partition].lost -= {orphan.broker}
+            if reassignments.orphans.pop((orphan.broker, orphan.partition), None) is not None:
+                reassignments.orphaned[orphan.partition] -= 1
+                if not reassignments.orphaned[orphan.partition]:
+                    del reassignments.orphaned[orphan.partition]
+            if orphan.partition in reassignments.by_partition:
+                reassignments.by_partition[orphan.partition].lost -= {orphan.broker}
                 view.due.add((orphan.partition,))
         case records.PhaseRecord():
             _phase(view, record)
         case records.BlockedRecord(partition=partition, blocked=blocked):
-            reassignment = work.reassignments.get(partition)
+            reassignment = reassignments.by_partition.get(partition)
             if reassignment is not None:
                 reassignment.wait(blocked, record.at)
                 if blocked is not None and blocked.by is model.BlockedBy.LOG_DIR:
                     log_directories.reflect_blocked(view, partition)
         case records.ForeignAdoptedRecord():
-            tenure.may_have_foreign = False
+            view.reassignments_tenure.may_have_foreign = False
         case records.StartSkippedRecord(partitions=partitions, scans_left=scans_left):
-            work.scans_left = scans_left
+            view.pacing_process.scans_left = scans_left
             for partition in partitions:
-                tenure.waiting.pass_over(partition)
-                if partition in tenure.resumed:
-                    del tenure.resumed[partition]
-                    tenure.resumed[partition] = None
+                pacing.waiting.pass_over(partition)
+                if partition in pacing.resumed:
+                    del pacing.resumed[partition]
+                    pacing.resumed[partition] = None
         case records.PendingSortedRecord():
             start_pending.sort_pending(view)
         case _:
@@ -99,14 +97,17 @@ def fold_record(view: ClusterView, record: records.ReassignmentRecord, now: Inst
 
 
 def _specs(view: ClusterView, event: records.SpecsRead, now: Instant) -> None:
-    own_records = view.own_records
-    own_records.specs_read = True
-    view.work.unreadable_specs = dict(event.unreadable)
+    reassignments_leadership = view.reassignments_leadership
+    reassignments_leadership.specs_read = True
+    view.reassignments.unreadable_specs = dict(event.unreadable)
     for partition, spec in event.specs.items():
-        if view.tenure.held is not None and partition not in own_records.unconfirmed_specs:
+        if (
+            view.tenure.held is not None
+            and partition not in reassignments_leadership.unconfirmed_specs
+        ):
             # In a tenure only this daemon writes these, and may have done so since this read.
             continue
-        known = view.work.reassignments.get(partition)
+        known = view.reassignments.by_partition.get(partition)
         if known is not None:
             in_flight.change_spec(view, partition, known, spec, now)
         else:
@@ -114,22 +115,22 @@ def _specs(view: ClusterView, event: records.SpecsRead, now: Instant) -> None:
                 view, partition, Reassignment(spec=spec, since=now, phase_since=now), now
             )
     unconfirmed = (
-        own_records.unconfirmed_specs
+        reassignments_leadership.unconfirmed_specs
         if view.tenure.held is not None
-        else set(view.work.reassignments)
+        else set(view.reassignments.by_partition)
     )
     for partition in [p for p in unconfirmed if p not in event.specs]:
         in_flight.drop(view, partition, now)
-    own_records.unconfirmed_specs.clear()
-    view.tenure.may_have_foreign = True
+    reassignments_leadership.unconfirmed_specs.clear()
+    view.reassignments_tenure.may_have_foreign = True
     view.due.add(event.specs)
 
 
 def note_waiting(view: ClusterView) -> None:
     """Have every partition examined that may wait for a time."""
-    view.due.add(p for p, r in view.work.reassignments.items() if waits_for_time(r))
+    view.due.add(p for p, r in view.reassignments.by_partition.items() if waits_for_time(r))
     # Without a leader: the topic's settings may now allow an unclean election.
-    view.due.add(view.tenure.leaderless)
+    view.due.add(view.leadership.leaderless)
 
 
 def waits_for_time(reassignment: Reassignment) -> bool:
@@ -148,7 +149,7 @@ def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
     spec = record.spec
     version = model.ZkVersion(0) if spec.version is None else model.ZkVersion(spec.version + 1)
     spec = replace(spec, version=None if spec.route is Route.FOREIGN else version)
-    known = view.work.reassignments.get(record.partition)
+    known = view.reassignments.by_partition.get(record.partition)
     if known is None:
         phase = first_phase(view, record.partition)
         known = Reassignment(spec=spec, since=now, phase=phase, phase_since=now)
@@ -161,8 +162,8 @@ def _spec(view: ClusterView, record: records.SpecRecord, now: Instant) -> None:
 
 
 def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant) -> None:
-    reassignment = view.work.reassignments.get(record.partition)
-    request = view.work.request_of(record.request, now)
+    reassignment = view.reassignments.by_partition.get(record.partition)
+    request = view.requests.request_of(record.request, now)
     request.settled.add(record.partition)
     # Without a record it was at its target when it was accepted; another request may have replaced
     # it.
@@ -171,15 +172,15 @@ def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant
         is_of_former = view.is_of_former_topic(record.partition)
         if is_of_former or reassignment.spec.expected is not None:
             # The partition may be reassigned by others, which the record concealed.
-            view.tenure.may_have_foreign = True
+            view.reassignments_tenure.may_have_foreign = True
         _count_bytes(view, record.partition, reassignment, request)
         in_flight.drop(view, record.partition, now)
         if not is_of_former:
             _want_preferred(view, record.partition, reassignment)
     wakeups.wake_pending_requests(view)
-    view.tenure.acked.pop(record.partition, None)
-    if record.partition not in view.work.orphaned:
-        view.tenure.confirmed.pop(record.partition, None)
+    view.leadership.acked.pop(record.partition, None)
+    if record.partition not in view.reassignments.orphaned:
+        view.reassignments_tenure.confirmed.pop(record.partition, None)
     wakeups.submissions_concerned(view)
 
 
@@ -199,7 +200,7 @@ def _count_bytes(
 def _want_preferred(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment
 ) -> None:
-    state = view.tenure.states.get(partition)
+    state = view.leadership.states.get(partition)
     target = reassignment.spec.target
     if (
         view.options.preferred_election
@@ -208,7 +209,7 @@ def _want_preferred(
         and reassignment.spec.route is not Route.FOREIGN
         and not _keeps_leader(view, reassignment.spec)
     ):
-        view.tenure.preferred[partition] = None
+        view.leadership.preferred[partition] = None
         wakeups.wake(view.due, wakeups.Trigger.ELECTION_WANTED)
 
 
@@ -220,12 +221,12 @@ def _keeps_leader(view: ClusterView, spec: model.ReassignmentSpec) -> bool:
     """
     if spec.rolls_back or spec.original is None or {*spec.original} != {*spec.target}:
         return False
-    request = view.work.requests.get(spec.request)
+    request = view.requests.by_id.get(spec.request)
     return spec.route is Route.LEGACY or (request is not None and request.options.keep_leaders)
 
 
 def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
-    reassignment = view.work.reassignments.get(record.partition)
+    reassignment = view.reassignments.by_partition.get(record.partition)
     if reassignment is None:
         return
     before, after = reassignment.phase, record.phase
@@ -233,8 +234,8 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
     reassignment.enter(after, record.at, record.partition)
     if reassignment.in_flight and not was_in_flight:
         in_flight.count_in_flight(view, reassignment, 1)
-        view.tenure.waiting.discard(record.partition)
-        view.tenure.resumed.pop(record.partition, None)
+        view.pacing.waiting.discard(record.partition)
+        view.pacing.resumed.pop(record.partition, None)
     elif was_in_flight and not reassignment.in_flight:
         in_flight.count_in_flight(view, reassignment, -1)
         wakeups.wake(view.due, wakeups.Trigger.STEP_ENDED)
@@ -242,10 +243,10 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
         is_put_off = isinstance(before, phases.Placing) and reassignment.is_put_off
         if is_put_off and not reassignment.spec.rolls_back:
             # What makes room for its moves may be waiting: it goes behind.
-            view.tenure.waiting.add(record.partition, reassignment.spec.request)
+            view.pacing.waiting.add(record.partition, reassignment.spec.request)
         elif isinstance(after, phases.Pending):
             # A reassignment with completed steps starts first when capacity is free again.
-            view.tenure.resumed[record.partition] = None
+            view.pacing.resumed[record.partition] = None
     in_flight.reload(view, record.partition, reassignment, before)
     if isinstance(after, phases.Starting | phases.AwaitingController):
         reassignment.step += 1

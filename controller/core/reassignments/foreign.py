@@ -41,9 +41,9 @@ def foreign_gate(view: ClusterView, spec: model.ReassignmentSpec) -> Blocked | N
     """Return why a step waits for foreign reassignments; a rollback does not wait."""
     if policy_of(view) is not options.ForeignMoves.WAIT or spec.rolls_back:
         return None
-    if view.tenure.may_have_foreign:
+    if view.reassignments_tenure.may_have_foreign:
         return Blocked(BlockedBy.FOREIGN_MOVES, "foreign reassignments are being read")
-    count = view.work.foreign_count
+    count = view.requests.foreign_count
     if not count:
         return None
     return Blocked(BlockedBy.FOREIGN_MOVES, f"{count} partitions have a foreign reassignment")
@@ -68,10 +68,10 @@ def refusal_for_foreign(
     view: ClusterView, request: RequestId, partition: TopicPartition, entry: str
 ) -> model.Refusal | None:
     """Return the refusal of an entry while foreign reassignments exist, under ``refuse``."""
-    count = view.work.foreign_count
+    count = view.requests.foreign_count
     if policy_of(view) is not options.ForeignMoves.REFUSE or not count:
         return None
-    running = view.work.reassignments.get(partition)
+    running = view.reassignments.by_partition.get(partition)
     if running is not None and running.spec.route is not Route.FOREIGN:
         return None
     return model.Refusal(
@@ -87,8 +87,8 @@ def waits_for_foreign(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether an entry has to wait for the foreign reassignment of its partition."""
     if policy_of(view) is options.ForeignMoves.ADOPT:
         return False
-    running = view.work.reassignments.get(partition)
+    running = view.reassignments.by_partition.get(partition)
     if running is not None:
         return running.spec.route is Route.FOREIGN
-    assignment = view.session.assignment(partition)
+    assignment = view.topics.assignment(partition)
     return assignment is not None and assignment.is_reassigning

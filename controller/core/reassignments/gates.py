@@ -39,7 +39,7 @@ def isr_floor(view: ClusterView, topic: str, spec: model.ReassignmentSpec) -> in
     max(1, min(min.insync.replicas, |FTR|)): Kafka's controller does not check it, and producers
     fail.
     """
-    config = view.session.configs.get(topic)
+    config = view.topics.configs.get(topic)
     if config is None:
         return None
     return max(1, min(config.min_insync_replicas, len(spec.target)))
@@ -47,7 +47,7 @@ def isr_floor(view: ClusterView, topic: str, spec: model.ReassignmentSpec) -> in
 
 def config_unknown(view: ClusterView, topic: str) -> Blocked:
     """Return that the topic's settings are awaited, and why they are unknown."""
-    why = view.session.config_errors.get(topic, "not read yet")
+    why = view.topics.config_errors.get(topic, "not read yet")
     return Blocked(BlockedBy.CONFIG_UNKNOWN, f"min.insync.replicas is unknown: {why}")
 
 
@@ -88,7 +88,7 @@ def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
 
 
 def _settings_gate(view: ClusterView, partition: TopicPartition) -> Blocked | None:
-    if partition.topic in view.session.configs:
+    if partition.topic in view.topics.configs:
         return None
     return config_unknown(view, partition.topic)
 
@@ -113,15 +113,15 @@ def _broker_dead(view: ClusterView, dead: Replicas, detail: str) -> Blocked:
 
 
 def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -> Blocked | None:
-    work = view.work
+    reassignments = view.reassignments
     for broker in adding:
-        orphan = work.orphans.get((broker, partition))
+        orphan = reassignments.orphans.get((broker, partition))
         if orphan is not None and view.is_undeletable(orphan):
             # A second copy on another disk would keep the broker from starting with both disks.
             return Blocked(
                 BlockedBy.BROKER_DEAD, f"broker {broker} has its old copy on a failed disk"
             )
-        if orphan is not None and orphan not in work.orphans_failed:
+        if orphan is not None and orphan not in reassignments.orphans_failed:
             # A StopReplica may be under way, and below version 3 no epoch would fence it.
             detail = f"broker {broker} is still deleting its old copy"
             if is_kept(view, partition):
@@ -165,7 +165,7 @@ def sync_gate(
     lagging = tuple(r for r in target if r in spec.target and r not in state.isr)
     if not lagging:
         return None
-    assignment = view.session.known_assignment(partition)
+    assignment = view.topics.known_assignment(partition)
     adding = () if assignment is None else assignment.adding_replicas
     is_copying = view.is_live(state.leader, partition) and set(lagging) <= set(adding)
     return _not_in_isr(view, partition, lagging, is_copying=is_copying)
@@ -188,7 +188,7 @@ def id_conflict(
     view: ClusterView, partition: TopicPartition, replicas: Iterable[BrokerId]
 ) -> str | None:
     """Return which of these brokers refuse the topic's id, as a sentence; None: none does."""
-    refusing = [b for b in replicas if (b, partition) in view.tenure.id_conflicts]
+    refusing = [b for b in replicas if (b, partition) in view.leadership.id_conflicts]
     if not refusing:
         return None
     return (
@@ -227,9 +227,9 @@ def is_deleted(view: ClusterView, partition: TopicPartition) -> bool:
 
     A topic of the same name may have been created since.
     """
-    topic = view.session.topics.get(partition.topic)
+    topic = view.topics.by_name.get(partition.topic)
     if topic is None:
-        return view.session.listed is not None and partition.topic not in view.session.listed
+        return view.topics.listed is not None and partition.topic not in view.topics.listed
     if view.is_of_former_topic(partition):
         return True
     return not topic.stale and partition.partition not in topic.partitions
@@ -237,14 +237,14 @@ def is_deleted(view: ClusterView, partition: TopicPartition) -> bool:
 
 def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:
     """Return that the znodes of the partition are not known, and why."""
-    why = view.session.unreadable_topics.get(partition.topic)
+    why = view.topics.unreadable.get(partition.topic)
     if why is not None:
         return Blocked(BlockedBy.STATE_UNKNOWN, f"its topic znode cannot be decoded: {why}")
-    if partition in view.tenure.stateless:
+    if partition in view.leadership.stateless:
         return Blocked(
             BlockedBy.STATE_UNKNOWN, "it has no state znode: no controller wrote one yet"
         )
-    why = view.tenure.unreadable_states.get(partition)
+    why = view.leadership.unreadable.get(partition)
     if why is not None:
         return Blocked(BlockedBy.STATE_UNKNOWN, f"its state znode cannot be decoded: {why}")
     return Blocked(BlockedBy.STATE_UNKNOWN, "its state znode is being read")

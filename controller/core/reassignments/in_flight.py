@@ -25,24 +25,24 @@ def begin(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
 ) -> None:
     """Begin a reassignment and count it."""
-    request = view.work.request_of(reassignment.spec.request, now)
+    request = view.requests.request_of(reassignment.spec.request, now)
     request.open += 1
     request.settled.add(partition)
     request.has_ended = False
     if reassignment.spec.route is Route.FOREIGN:
         request.route, request.kind = Route.FOREIGN, "foreign"
         request.total += 1
-    view.work.reassignments[partition] = reassignment
-    view.work.other_routes += reassignment.spec.route is not Route.REQUEST
-    _count(view.work.topics_at_work, partition.topic, 1)
+    view.reassignments.by_partition[partition] = reassignment
+    view.reassignments.other_routes += reassignment.spec.route is not Route.REQUEST
+    _count(view.reassignments.topics_at_work, partition.topic, 1)
     _count_rolling_back(view, reassignment.spec, 1)
     _reflect_spec(view, partition, now)
     if reassignment.in_flight:
         count_in_flight(view, reassignment, 1)
     elif reassignment.spec.rolls_back:
-        view.tenure.resumed[partition] = None
+        view.pacing.resumed[partition] = None
     else:
-        view.tenure.waiting.add(partition, reassignment.spec.request)
+        view.pacing.waiting.add(partition, reassignment.spec.request)
 
 
 def change_spec(
@@ -53,17 +53,17 @@ def change_spec(
     now: Instant,
 ) -> None:
     """Give a reassignment another spec, of the same request or of another."""
-    tenure = view.tenure
+    pacing = view.pacing
     moving = reassignment.in_flight
     if moving:
         count_in_flight(view, reassignment, -1)
     if spec.request != reassignment.spec.request:
-        view.work.request_of(reassignment.spec.request, now).open -= 1
-        later = view.work.request_of(spec.request, now)
+        view.requests.request_of(reassignment.spec.request, now).open -= 1
+        later = view.requests.request_of(spec.request, now)
         later.open += 1
         later.settled.add(partition)
         wakeups.wake(view.due, wakeups.Trigger.REQUEST_REPLACED)
-    view.work.other_routes += {spec.route, reassignment.spec.route} != {Route.REQUEST}
+    view.reassignments.other_routes += {spec.route, reassignment.spec.route} != {Route.REQUEST}
     _count_rolling_back(view, reassignment.spec, -1)
     reassignment.spec = spec
     _count_rolling_back(view, spec, 1)
@@ -73,15 +73,15 @@ def change_spec(
         count_in_flight(view, reassignment, 1)
     elif spec.rolls_back:
         # A rollback precedes what has not begun.
-        tenure.waiting.discard(partition)
-        tenure.resumed[partition] = None
-    elif partition in tenure.waiting:
-        tenure.waiting.add(partition, spec.request)
+        pacing.waiting.discard(partition)
+        pacing.resumed[partition] = None
+    elif partition in pacing.waiting:
+        pacing.waiting.add(partition, spec.request)
 
 
 def _count_rolling_back(view: ClusterView, spec: ReassignmentSpec, change: int) -> None:
     if spec.cancelled_by is not None:
-        _count(view.work.rolling_back, spec.cancelled_by, change)
+        _count(view.reassignments.rolling_back, spec.cancelled_by, change)
 
 
 def _count(counts: Counter[Key], key: Key, change: int) -> None:
@@ -94,8 +94,8 @@ def _count(counts: Counter[Key], key: Key, change: int) -> None:
 def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) -> None:
     """Count a step that begins or ends, in total and for its request."""
     if foreign.is_limited(view, reassignment.spec):
-        view.tenure.in_flight += change
-    request = view.work.requests.get(reassignment.spec.request)
+        view.pacing.in_flight += change
+    request = view.requests.by_id.get(reassignment.spec.request)
     if request is not None:
         request.in_flight += change
 
@@ -104,9 +104,9 @@ def restart_step(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, now: Instant
 ) -> None:
     """Continue a step from the topic znode, whatever this tenure did with a former one."""
-    assignment = view.session.known_assignment(partition)
-    view.tenure.acked.pop(partition, None)
-    view.tenure.watched.pop(partition, None)
+    assignment = view.topics.known_assignment(partition)
+    view.leadership.acked.pop(partition, None)
+    view.leadership.watched.pop(partition, None)
     unload(view, reassignment)
     reassignment.inherited = True
     view.due.add((partition,))
@@ -117,30 +117,30 @@ def restart_step(
     reassignment.enter(phases.Pending(), now, partition, phases.PhaseCause.RESET)
     _reflect_phase(view, partition, now)
     count_in_flight(view, reassignment, -1)
-    view.tenure.resumed[partition] = None
+    view.pacing.resumed[partition] = None
     wakeups.wake(view.due, wakeups.Trigger.STEP_ENDED)
 
 
 def drop(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     """Drop a reassignment that ended, or whose record turned out not to exist."""
-    work = view.work
-    reassignment = work.reassignments.pop(partition, None)
-    view.tenure.waiting.discard(partition)
-    view.tenure.resumed.pop(partition, None)
+    reassignments = view.reassignments
+    reassignment = reassignments.by_partition.pop(partition, None)
+    view.pacing.waiting.discard(partition)
+    view.pacing.resumed.pop(partition, None)
     if reassignment is None:
         return
     disk_reservations.reserve(view, partition, now)
     log_directories.reflect_end(view, partition, reassignment)
-    work.other_routes += reassignment.spec.route is not Route.REQUEST
-    _count(work.topics_at_work, partition.topic, -1)
+    reassignments.other_routes += reassignment.spec.route is not Route.REQUEST
+    _count(reassignments.topics_at_work, partition.topic, -1)
     _count_rolling_back(view, reassignment.spec, -1)
     if reassignment.in_flight:
         count_in_flight(view, reassignment, -1)
     unload(view, reassignment)
-    request = work.requests.get(reassignment.spec.request)
+    request = view.requests.by_id.get(reassignment.spec.request)
     if request is not None:
         request.open -= 1
-    view.tenure.watched.pop(partition, None)
+    view.leadership.watched.pop(partition, None)
     _reflect_end(view, partition)
 
 
@@ -168,20 +168,20 @@ def reload(
 
 def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
     """Count what the step in flight copies against the limits."""
-    tenure = view.tenure
-    assignment = view.session.assignment(partition)
-    state = tenure.states.get(partition)
+    pacing = view.pacing
+    assignment = view.topics.assignment(partition)
+    state = view.leadership.states.get(partition)
     if assignment is None or state is None:
         return
     incoming = reassignment.receivers(assignment)
     outgoing: BrokerId | None = state.leader if incoming else None
     size = view.work.sizes.get(partition, 0) * len(incoming)
     reassignment.load = Load(incoming, outgoing, size)
-    tenure.bytes_in_flight += size
+    pacing.bytes_in_flight += size
     for broker in incoming:
-        tenure.incoming[broker] = tenure.incoming.get(broker, 0) + 1
+        pacing.incoming[broker] = pacing.incoming.get(broker, 0) + 1
     if outgoing is not None:
-        tenure.outgoing[outgoing] = tenure.outgoing.get(outgoing, 0) + 1
+        pacing.outgoing[outgoing] = pacing.outgoing.get(outgoing, 0) + 1
 
 
 def unload(view: ClusterView, reassignment: Reassignment) -> None:
@@ -190,11 +190,11 @@ def unload(view: ClusterView, reassignment: Reassignment) -> None:
     if load is None:
         return
     wakeups.wake(view.due, wakeups.Trigger.SLOT_FREED)
-    view.tenure.bytes_in_flight -= load.size
+    view.pacing.bytes_in_flight -= load.size
     for broker in load.incoming:
-        view.tenure.incoming[broker] -= 1
+        view.pacing.incoming[broker] -= 1
     if load.outgoing is not None:
-        view.tenure.outgoing[load.outgoing] -= 1
+        view.pacing.outgoing[load.outgoing] -= 1
 
 
 def _reflect_phase(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
@@ -214,15 +214,15 @@ def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) ->
 def reflect_participants(view: ClusterView, partition: TopicPartition) -> None:
     """Have throttles follow a reassignment; one of a former topic copies nothing."""
     if view.is_of_former_topic(partition):
-        view.work.participants.drop(partition)
+        view.pacing_process.participants.drop(partition)
         return
-    spec = view.work.reassignments[partition].spec
-    view.work.participants.put(partition, spec, view.session.known_assignment(partition))
+    spec = view.reassignments.by_partition[partition].spec
+    view.pacing_process.participants.put(partition, spec, view.topics.known_assignment(partition))
 
 
 def _reflect_end(view: ClusterView, partition: TopicPartition) -> None:
     """Update throttles, sizes and health for a reassignment that is gone."""
-    view.work.participants.drop(partition)
+    view.pacing_process.participants.drop(partition)
     partition_sizes.forget_size(view, partition)
     isr_health.judge(view, partition)
     wakeups.wake(view.due, wakeups.Trigger.SPEC_CHANGED)
@@ -230,6 +230,6 @@ def _reflect_end(view: ClusterView, partition: TopicPartition) -> None:
 
 def first_phase(view: ClusterView, partition: TopicPartition) -> phases.Phase:
     """Return the initial phase of a reassignment: a step in the topic znode is continued."""
-    assignment = view.session.assignment(partition)
+    assignment = view.topics.assignment(partition)
     begun = assignment is not None and assignment.is_reassigning
     return phases.Expanding() if begun else phases.Pending()

@@ -6,10 +6,22 @@ Held by the view and changed by ``observe`` and ``apply`` only.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
 
 from controller.core import model
-from controller.core.model import START, Blocked, BrokerId, Instant, Replicas, TopicPartition
+from controller.core.ledger import Ledger, Lifetime
+from controller.core.model import (
+    START,
+    Blocked,
+    BrokerId,
+    Instant,
+    Replicas,
+    RequestId,
+    Route,
+    TopicPartition,
+)
 from controller.core.reassignments import phases
 
 
@@ -162,3 +174,100 @@ class Orphan:
     The broker forgets such a replica at once, and answers NONE to a repeated request although the
     directory still exists: only its answer in another registration is meaningful.
     """
+
+
+class RemovedReplica(NamedTuple):
+    """A replica that another controller removed from an assignment."""
+
+    broker: BrokerId
+    partition: TopicPartition
+    topic_czxid: model.Zxid
+    """The topic, as a later one of the same name has nothing to do with it."""
+
+
+@dataclass(slots=True)
+class ReassignmentLedger(Ledger):
+    """The reassignments and orphans. Their records are durable; reads correct them."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.PROCESS
+
+    by_partition: dict[TopicPartition, Reassignment] = field(default_factory=dict)
+    topics_at_work: Counter[str] = field(default_factory=Counter)
+    """The number of reassignments of each topic; topics without any have no entry."""
+    rolling_back: Counter[RequestId] = field(default_factory=Counter)
+    """The number of reassignments that each cancellation rolls back; others have no entry."""
+    other_routes: int = 0
+    """
+    How often a reassignment of a route other than ``request`` began, changed its spec or ended.
+    """
+    unreadable_specs: dict[str, str] = field(default_factory=dict)
+    orphans: dict[tuple[BrokerId, TopicPartition], Orphan] = field(default_factory=dict)
+    orphaned: Counter[TopicPartition] = field(default_factory=Counter)
+    """Orphans per partition: its leader must be confirmed before any of them is deleted."""
+    orphans_failed: set[Orphan] = field(default_factory=set)
+    """Orphans on a failed disk: not tried again before their broker registers again."""
+    before: dict[TopicPartition, Replicas] = field(default_factory=dict)
+    """The replicas of a partition before another client began to change them."""
+    departed: dict[RemovedReplica, Instant] = field(default_factory=dict)
+    """Replicas that another controller removed, and when that was seen."""
+    orphans_after: Instant = START
+    """Orphans alone are no reason to claim before this time."""
+    orphans_retry_s: float = 0.0
+    """The back-off after the last tenure that led to that time, in seconds."""
+    orphans_left: dict[Orphan, Replicas] = field(default_factory=dict)
+    """
+    Orphans that the last tenure left although their brokers were live, with the ISRs it saw.
+
+    Each with all brokers seen in the ISR of a partition with a leader since brokers last came or
+    went.
+    """
+
+    def has_excluded(self, partition: TopicPartition) -> bool:
+        """Return whether this tenure excluded the removing replicas: they only get StopReplica."""
+        reassignment = self.by_partition.get(partition)
+        if reassignment is None:
+            return False
+        phase = reassignment.phase
+        return isinstance(phase, phases.Shrinking | phases.Stopping) or (
+            isinstance(phase, phases.Starting) and phase.excluded_at is not None
+        )
+
+    def legacy_reassignments(self) -> list[TopicPartition]:
+        """Return the unfinished reassignments of the legacy znode."""
+        return [p for p, r in self.by_partition.items() if r.spec.route is Route.LEGACY]
+
+
+@dataclass(slots=True)
+class ReassignmentLeadership(Ledger):
+    """Which of the daemon's own records were read, and which await another read."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.LEADERSHIP
+
+    specs_read: bool = False
+    orphans_read: bool = False
+    unconfirmed_specs: set[TopicPartition] = field(default_factory=set)
+    """Records of which a write was rejected: the next read shows whether they exist."""
+
+
+@dataclass(slots=True)
+class ReassignmentTenure(Ledger):
+    """What this tenure found of steps, orphans and foreign reassignments."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.TENURE
+
+    may_have_foreign: bool = False
+    """Whether topic znodes may contain foreign reassignments that are not adopted yet."""
+    progress_at: Instant = START
+    """When one of our steps in flight last made progress; with StopReplica sent, its deadline."""
+    whole_since: dict[TopicPartition, Instant] = field(default_factory=dict)
+    """Since when the added replicas of a step in flight have the whole log, as far as reported."""
+    confirmed: dict[TopicPartition, tuple[BrokerId, model.LeaderEpoch]] = field(
+        default_factory=dict
+    )
+    """For partitions with orphans: the epoch that their leader is known to have in this tenure."""
+    orphans_tried: set[Orphan] = field(default_factory=set)
+    """Orphans whose deletion was requested in this tenure."""
+    orphans_requested_at: Instant = START
+    """Delegated: when brokers were last queried for the logs of orphans."""
+    orphan_logs: dict[tuple[BrokerId, TopicPartition], str] = field(default_factory=dict)
+    """The log directories in which the logs of orphans stand, as brokers reported them."""

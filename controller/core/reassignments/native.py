@@ -154,7 +154,8 @@ class NativeContext(ReplicaPlacement):
     def excluding(self, epoch: model.LeaderEpoch, excluded: Replicas) -> Change | Blocked | None:
         """Wait for the leader's acknowledgement of A1 (or B3), then stop the excluded replicas."""
         acked = (
-            self.view.tenure.is_acknowledged(self.partition) and self.state.leader_epoch >= epoch
+            self.view.leadership.is_acknowledged(self.partition)
+            and self.state.leader_epoch >= epoch
         )
         if not acked:
             detail = (
@@ -272,7 +273,7 @@ class NativeContext(ReplicaPlacement):
         is_last = not self.spec.has_directories or isinstance(
             self.reassignment.phase, phases.Placing
         )
-        legacy = self.view.intake.legacy
+        legacy = self.view.requests.legacy
         if is_last and legacy is not None and self.partition in legacy.entries:
             written += (LegacyEntryRecord(self.partition, None),)
         following: tuple[effects.Effect, ...] = (effects.SendUpdateMetadata((self.partition,)),)
@@ -337,7 +338,7 @@ def _edited(
     znode would restore the old one. The end of a reassignment removes its entry, which would be
     rejected repeatedly until the znode is read.
     """
-    legacy, spec = view.intake.legacy, reassignment.spec
+    legacy, spec = view.requests.legacy, reassignment.spec
     if legacy is None:
         return None
     if legacy.stale and (spec.route is Route.LEGACY or partition in legacy.entries):

@@ -14,10 +14,9 @@ from controller.core.leadership import duties
 from controller.core.leadership.duties import leader_bounced
 from controller.core.model import Instant
 from controller.core.reassignments import records
-from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.model import Orphan, RemovedReplica
 from controller.core.reassignments.orphan_records import is_kept, orphan_records
 from controller.core.records import Change, Decision
-from controller.core.state.process import RemovedReplica
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -36,17 +35,17 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
     Recorded once: the record is deleted when the broker confirmed that no log is left. Where a
     reassignment of ours continues, its own end records them.
     """
-    work, cluster = view.work, view.cluster
+    reassignments, cluster = view.reassignments, view.cluster
     changes = []
     # Of other topics nothing new is known before a read.
-    for departure in cluster.departed if due.claimed or due.plan else ():
+    for departure in reassignments.departed if due.claimed or due.plan else ():
         broker, partition, _ = departure
         assignment = _assignment_since(view, departure)
-        if assignment is None or partition in work.reassignments:
+        if assignment is None or partition in reassignments.by_partition:
             continue
-        if broker not in assignment.replicas and (broker, partition) not in work.orphans:
+        if broker not in assignment.replicas and (broker, partition) not in reassignments.orphans:
             left = ((broker, "dropped by another controller"),)
-            state = view.tenure.states.get(partition)
+            state = view.leadership.states.get(partition)
             # Nothing is deleted before the leader confirmed the present epoch.
             leader = (
                 (state.leader,) if state is not None and state.leader in cluster.brokers else ()
@@ -62,10 +61,10 @@ def _assignment_since(
     view: ClusterView, departure: RemovedReplica
 ) -> model.PartitionAssignment | None:
     """Return the present assignment; None if it is not known, or of a later topic."""
-    topic = view.session.topics.get(departure.partition.topic)
+    topic = view.topics.by_name.get(departure.partition.topic)
     if topic is None or topic.czxid != departure.topic_czxid:
         return None
-    return view.session.assignment(departure.partition)
+    return view.topics.assignment(departure.partition)
 
 
 def record_lost(view: ClusterView, due: Worklist, now: Instant) -> Decision:
@@ -78,18 +77,18 @@ def record_lost(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     if not due.brokers_changed:
         return Decision()
     changes = []
-    for departure, seen in view.cluster.departed.items():
+    for departure, seen in view.reassignments.departed.items():
         broker, partition, _ = departure
         is_gone = broker not in view.cluster.brokers or broker in due.bounced
         if not is_gone or now - seen > LOST_WITHIN_S:
             continue
-        reassignment = view.work.reassignments.get(partition)
+        reassignment = view.reassignments.by_partition.get(partition)
         if reassignment is not None and broker in reassignment.lost:
             continue
         assignment = _assignment_since(view, departure)
         if assignment is None or broker in assignment.replicas:
             continue
-        if (broker, partition) not in view.work.orphans:
+        if (broker, partition) not in view.reassignments.orphans:
             left = ((broker, "its broker died when the controller dropped the replica"),)
             changes.append(Change(orphan_records(view, partition, left), partition=partition))
     return Decision(tuple(changes))
@@ -97,18 +96,18 @@ def record_lost(view: ClusterView, due: Worklist, now: Instant) -> Decision:
 
 def delete_orphans(view: ClusterView, due: Worklist) -> Decision:
     """Delete orphans whose broker is back, if it is still safe."""
-    tenure = view.tenure
+    reassignments_tenure, leadership = view.reassignments_tenure, view.leadership
     ended = set(due.buried)
     following: list[effects.Effect] = []
     if due.orphans or due.claimed or due.joined or due.seeded or due.listed_topics:
-        for orphan in view.work.orphans.values():
+        for orphan in view.reassignments.orphans.values():
             if _is_obsolete(view, orphan):
                 ended.add(orphan)
                 continue
-            if orphan in tenure.orphans_tried or view.is_undeletable(orphan):
+            if orphan in reassignments_tenure.orphans_tried or view.is_undeletable(orphan):
                 continue
             if orphan.broker in view.cluster.brokers and _is_deletable(view, orphan):
-                epoch = tenure.states[orphan.partition].leader_epoch
+                epoch = leadership.states[orphan.partition].leader_epoch
                 following += [
                     effects.SendStopReplica(orphan.partition, orphan.broker, epoch, delete)
                     for delete in (False, True)
@@ -129,9 +128,9 @@ def _is_obsolete(view: ClusterView, orphan: Orphan) -> bool:
     endless work, and the role would be held for it.
     """
     name, number = orphan.partition
-    topic = view.session.topics.get(name)
+    topic = view.topics.by_name.get(name)
     if topic is None or topic.stale:
-        return view.session.listed is not None and name not in view.session.listed
+        return view.topics.listed is not None and name not in view.topics.listed
     assignment = topic.partitions.get(number)
     again = assignment is not None and orphan.broker in assignment.replicas
     return again or topic.czxid != orphan.topic_czxid
@@ -144,15 +143,18 @@ def _is_deletable(view: ClusterView, orphan: Orphan) -> bool:
     Its very topic exists, has no replica on that broker, and the present leader confirmed the
     present epoch in this tenure; and no live replica lacks its data.
     """
-    topic = view.session.topics.get(orphan.partition.topic)
+    topic = view.topics.by_name.get(orphan.partition.topic)
     if topic is None or topic.stale or topic.czxid != orphan.topic_czxid:
         return False
     assignment = topic.partitions.get(orphan.partition.partition)
-    state = view.tenure.states.get(orphan.partition)
+    state = view.leadership.states.get(orphan.partition)
     if assignment is None or state is None:
         return False
     if orphan.broker in assignment.replicas or orphan.broker in state.isr:
         return False
     if is_kept(view, orphan.partition):
         return False
-    return view.tenure.confirmed.get(orphan.partition) == (state.leader, state.leader_epoch)
+    return view.reassignments_tenure.confirmed.get(orphan.partition) == (
+        state.leader,
+        state.leader_epoch,
+    )

@@ -23,7 +23,7 @@ def orphan_records(
 
     A replica that a broker placed on this daemon never existed.
     """
-    topic = view.session.topics[partition.topic]
+    topic = view.topics.by_name[partition.topic]
     return tuple(
         records.OrphanRecord(
             Orphan(
@@ -71,7 +71,7 @@ def left_behind(
             for b in dict.fromkeys(left)
             if b not in known
             and b not in reassignment.deleted
-            and (b, partition) not in view.work.orphans
+            and (b, partition) not in view.reassignments.orphans
         ),
     )
 
@@ -87,7 +87,7 @@ def left_where_it_stands(
 
     With the delegated engine the cluster's controller does not report what it left.
     """
-    assignment = view.session.assignment(partition)
+    assignment = view.topics.assignment(partition)
     if assignment is None or view.role.engine is options.EngineName.DELEGATED:
         return ()
     return left_behind(view, partition, reassignment, assignment.replicas)
@@ -100,10 +100,10 @@ def is_kept(view: ClusterView, partition: TopicPartition) -> bool:
     An orphan may be the only other copy. Dead or leaving replicas are not awaited: the former may
     never return, the latter may never catch up.
     """
-    assignment, state = view.session.assignment(partition), view.tenure.states.get(partition)
+    assignment, state = view.topics.assignment(partition), view.leadership.states.get(partition)
     if assignment is None or state is None:
         return True
-    running = view.work.reassignments.get(partition)
+    running = view.reassignments.by_partition.get(partition)
     staying = assignment.replicas if running is None else running.spec.target
     live = view.live((r for r in assignment.replicas if r in staying), partition)
     return any(r not in state.isr for r in live)

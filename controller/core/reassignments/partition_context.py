@@ -55,11 +55,11 @@ class PartitionContext:
         It is not reassigning, or its reassignment is of a former topic and ends when it is examined
         (``decide``). Pending reassignments are considered before that.
         """
-        reassignment = view.work.reassignments.get(partition)
+        reassignment = view.reassignments.by_partition.get(partition)
         if reassignment is None or view.is_of_former_topic(partition):
             return None
-        assignment = view.session.assignment(partition)
-        state = view.tenure.states.get(partition)
+        assignment = view.topics.assignment(partition)
+        state = view.leadership.states.get(partition)
         if assignment is None or state is None:
             return gates.state_unknown(view, partition)
         return cls(view, partition, reassignment, assignment, state, now)
@@ -133,9 +133,9 @@ class PartitionContext:
     def listing(self) -> tuple[Record, ...]:
         """Return the legacy entry that has to appear because the partition is in flight."""
         view = self.view
-        if self.spec.route is not Route.LEGACY or view.intake.legacy is None:
+        if self.spec.route is not Route.LEGACY or view.requests.legacy is None:
             return ()
-        if view.intake.legacy.entries.get(self.partition) == self.spec.target:
+        if view.requests.legacy.entries.get(self.partition) == self.spec.target:
             return ()
         return (LegacyEntryRecord(self.partition, self.spec.target, self.spec.log_dirs),)
 

@@ -61,7 +61,7 @@ def start_pending(
         if not budget.has_slot:
             return Decision(tuple(changes))
         passed.append(partition)
-        noted = view.work.reassignments[partition].blocked
+        noted = view.reassignments.by_partition[partition].blocked
         if noted is not None and (
             noted.by is BlockedBy.WRITE_REFUSED or (noted.by, noted.obstacle) in refused
         ):
@@ -79,7 +79,7 @@ def start_pending(
     if scans == 1:
         return Decision(tuple(changes))
     is_first = due.capacity or due.claimed
-    left = max((scans if is_first else view.work.scans_left) - 1, 0)
+    left = max((scans if is_first else view.pacing_process.scans_left) - 1, 0)
     changes.append(Change((records.StartSkippedRecord(tuple(passed), left),)))
     again = (effects.SetTimer(wakeups.SCAN_TIMER, Instant(now + SCAN_EVERY_S)),) if left else ()
     return Decision(tuple(changes), again)
@@ -103,7 +103,7 @@ def step_or_wait(
     """Return the step itself, or the record of what it waits for, where that is news."""
     if isinstance(step, Change):
         return (step,)
-    reassignment = view.work.reassignments.get(partition)
+    reassignment = view.reassignments.by_partition.get(partition)
     if reassignment is None or reassignment.blocked == step:
         return ()
     return (Change((records.BlockedRecord(partition, step, now),)),)
@@ -111,18 +111,18 @@ def step_or_wait(
 
 def _ranks(view: ClusterView, now: Instant) -> list[tuple[int, Iterator[TopicPartition]]]:
     """Return the pending partitions rank by rank, with the size of each rank."""
-    tenure = view.tenure
-    ranks = [(len(tenure.resumed), iter(tenure.resumed))]
+    pacing = view.pacing
+    ranks = [(len(pacing.resumed), iter(pacing.resumed))]
     by_priority: dict[int, list[RequestId]] = {}
-    for request in tenure.waiting.requests():
+    for request in pacing.waiting.requests():
         if holds.request_hold(view, request, now) is None:
             by_priority.setdefault(limits_in_force.priority_of(view, request), []).append(request)
     for priority in sorted(by_priority, reverse=True):
         # The request with the least in flight comes first: slots are shared, however long a line
         # is.
-        fair = sorted(by_priority[priority], key=lambda r: view.work.requests[r].in_flight)
-        length = sum(tenure.waiting.length(r) for r in fair)
-        ranks.append((length, tenure.waiting.in_turn(fair)))
+        fair = sorted(by_priority[priority], key=lambda r: view.requests.by_id[r].in_flight)
+        length = sum(pacing.waiting.length(r) for r in fair)
+        ranks.append((length, pacing.waiting.in_turn(fair)))
     return [(length, line) for length, line in ranks if length]
 
 
@@ -133,7 +133,7 @@ def order_pending(view: ClusterView) -> Decision:
     """Return the record that sorts every line, where the order is not that of submission."""
     if (
         limits_in_force.order_of(view) is controls.QueueOrder.SUBMITTED
-        or not view.tenure.waiting
+        or not view.pacing.waiting
         or not view.work.sizes
     ):
         return Decision()
@@ -142,10 +142,10 @@ def order_pending(view: ClusterView) -> Decision:
 
 def sort_pending(view: ClusterView) -> None:
     """Sort every request's line by the order in force; what was put off stays behind."""
-    tenure, reassignments = view.tenure, view.work.reassignments
+    pacing, reassignments = view.pacing, view.reassignments.by_partition
     key = _key_of(view, limits_in_force.order_of(view))
-    for request in tenure.waiting.requests():
-        tenure.waiting.sort(request, lambda p: (reassignments[p].is_put_off, key(p)))
+    for request in pacing.waiting.requests():
+        pacing.waiting.sort(request, lambda p: (reassignments[p].is_put_off, key(p)))
 
 
 def _key_of(view: ClusterView, order: controls.QueueOrder) -> Callable[[TopicPartition], Any]:
@@ -176,10 +176,10 @@ def _fullness(view: ClusterView) -> dict[BrokerId, tuple[float, int]]:
 
 def _waiting_on_brokers(view: ClusterView) -> dict[BrokerId, int]:
     """Return the bytes each broker holds of what is waiting to move."""
-    work = view.work
+    work, reassignments = view.work, view.reassignments
     filled: dict[BrokerId, int] = {}
-    for partition in work.reassignments:
-        assignment = view.session.assignment(partition)
+    for partition in reassignments.by_partition:
+        assignment = view.topics.assignment(partition)
         for broker in assignment.replicas if assignment is not None else ():
             filled[broker] = filled.get(broker, 0) + work.sizes.get(partition, 0)
     return filled
@@ -189,7 +189,7 @@ def _fullest_left(
     view: ClusterView, fullness: Mapping[BrokerId, tuple[float, int]], partition: TopicPartition
 ) -> tuple[float, int]:
     """Return the value of the fullest broker that the partition leaves; without any, the last."""
-    target = view.work.reassignments[partition].spec.target
-    assignment = view.session.assignment(partition)
+    target = view.reassignments.by_partition[partition].spec.target
+    assignment = view.topics.assignment(partition)
     left = [r for r in assignment.replicas if r not in target] if assignment is not None else []
     return min((fullness[r] for r in left), default=(inf, 0))

@@ -41,11 +41,11 @@ def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered, now: In
             log_dropped(view, event.broker, partition, now)
         if epoch == EPOCH_DURING_DELETE:
             # One in a failed log directory stays, whatever the answer.
-            is_kept = (event.broker, partition) in view.tenure.offline
+            is_kept = (event.broker, partition) in view.leadership.offline
             noted = KAFKA_STORAGE_ERROR if is_kept else error
             deletion_facts.replica_deleted(view, event.broker, partition, noted)
         _orphan_answered(view, event.broker, partition, error)
-        reassignment = view.work.reassignments.get(partition)
+        reassignment = view.reassignments.by_partition.get(partition)
         if reassignment is None or not isinstance(reassignment.phase, phases.Stopping):
             continue
         phase = reassignment.phase
@@ -54,7 +54,7 @@ def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered, now: In
         if error == NONE:
             reassignment.deleted |= {event.broker}
         else:
-            view.tenure.offline.add((event.broker, partition))
+            view.leadership.offline.add((event.broker, partition))
         given_up = phase.given_up | ({event.broker} if error == KAFKA_STORAGE_ERROR else set())
         waiting = phase.waiting - {event.broker}
         reassignment.update(phases.Stopping(waiting, given_up, phase.deadline), partition)
@@ -64,15 +64,15 @@ def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered, now: In
 def _orphan_answered(
     view: ClusterView, broker: BrokerId, partition: TopicPartition, error: int
 ) -> None:
-    orphan = view.work.orphans.get((broker, partition))
-    if orphan is None or orphan not in view.tenure.orphans_tried:
+    orphan = view.reassignments.orphans.get((broker, partition))
+    if orphan is None or orphan not in view.reassignments_tenure.orphans_tried:
         return
     if error != NONE:
-        view.work.orphans_failed.add(orphan)
+        view.reassignments.orphans_failed.add(orphan)
         wakeups.wake(view.due, wakeups.Trigger.ORPHAN_FAILED)
     elif not view.is_undeletable(orphan):
         view.due.buried.add(orphan)
-        if partition in view.work.reassignments:
+        if partition in view.reassignments.by_partition:
             view.due.add((partition,))
 
 
@@ -81,7 +81,7 @@ def reassignments_altered(view: ClusterView, event: ReassignmentsAltered, now: I
     if view.tenure.held is None:
         return
     for result in event.results:
-        reassignment = view.work.reassignments.get(result.partition)
+        reassignment = view.reassignments.by_partition.get(result.partition)
         if reassignment is None:
             continue
         if result.fate is AlterOutcome.UNKNOWN:
@@ -102,10 +102,10 @@ def reassignments_altered(view: ClusterView, event: ReassignmentsAltered, now: I
 
 def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> None:
     """Note that no request is left to be carried out; a late effect has to be read first."""
-    topic = view.session.topics.get(partition.topic)
+    topic = view.topics.by_name.get(partition.topic)
     if reassignment.in_doubt and topic is not None:
-        view.cluster.read_generation += 1
-        topic.invalidate(view.cluster.read_generation)
+        view.role.read_generation += 1
+        topic.invalidate(view.role.read_generation)
         view.due.overtaken_topics.add(partition.topic)
     reassignment.in_doubt = False
 
@@ -113,7 +113,7 @@ def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassi
 def alterations_withdrawn(view: ClusterView, event: AlterationsWithdrawn) -> None:
     """Note which alter entries were not sent; they are decided again."""
     for partition in event.partitions:
-        reassignment = view.work.reassignments.get(partition)
+        reassignment = view.reassignments.by_partition.get(partition)
         if reassignment is None:
             continue
         reassignment.is_requested = False

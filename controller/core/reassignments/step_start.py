@@ -87,7 +87,7 @@ class StepStart(PartitionContext):
         if assignment != self.assignment:
             written += (AssignmentRecord(self.partition, assignment),)
         for broker in assignment.adding_replicas:
-            orphan = self.view.work.orphans.get((broker, self.partition))
+            orphan = self.view.reassignments.orphans.get((broker, self.partition))
             if orphan is not None:
                 written += (records.OrphanEndedRecord(orphan),)
         if leader is None:

@@ -61,15 +61,15 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
     view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
 ) -> model.Refusal | None:
     """Return why an entry is refused, None when it is valid or cannot be judged yet."""
-    session = view.session
+    topics = view.topics
 
     def refuse(reason: model.RefusalReason, detail: str) -> model.Refusal:
         return model.Refusal(request, entry_text(partition, target), reason, detail, partition)
 
-    topic = session.topics.get(partition.topic)
+    topic = topics.by_name.get(partition.topic)
     assignment = topic.partitions.get(partition.partition) if topic else None
     record = f"{SPECS_PATH}/{partition.topic}/{partition.partition}"
-    why = session.unreadable_topics.get(partition.topic) or view.work.unreadable_specs.get(record)
+    why = topics.unreadable.get(partition.topic) or view.reassignments.unreadable_specs.get(record)
     if why is not None:
         return refuse(model.RefusalReason.UNREADABLE, f"one of its znodes cannot be decoded: {why}")
     if assignment is None:
@@ -88,7 +88,7 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
             model.RefusalReason.UNKNOWN_BROKER,
             f"broker {ids(dead)} is not live and not a replica yet",
         )
-    config = session.configs.get(partition.topic)
+    config = topics.configs.get(partition.topic)
     if config is not None and len(target) < min(config.min_insync_replicas, len(origin)):
         return refuse(
             model.RefusalReason.BELOW_MIN_ISR,
@@ -110,7 +110,7 @@ def malformed(
         model.Refusal(request, entry, model.RefusalReason.MALFORMED, reason)
         for entry, reason in refused
     ]
-    known = view.work.requests.get(request)
+    known = view.requests.by_id.get(request)
     if refusals and known is not None:
         # Counted: several may have the same text.
         refusals = list((Counter(refusals) - Counter(known.refused)).elements())
@@ -138,10 +138,10 @@ def refused_as_drifted(
     expected: Replicas | None,
 ) -> model.Refusal | None:
     """Return why an entry that ``refusal_of`` accepts is not what was approved; None if it is."""
-    assignment = view.session.known_assignment(partition)
+    assignment = view.topics.known_assignment(partition)
     if expected is None or assignment is None:
         return None
-    running = view.work.reassignments.get(partition)
+    running = view.reassignments.by_partition.get(partition)
     spec = model.ReassignmentSpec(target, None, request, Route.REQUEST, expected=expected)
     if approvals.has_drifted(spec, assignment):
         detail = approvals.drift_text(expected, assignment)
@@ -194,9 +194,9 @@ def is_undecidable(view: ClusterView, partition: TopicPartition) -> bool:
     if view.is_of_former_topic(partition):
         return True
     topic = partition.topic
-    known = view.session.topics.get(topic)
-    awaits_read = topic in (view.session.listed or ()) if known is None else known.stale
-    return awaits_read and topic not in view.session.unreadable_topics
+    known = view.topics.by_name.get(topic)
+    awaits_read = topic in (view.topics.listed or ()) if known is None else known.stale
+    return awaits_read and topic not in view.topics.unreadable
 
 
 def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
@@ -233,10 +233,10 @@ def is_taken(view: ClusterView, partition: TopicPartition, target: Replicas) -> 
 
     A Kafka controller that rewrites the plan omits the directories, which then stay as recorded.
     """
-    known = view.work.reassignments.get(partition)
+    known = view.reassignments.by_partition.get(partition)
     if known is None or known.spec.route is not Route.LEGACY or known.spec.target != target:
         return False
-    legacy = view.intake.legacy
+    legacy = view.requests.legacy
     named = () if legacy is None else legacy.log_dirs.get(partition, ())
     if named not in {(), known.spec.log_dirs} and not known.spec.rolls_back:
         return False
@@ -252,7 +252,7 @@ def _judge(
 ) -> None:
     if is_taken(view, partition, target):
         return
-    running, legacy = view.work.reassignments.get(partition), view.intake.legacy
+    running, legacy = view.reassignments.by_partition.get(partition), view.requests.legacy
     log_dirs = () if legacy is None else legacy.log_dirs.get(partition, ())
     if is_undecidable(view, partition):
         outcome.is_complete = False
@@ -262,7 +262,7 @@ def _judge(
     )
     if refusal is None:
         refusal = refused_without_approval(view, request, entry_text(partition, target), partition)
-    if refusal is None and view.session.kill_switch and running is None:
+    if refusal is None and view.requests_session.kill_switch and running is None:
         refusal = refused_as_disabled(request, entry_text(partition, target), partition)
     if refusal is None and running is not None and running.spec.route is Route.REQUEST:
         refusal = model.Refusal(
@@ -280,7 +280,7 @@ def _judge(
             )
         )
         return
-    if partition.topic not in view.session.configs:
+    if partition.topic not in view.topics.configs:
         outcome.unknown_topics[partition.topic] = None
         outcome.is_complete = False
         return
@@ -317,8 +317,8 @@ def accept_entry(  # noqa: PLR0913 - the parts of an entry
         log_dirs: The log directories that it names: it is done when the replicas are there.
 
     """
-    assignment = view.session.topics[partition.topic].partitions[partition.partition]
-    running = view.work.reassignments.get(partition)
+    assignment = view.topics.by_name[partition.topic].partitions[partition.partition]
+    running = view.reassignments.by_partition.get(partition)
     unplaced = None if running is None else running.spec.unplaced_by(log_dirs)
     spec = replace(
         spec_of(view, request, partition, target, route),
@@ -329,7 +329,7 @@ def accept_entry(  # noqa: PLR0913 - the parts of an entry
     if (
         log_dirs
         or not is_there(view, partition, assignment, target)
-        or partition in view.work.reassignments
+        or partition in view.reassignments.by_partition
     ):
         return Change(accepted(view, partition, spec), partition=partition)
     done = found_done(partition, spec)
@@ -345,7 +345,7 @@ def is_there(
     target: Replicas,
 ) -> bool:
     """Return whether a partition is at its target and has no step in flight."""
-    running = view.work.reassignments.get(partition)
+    running = view.reassignments.by_partition.get(partition)
     idle = not assignment.is_reassigning and (running is None or not running.in_flight)
     return idle and assignment.replicas == target
 
@@ -358,15 +358,15 @@ def spec_of(
     route: Route,
 ) -> model.ReassignmentSpec:
     """Return the spec of an accepted entry; one in flight keeps its original replicas."""
-    topic = view.session.topics[partition.topic]
+    topic = view.topics.by_name[partition.topic]
     assignment = topic.partitions[partition.partition]
-    running = view.work.reassignments.get(partition)
+    running = view.reassignments.by_partition.get(partition)
     version = None if running is None else running.spec.version
     if running is None or _has_ended(running, assignment):
         original = original_of(view, partition, assignment)
-        if route is Route.LEGACY and view.intake.legacy is not None:
+        if route is Route.LEGACY and view.requests.legacy is not None:
             original = _original_of_entry(
-                view, partition, target, original, view.intake.legacy.czxid
+                view, partition, target, original, view.requests.legacy.czxid
             )
         return model.ReassignmentSpec(
             target, original, request, route, version, topic_czxid=topic.czxid
@@ -397,7 +397,7 @@ def accepted(
             spec.request, model.AcceptedEntry(partition, spec.original, spec.target)
         ),
     )
-    running = view.work.reassignments.get(partition)
+    running = view.reassignments.by_partition.get(partition)
     if running is None or running.spec.request == spec.request:
         return written if running is None else written[:1]
     if running.spec.route is Route.FOREIGN:
@@ -442,7 +442,7 @@ def original_of(
     if not assignment.is_reassigning:
         return assignment.replicas
     proven = assignment.origin_replicas
-    seen = view.cluster.before.get(partition)
+    seen = view.reassignments.before.get(partition)
     if seen is not None and set(seen) == set(proven):
         return seen
     return proven or None
@@ -462,12 +462,12 @@ def _original_of_entry(
     together, unmarked, after the plan appeared. What we saw before that proves which were the
     former.
     """
-    topic = view.session.topics[partition.topic]
+    topic = view.topics.by_name[partition.topic]
     written = topic.unmarked.get(partition.partition)
     if written is None or original is None or not set(target) <= set(original):
         return original
     is_older = 0 < written < plan
-    seen = view.cluster.before.get(partition)
+    seen = view.reassignments.before.get(partition)
     if seen is not None and not is_older and set(seen) | set(target) == set(original):
         return seen
     return None if written > plan else original
@@ -480,9 +480,20 @@ def cycle_share(view: ClusterView, most: int) -> int:
     Long cycles have more throughput; a single request, or one that was accepted long ago, waits
     for no cycle.
     """
-    unread = (view.session.submissions_listed or frozenset()) - view.session.submissions.keys()
-    named = (n for n in view.session.submissions if n not in view.session.left_submissions)
-    requesting = len({view.session.submissions[name].request for name in named}) + bool(unread)
-    if view.intake.legacy is not None and len(view.intake.legacy.entries) > view.work.other_routes:
+    unread = (
+        view.requests_session.submissions_listed or frozenset()
+    ) - view.requests_session.submissions.keys()
+    named = (
+        n
+        for n in view.requests_session.submissions
+        if n not in view.requests_session.left_submissions
+    )
+    requesting = len({view.requests_session.submissions[name].request for name in named}) + bool(
+        unread
+    )
+    if (
+        view.requests.legacy is not None
+        and len(view.requests.legacy.entries) > view.reassignments.other_routes
+    ):
         requesting += 1
     return most if requesting <= 1 else max(most // SHARES, 1)

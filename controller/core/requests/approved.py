@@ -26,7 +26,7 @@ def verify(view: ClusterView, submission: Submission) -> list[Change] | str | No
         approved; None where this part was verified already.
 
     """
-    known = view.work.requests.get(submission.request)
+    known = view.requests.by_id.get(submission.request)
     parts = list(atomic.parts_of(view, submission.request))
     if known is None or not known.parts or known.has_ended:
         mismatch = _mismatch(submission, parts)

@@ -21,7 +21,7 @@ from controller.core.reassignments.orphan_records import left_where_it_stands
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
 from controller.core.requests import acceptance, approvals, records, submission_parts
-from controller.core.requests.model import AtomicCheck, TopicCheck
+from controller.core.requests.records import AtomicCheck, TopicCheck
 from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
 
@@ -38,11 +38,11 @@ def _take_back(
     spec, request = running.spec, running.spec.request
     if spec.rolls_back:
         return None
-    if approvals.has_drifted(spec, view.session.known_assignment(partition)):
+    if approvals.has_drifted(spec, view.topics.known_assignment(partition)):
         # It is refused for itself: the original replicas would undo what another client did.
         return None
     # Where that is stale, the end is written on the condition that the topic is unchanged.
-    original, assignment = spec.original, view.session.known_assignment(partition)
+    original, assignment = spec.original, view.topics.known_assignment(partition)
     is_there = assignment is None or assignment == model.PartitionAssignment(original or ())
     if assignment is not None and running.may_have_placed(assignment):
         is_there = False
@@ -60,14 +60,16 @@ def _take_back(
 
 def take_back(view: ClusterView, request: RequestId, because: str) -> list[Change]:
     """Take back every accepted entry of a request, of any of its parts."""
-    of_it = [(p, r) for p, r in view.work.reassignments.items() if r.spec.request == request]
+    of_it = [
+        (p, r) for p, r in view.reassignments.by_partition.items() if r.spec.request == request
+    ]
     changes = (_take_back(view, partition, running, because) for partition, running in of_it)
     return [change for change in changes if change is not None]
 
 
 def parts_of(view: ClusterView, request: RequestId) -> Iterator[Submission]:
     """Yield the parts of a request that are not completely accepted."""
-    return (s for s in view.session.submissions.values() if s.request == request)
+    return (s for s in view.requests_session.submissions.values() if s.request == request)
 
 
 def unjudged_topics(view: ClusterView, request: RequestId) -> Collection[str] | None:
@@ -76,7 +78,7 @@ def unjudged_topics(view: ClusterView, request: RequestId) -> Collection[str] | 
 
     Parts that were accepted meanwhile do not matter.
     """
-    known = view.session.atomic_checks.get(request)
+    known = view.requests_session.atomic_checks.get(request)
     if known is None or not known.parts >= {_version_of(s) for s in parts_of(view, request)}:
         return None
     now = _check(view, request, known.parts, known.topics)
@@ -102,15 +104,15 @@ def _check(
     parts: frozenset[tuple[str, model.Zxid, model.ZkVersion]],
     topics: Iterable[str],
 ) -> AtomicCheck:
-    known = view.work.requests.get(request)
+    known = view.requests.by_id.get(request)
     return AtomicCheck(
         parts=parts,
         refused=0 if known is None else len(known.refused),
         brokers=frozenset(view.cluster.brokers),
         deletions=view.deletions_session.markers,
-        unreadable_specs=frozenset(view.work.unreadable_specs),
+        unreadable_specs=frozenset(view.reassignments.unreadable_specs),
         engine=view.role.engine,
-        other_routes=view.work.other_routes,
+        other_routes=view.reassignments.other_routes,
         topics={name: _topic_check(view, name) for name in topics},
         log_dirs=tuple(_reported_dirs(view, request)),
     )
@@ -127,10 +129,10 @@ def _reported_dirs(
 
 
 def _topic_check(view: ClusterView, name: str) -> TopicCheck | None:
-    topic = view.session.topics.get(name)
-    if topic is None or topic.stale or name in view.session.unreadable_topics:
+    topic = view.topics.by_name.get(name)
+    if topic is None or topic.stale or name in view.topics.unreadable:
         return None
-    return TopicCheck(topic.czxid, topic.version, view.session.configs.get(name))
+    return TopicCheck(topic.czxid, topic.version, view.topics.configs.get(name))
 
 
 def atomic_refused(

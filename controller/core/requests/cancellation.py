@@ -44,18 +44,18 @@ CHUNK: Final = 2000
 
 def is_choosing(view: ClusterView) -> bool:
     """Return whether a cancellation exists whose selection is not complete."""
-    cancellation = view.intake.cancellation
+    cancellation = view.requests.cancellation
     return cancellation is not None and not _is_chosen(view, cancellation)
 
 
 def _is_chosen(view: ClusterView, cancellation: Cancellation) -> bool:
-    known = view.work.requests.get(cancellation.request)
+    known = view.requests.by_id.get(cancellation.request)
     return known is not None and str(cancellation.version) in known.parts
 
 
 def is_selected(view: ClusterView, submission: Submission) -> bool:
     """Return whether the cancellation selects a request that was not accepted yet."""
-    cancellation = view.intake.cancellation
+    cancellation = view.requests.cancellation
     if cancellation is None or submission.czxid > cancellation.written:
         return False
     if submission_parts.is_skipped(view, submission):
@@ -65,8 +65,12 @@ def is_selected(view: ClusterView, submission: Submission) -> bool:
 
 def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
     """Return what a cancellation wants next."""
-    cancellation = view.intake.cancellation
-    if cancellation is None or view.intake.cancellation_stale or not view.own_records.history_read:
+    cancellation = view.requests.cancellation
+    if (
+        cancellation is None
+        or view.requests.cancellation_stale
+        or not view.requests_leadership.history_read
+    ):
         return Decision()
     if cancellation.unreadable is not None:
         return Decision((_unreadable(cancellation, cancellation.unreadable),))
@@ -80,8 +84,10 @@ def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
 def _is_under_way(view: ClusterView, cancellation: Cancellation) -> bool:
     """Return whether any rollback is still in progress."""
     # Finished entries are moved back as a request of their own.
-    own = view.work.requests.get(cancellation.request)
-    return cancellation.request in view.work.rolling_back or (own is not None and own.open > 0)
+    own = view.requests.by_id.get(cancellation.request)
+    return cancellation.request in view.reassignments.rolling_back or (
+        own is not None and own.open > 0
+    )
 
 
 # --- choosing ----------------------------------------------------------------------------------
@@ -92,7 +98,7 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
     changes: list[Change] = []
     is_complete = True
     is_adopted = view.options.foreign_moves is options.ForeignMoves.ADOPT
-    for partition, reassignment in view.work.reassignments.items():
+    for partition, reassignment in view.reassignments.by_partition.items():
         if len(changes) >= CHUNK:
             return Decision(tuple(changes))
         if not _selects(cancellation, partition, reassignment, is_adopted=is_adopted):
@@ -103,9 +109,9 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
         elif reversed_ is NotReversed.NOT_YET:
             is_complete = False
     changes += _remove_from_queue(view, cancellation)
-    if any(is_selected(view, s) for s in view.session.submissions.values()) or not _is_all_known(
-        view
-    ):
+    if any(
+        is_selected(view, s) for s in view.requests_session.submissions.values()
+    ) or not _is_all_known(view):
         is_complete = False
     undone, effects = undo.undo_finished(view, cancellation, CHUNK, now)
     changes += undone
@@ -118,29 +124,35 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
 
 def _is_all_known(view: ClusterView) -> bool:
     """Return whether everything that may be selected was read, accepted or adopted."""
-    if (view.session.submissions_listed or frozenset()) - view.session.submissions.keys():
+    if (
+        view.requests_session.submissions_listed or frozenset()
+    ) - view.requests_session.submissions.keys():
         return False
-    if view.intake.queue is not None and view.intake.queue.stale:
+    if view.requests.queue is not None and view.requests.queue.stale:
         return False
-    if view.tenure.held is not None and view.tenure.may_have_foreign:
+    if view.tenure.held is not None and view.reassignments_tenure.may_have_foreign:
         return False
-    legacy = view.intake.legacy
+    legacy = view.requests.legacy
     return legacy is None or (not legacy.stale and legacy_plan.is_judged(view))
 
 
 def needs_the_role(view: ClusterView) -> bool:
     """Return whether a cancellation may affect anything; else it needs no role."""
-    cancellation = view.intake.cancellation
+    cancellation = view.requests.cancellation
     if cancellation is None or cancellation.unreadable is not None:
         return False
-    if view.work.reassignments or view.intake.legacy is not None or view.intake.queue is not None:
+    if (
+        view.reassignments.by_partition
+        or view.requests.legacy is not None
+        or view.requests.queue is not None
+    ):
         return True
-    if cancellation.scope is CancelScope.ALL or view.session.submissions_listed:
+    if cancellation.scope is CancelScope.ALL or view.requests_session.submissions_listed:
         return True
     return any(
         assignment.is_reassigning
         and (name in cancellation.topics or TopicPartition(name, n) in cancellation.partitions)
-        for name, topic in view.session.topics.items()
+        for name, topic in view.topics.by_name.items()
         for n, assignment in topic.partitions.items()
     )
 
@@ -180,15 +192,15 @@ def _reverse(  # noqa: C901, PLR0911 - one return per case
     reassignment: Reassignment,
 ) -> Change | NotReversed:
     """Reverse one reassignment, or return why there is no change."""
-    intake = view.intake
-    known = view.work.requests.get(cancellation.request)
+    requests = view.requests
+    known = view.requests.by_id.get(cancellation.request)
     was_skipped = known is not None and partition in known.endings
     if gates.is_deleted(view, partition):
         return NotReversed.NEEDLESS
-    if intake.legacy is not None and intake.legacy.stale:
+    if requests.legacy is not None and requests.legacy.stale:
         # Its entry is written with it, which would be rejected until the znode is read again.
         return NotReversed.NOT_YET
-    assignment = view.session.assignment(partition)
+    assignment = view.topics.assignment(partition)
     if assignment is None:
         return NotReversed.NOT_YET
     spec = reassignment.spec
@@ -202,19 +214,19 @@ def _reverse(  # noqa: C901, PLR0911 - one return per case
     has_begun = has_begun or reassignment.may_have_placed(assignment)
     if not has_begun and assignment == model.PartitionAssignment(spec.original):
         return _end_unbegun(view, cancellation, partition, reassignment)
-    state = view.tenure.states.get(partition)
+    state = view.leadership.states.get(partition)
     if state is None:
         return NotReversed.NOT_YET
     others = [r for r in assignment.replicas if r not in spec.original]
     if not any(r in state.isr for r in spec.original) and view.live(others, partition):
         why = "no original replica is in sync: it would go offline"
         return NotReversed.NEEDLESS if was_skipped else undo.skipped(cancellation, partition, why)
-    czxid = view.session.topics[partition.topic].czxid
+    czxid = view.topics.by_name[partition.topic].czxid
     back = replace(spec.rolled_back(spec.original, cancellation.request), topic_czxid=czxid)
     if spec.route is Route.FOREIGN:
         back = replace(back, route=Route.REQUEST, request=cancellation.request)
     written: tuple[Record, ...] = (SpecRecord(partition, back),)
-    if intake.legacy is not None and partition in intake.legacy.entries:
+    if requests.legacy is not None and partition in requests.legacy.entries:
         # Otherwise a Kafka controller that takes over would start it again.
         written += (records.LegacyEntryRecord(partition, spec.original),)
     return Change(written, partition=partition)
@@ -238,14 +250,14 @@ def _end_unbegun(
         ),
         records.PartitionOutcomeRecord(outcome),
     )
-    if view.intake.legacy is not None and partition in view.intake.legacy.entries:
+    if view.requests.legacy is not None and partition in view.requests.legacy.entries:
         written += (records.LegacyEntryRecord(partition, None),)
     return Change(written, partition=partition)
 
 
 def _remove_from_queue(view: ClusterView, cancellation: Cancellation) -> list[Change]:
     """Remove selected entries from the queue."""
-    queue = view.intake.queue
+    queue = view.requests.queue
     if queue is None or queue.stale or queue.czxid > cancellation.written:
         return []
     name = RequestId(f"queue-{queue.czxid:016x}")
@@ -299,13 +311,13 @@ def _ended(view: ClusterView, cancellation: Cancellation, now: Instant) -> Chang
     """Record the outcome of the cancellation and delete its znode."""
     name = cancellation.request
     fates: dict[model.OutcomeKind, int] = {}
-    for request in view.work.requests.values():
+    for request in view.requests.by_id.values():
         for ending in request.endings.values():
             if name in {ending.by, ending.request}:
                 fates[ending.fate] = fates.get(ending.fate, 0) + 1
-    known = view.work.requests.get(name)
+    known = view.requests.by_id.get(name)
     undone = 0 if known is None else known.done
-    unix_s = view.cluster.unix_s(now)
+    unix_s = view.pacing_process.unix_s(now)
     summary = outcomes.Summary(
         request=name,
         kind="cancel",

@@ -27,8 +27,8 @@ WITHDRAWN_TIMER: Final = "withdrawn_requests"
 
 def summary_of(view: ClusterView, name: RequestId, now: Instant) -> outcomes.Summary:
     """Add up the outcome of a request."""
-    request = view.work.requests.get(name) or Request(Route.LEGACY, now, kind="legacy")
-    unix_s = view.cluster.unix_s(now)
+    request = view.requests.by_id.get(name) or Request(Route.LEGACY, now, kind="legacy")
+    unix_s = view.pacing_process.unix_s(now)
     created = [p.created_ms for p in request.parts.values()]
     return outcomes.Summary(
         request=name,
@@ -49,22 +49,22 @@ def summary_of(view: ClusterView, name: RequestId, now: Instant) -> outcomes.Sum
 
 def conclude(view: ClusterView, now: Instant) -> Decision:
     """Write the outcome of every request that has ended, and delete the oldest outcomes."""
-    work = view.work
+    requests = view.requests
     changes = [
         _withdrawn(name, request)
         or Change((records.RequestOutcomeRecord(summary_of(view, name, now)),))
-        for name, request in work.requests.items()
+        for name, request in requests.by_id.items()
         if _is_over(view, name, request, now)
     ]
     following = [
         effects.SetTimer(WITHDRAWN_TIMER, Instant(request.since + WITHDRAWN_PATIENCE_S))
-        for request in work.requests.values()
+        for request in requests.by_id.values()
         if _may_turn_up(request, now)
     ]
-    surplus = len(work.ended) - view.options.outcomes_kept
+    surplus = len(requests.ended) - view.options.outcomes_kept
     changes += [
         Change((records.RequestOutcomeForgottenRecord(name, ended.first, ended.is_one_multi),))
-        for name, ended in islice(work.ended.items(), min(max(surplus, 0), FORGOTTEN_AT_ONCE))
+        for name, ended in islice(requests.ended.items(), min(max(surplus, 0), FORGOTTEN_AT_ONCE))
     ]
     return Decision(tuple(changes), tuple(following))
 
@@ -94,19 +94,19 @@ def _withdrawn(name: RequestId, request: Request) -> Change | None:
 def _is_over(  # noqa: PLR0911 - one return per rule
     view: ClusterView, name: RequestId, request: Request, now: Instant
 ) -> bool:
-    session = view.session
+    requests_session = view.requests_session
     if request.open or request.has_ended or not (request.total or request.parts):
         return False
-    if view.intake.cancellation is not None:
+    if view.requests.cancellation is not None:
         # The cancellation still counts its effect on each request.
         return False
     match request.kind:
         case "request":
-            listed = session.submissions_listed
-            if listed is None or not listed <= session.submissions.keys():
+            listed = requests_session.submissions_listed
+            if listed is None or not listed <= requests_session.submissions.keys():
                 # An unread znode may be a part of it that was accepted in part.
                 return False
-            of_it = (s for s in session.submissions.values() if s.request == name)
+            of_it = (s for s in requests_session.submissions.values() if s.request == name)
             if not all(shares_name(view, s) for s in of_it):
                 return False
             if _may_turn_up(request, now):
@@ -114,13 +114,19 @@ def _is_over(  # noqa: PLR0911 - one return per rule
             is_whole = len(request.parts) >= request.options.parts
             return is_whole or now >= request.since + PARTS_PATIENCE_S
         case "legacy":
-            legacy = view.intake.legacy
-            return session.legacy_read and (legacy is None or f"legacy-{legacy.czxid:016x}" != name)
+            legacy = view.requests.legacy
+            return requests_session.legacy_read and (
+                legacy is None or f"legacy-{legacy.czxid:016x}" != name
+            )
         case "queue":
-            queue = view.intake.queue
-            return session.queue_read and (queue is None or f"queue-{queue.czxid:016x}" != name)
+            queue = view.requests.queue
+            return requests_session.queue_read and (
+                queue is None or f"queue-{queue.czxid:016x}" != name
+            )
         case "cancel":
             # Usually it ends with its znode; an operator may have deleted that.
-            return session.cancellation_read and name not in view.work.rolling_back
+            return (
+                requests_session.cancellation_read and name not in view.reassignments.rolling_back
+            )
         case _:
             return False

@@ -47,14 +47,14 @@ def fold_event(view: ClusterView, event: records.RequestEvent, now: Instant) -> 
 
 def fold_record(view: ClusterView, record: records.RequestRecord, now: Instant) -> None:
     """Fold one record into the view."""
-    intake = view.intake
+    requests = view.requests
     match record:
         case records.LegacyEntryRecord():
             _legacy_entry(view, record)
         case records.LegacyPlanEndedRecord():
-            if intake.legacy is not None:
-                intake.legacy_ended = intake.legacy.czxid
-            intake.legacy = None
+            if requests.legacy is not None:
+                requests.legacy_ended = requests.legacy.czxid
+            requests.legacy = None
         case _:
             fold_request_record(view, record, now)
             wakeups.wake_pending_requests(view)
@@ -74,16 +74,16 @@ def _requested_topics(event: Event) -> set[str]:
 
 
 def _legacy_plan(view: ClusterView, event: records.LegacyPlanRead, now: Instant) -> None:
-    tenure, intake = view.tenure, view.intake
-    view.session.legacy_read = True
+    tenure, requests = view.tenure, view.requests
+    view.requests_session.legacy_read = True
     last = Zxid(0) if event.plan is None else event.plan.czxid
-    if last != intake.legacy_last:
-        intake.legacy_came = None if intake.legacy_last is None or event.plan is None else now
-        intake.legacy_last = last
+    if last != requests.legacy_last:
+        requests.legacy_came = None if requests.legacy_last is None or event.plan is None else now
+        requests.legacy_last = last
     if not view.is_native:
         return
-    plan, known = event.plan, intake.legacy
-    if plan is not None and plan.czxid == intake.legacy_ended:
+    plan, known = event.plan, requests.legacy
+    if plan is not None and plan.czxid == requests.legacy_ended:
         return
     if (
         plan is not None
@@ -92,13 +92,15 @@ def _legacy_plan(view: ClusterView, event: records.LegacyPlanRead, now: Instant)
         and topic_reads.is_no_news(plan.version, known.version, stale=known.stale)
     ):
         return
-    if known is not None and tenure.held is not None and tenure.legacy_confirmed:
+    if known is not None and tenure.held is not None and view.requests_tenure.legacy_confirmed:
         _edited(view, known, plan)
-    tenure.legacy_confirmed = tenure.held is not None
-    intake.legacy = None if plan is None else PlanNode.of(plan)
-    view.due.add(view.work.legacy_reassignments())
+    view.requests_tenure.legacy_confirmed = tenure.held is not None
+    requests.legacy = None if plan is None else PlanNode.of(plan)
+    view.due.add(view.reassignments.legacy_reassignments())
     view.due.add(
-        p for p in (known.entries if known is not None else ()) if p in view.work.reassignments
+        p
+        for p in (known.entries if known is not None else ())
+        if p in view.reassignments.by_partition
     )
     topic_reads.read_invalid(view, {p.topic for p in plan.entries} if plan is not None else ())
     wakeups.wake(view.due, wakeups.Trigger.PLAN_CHANGED)
@@ -106,36 +108,36 @@ def _legacy_plan(view: ClusterView, event: records.LegacyPlanRead, now: Instant)
 
 def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None:
     """Note removed entries; only operators edit the znode while we are the controller."""
-    work = view.work
+    reassignments = view.reassignments
     if plan is None or plan.czxid != known.czxid:
         again = {} if plan is None else plan.entries
         view.due.dropped.update(
             p
-            for p in work.legacy_reassignments()
-            if again.get(p) != work.reassignments[p].spec.target
+            for p in reassignments.legacy_reassignments()
+            if again.get(p) != reassignments.by_partition[p].spec.target
         )
     else:
         view.due.dropped.update(p for p in known.entries if p not in plan.entries)
 
 
 def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:
-    intake = view.intake
-    if intake.legacy is None:
+    requests = view.requests
+    if requests.legacy is None:
         return
-    intake.legacy.log_dirs.pop(record.partition, None)
+    requests.legacy.log_dirs.pop(record.partition, None)
     if record.replicas is None:
-        intake.legacy.entries.pop(record.partition, None)
+        requests.legacy.entries.pop(record.partition, None)
     else:
-        intake.legacy.entries[record.partition] = record.replicas
+        requests.legacy.entries[record.partition] = record.replicas
         if record.log_dirs:
-            intake.legacy.log_dirs[record.partition] = record.log_dirs
-    if record.partition in view.work.reassignments:
+            requests.legacy.log_dirs[record.partition] = record.log_dirs
+    if record.partition in view.reassignments.by_partition:
         view.due.add((record.partition,))
 
 
 def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per record
     """Fold one record about requests into the view."""
-    session, work, intake = view.session, view.work, view.intake
+    requests_session, requests = view.requests_session, view.requests
     wakeups.submissions_concerned(view)
     match record:
         case records.RefusalRecord(refusals=refusals):
@@ -144,55 +146,55 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
         case records.PartitionOutcomeRecord(ending=ending):
             ended(view, ending, now)
         case records.PartRecord(request=name, part=part):
-            request = view.work.request_of(name, now)
+            request = view.requests.request_of(name, now)
             add_part(request, part)
         case records.AcceptedRecord(request=name, entry=entry):
-            request = view.work.request_of(name, now)
+            request = view.requests.request_of(name, now)
             request.settled.add(entry.partition)
             request.accepted += 1
             if request.kind != "request":
                 request.total += 1
         case records.SubmissionEndedRecord(name=name):
             forget_submission(view, name)
-            if session.submissions_listed is not None:
-                session.submissions_listed -= {name}
+            if requests_session.submissions_listed is not None:
+                requests_session.submissions_listed -= {name}
         case records.CancellationEndedRecord():
-            if intake.cancellation is not None:
-                intake.cancellation_ended = intake.cancellation.czxid
-            intake.cancellation = None
-            for request in work.requests.values():
+            if requests.cancellation is not None:
+                requests.cancellation_ended = requests.cancellation.czxid
+            requests.cancellation = None
+            for request in requests.by_id.values():
                 _forget_endings(view, request)
-            intake.accepted.clear()
-            session.requested_accepted.clear()
+            requests.accepted.clear()
+            requests_session.requested_accepted.clear()
         case records.QueueEntryEndedRecord(partition=partition):
-            if intake.queue is not None:
-                intake.queue.entries.pop(partition, None)
-                intake.queue.log_dirs.pop(partition, None)
+            if requests.queue is not None:
+                requests.queue.entries.pop(partition, None)
+                requests.queue.log_dirs.pop(partition, None)
         case records.QueueEndedRecord():
-            if intake.queue is not None:
-                intake.queue_ended = intake.queue.czxid
-            intake.queue = None
+            if requests.queue is not None:
+                requests.queue_ended = requests.queue.czxid
+            requests.queue = None
         case records.RequestOutcomeRecord(summary=summary):
             _concluded(view, summary, now)
         case records.RequestOutcomeForgottenRecord(request=name, is_last=False):
-            known, gone = work.ended[name], len(record.children)
-            work.ended[name] = replace(known, children=known.children[gone:])
+            known, gone = requests.ended[name], len(record.children)
+            requests.ended[name] = replace(known, children=known.children[gone:])
             wakeups.wake(view.due, wakeups.Trigger.OUTCOME_LEFT)
         case records.RequestOutcomeForgottenRecord(request=name):
-            work.ended.pop(name, None)
-            if name in work.requests and work.requests[name].has_ended:
-                del work.requests[name]
+            requests.ended.pop(name, None)
+            if name in requests.by_id and requests.by_id[name].has_ended:
+                del requests.by_id[name]
         case records.JudgedRecord(name=name, count=count):
-            session.judged[name] = count
+            requests_session.judged[name] = count
         case records.AtomicCheckedRecord(request=name, grounds=grounds):
-            session.atomic_checks[name] = grounds
+            requests_session.atomic_checks[name] = grounds
 
 
 def forget_submission(view: ClusterView, name: str) -> None:
     """Forget what was read of a submitted znode: it was deleted or changed."""
-    view.session.submissions.pop(name, None)
-    view.session.judged.pop(name, None)
-    view.session.requested_submissions.discard(name)
+    view.requests_session.submissions.pop(name, None)
+    view.requests_session.judged.pop(name, None)
+    view.requests_session.requested_submissions.discard(name)
 
 
 def add_part(request: Request, part: outcomes.Part) -> None:
@@ -211,7 +213,7 @@ def add_part(request: Request, part: outcomes.Part) -> None:
 
 def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:
     """Note a refused entry."""
-    request = view.work.request_of(refusal.request, now)
+    request = view.requests.request_of(refusal.request, now)
     request.refused.append(refusal)
     if request.kind != "request" and not refusal.was_accepted:
         request.total += refusal.entries
@@ -222,7 +224,7 @@ def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:
 
 def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
     """Note the outcome of a partition that did not reach its target."""
-    request = view.work.request_of(ending.request, now)
+    request = view.requests.request_of(ending.request, now)
     if request.kind == "cancel" and ending.partition not in request.endings:
         request.total += 1
     request.ended(ending)
@@ -230,28 +232,28 @@ def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
 
 
 def _concluded(view: ClusterView, summary: outcomes.Summary, now: Instant) -> None:
-    request = view.work.request_of(summary.request, now)
+    request = view.requests.request_of(summary.request, now)
     request.has_ended = True
-    if not view.tenure.pending_client_requests:  # else one of them may still be answered by it
+    if not view.calls.pending_client_requests:  # else one of them may still be answered by it
         request.settled.clear()
-    view.session.atomic_checks.pop(summary.request, None)
+    view.requests_session.atomic_checks.pop(summary.request, None)
     _forget_endings(view, request)
     # Its content is read from ZooKeeper when it is forgotten.
-    view.work.ended[summary.request] = outcomes.EndedHistory((), Zxid(0))
+    view.requests.ended[summary.request] = outcomes.EndedHistory((), Zxid(0))
     _forget_old_requests(view)
 
 
 def _forget_endings(view: ClusterView, request: Request) -> None:
     """Keep only counts by kind of outcome; a cancellation needs the single outcomes."""
-    if request.has_ended and view.intake.cancellation is None:
+    if request.has_ended and view.requests.cancellation is None:
         request.endings.clear()
 
 
 def _forget_old_requests(view: ClusterView) -> None:
     """Keep the counts of the newest ended requests only."""
-    work = view.work
-    if len(work.requests) <= REQUESTS_KEPT:
+    requests = view.requests
+    if len(requests.by_id) <= REQUESTS_KEPT:
         return
-    over = [name for name, request in work.requests.items() if request.has_ended]
-    for name in over[: len(work.requests) - REQUESTS_KEPT]:
-        del work.requests[name]
+    over = [name for name, request in requests.by_id.items() if request.has_ended]
+    for name in over[: len(requests.by_id) - REQUESTS_KEPT]:
+        del requests.by_id[name]

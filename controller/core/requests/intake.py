@@ -28,36 +28,36 @@ Intake = (
 
 def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  # noqa: C901 - one arm per event
     """Fold one event into the view."""
-    session, intake = view.session, view.intake
+    requests_session, requests = view.requests_session, view.requests
     match event:
         case records.SubmissionsListed(names=names):
-            session.submissions_listed = names
-            for name in [n for n in session.submissions if n not in names]:
-                del session.submissions[name]
-                session.judged.pop(name, None)
-            session.requested_submissions &= names
-            session.left_submissions &= names
+            requests_session.submissions_listed = names
+            for name in [n for n in requests_session.submissions if n not in names]:
+                del requests_session.submissions[name]
+                requests_session.judged.pop(name, None)
+            requests_session.requested_submissions &= names
+            requests_session.left_submissions &= names
         case records.SubmissionsRead(submissions=read):
-            listed = session.submissions_listed or frozenset()
+            listed = requests_session.submissions_listed or frozenset()
             for name, submission in read.items():
                 if submission is not None and name in listed:
-                    session.submissions[name] = submission
+                    requests_session.submissions[name] = submission
                     _invalidate_for_missing(view, submission.entries)
                 else:
-                    session.requested_submissions.discard(name)
-            session.submissions = dict(sorted(session.submissions.items()))
+                    requests_session.requested_submissions.discard(name)
+            requests_session.submissions = dict(sorted(requests_session.submissions.items()))
         case records.CancellationRead(cancellation=cancellation):
-            session.cancellation_read = True
-            intake.cancellation_stale = False
+            requests_session.cancellation_read = True
+            requests.cancellation_stale = False
             ended_already = (
-                cancellation is not None and cancellation.czxid == intake.cancellation_ended
+                cancellation is not None and cancellation.czxid == requests.cancellation_ended
             )
-            intake.cancellation = None if ended_already else cancellation
+            requests.cancellation = None if ended_already else cancellation
             # It may select entries of theirs that could not be refused.
-            session.left_submissions.clear()
+            requests_session.left_submissions.clear()
         case records.KillSwitchRead(is_on=is_on):
-            session.kill_switch = is_on
-            session.left_submissions.clear()
+            requests_session.kill_switch = is_on
+            requests_session.left_submissions.clear()
         case records.QueueRead(plan=plan):
             _queue(view, plan)
         case records.HistoryRead():
@@ -74,39 +74,39 @@ def _invalidate_for_missing(view: ClusterView, partitions: Iterable[TopicPartiti
 
     They may have grown before the request was submitted: topics and requests are read concurrently.
     """
-    session = view.session
+    topics = view.topics
     lacking = {
         p.topic
         for p in partitions
-        if p.topic in session.topics and p.partition not in session.topics[p.topic].partitions
+        if p.topic in topics.by_name and p.partition not in topics.by_name[p.topic].partitions
     }
     if not lacking:
         return
-    view.cluster.read_generation += 1
+    view.role.read_generation += 1
     for name in lacking:
-        session.topics[name].invalidate(view.cluster.read_generation)
+        topics.by_name[name].invalidate(view.role.read_generation)
     view.due.overtaken_topics |= lacking
 
 
 def _queue(view: ClusterView, plan: LegacyPlan | None) -> None:
-    intake = view.intake
-    view.session.queue_read = True
-    known = intake.queue
+    requests = view.requests
+    view.requests_session.queue_read = True
+    known = requests.queue
     if plan is None:
-        intake.queue = None
+        requests.queue = None
         return
-    if plan.czxid == intake.queue_ended:
+    if plan.czxid == requests.queue_ended:
         return
     same = known is not None and plan.czxid == known.czxid
     if known is not None and same and plan.version <= known.version and not known.stale:
         return
-    intake.queue = PlanNode.of(plan)
+    requests.queue = PlanNode.of(plan)
 
 
 def _history(view: ClusterView, event: records.HistoryRead, now: Instant) -> None:
-    view.own_records.history_read = True
+    view.requests_leadership.history_read = True
     oldest_first = sorted(event.ended.items(), key=lambda item: item[1].czxid)
-    view.work.ended = dict(oldest_first)
+    view.requests.ended = dict(oldest_first)
     for name, history in event.open.items():
         _open_history(view, name, history, now)
     for name in event.ended:
@@ -114,20 +114,20 @@ def _history(view: ClusterView, event: records.HistoryRead, now: Instant) -> Non
 
 
 def _accepted(view: ClusterView, event: records.AcceptedRead, now: Instant) -> None:
-    if event.request in view.work.unlearned:
-        view.work.unlearned.discard(event.request)
-        settled = view.work.request_of(event.request, now).settled
+    if event.request in view.requests.unlearned:
+        view.requests.unlearned.discard(event.request)
+        settled = view.requests.request_of(event.request, now).settled
         settled.update(entry.partition for entry in event.entries)
-    if event.request in view.session.requested_accepted:
+    if event.request in view.requests_session.requested_accepted:
         # Requested again where more of it turns up: another daemon accepted entries meanwhile.
-        view.session.requested_accepted.discard(event.request)
-        if view.intake.cancellation is not None:
-            view.intake.accepted[event.request] = event
+        view.requests_session.requested_accepted.discard(event.request)
+        if view.requests.cancellation is not None:
+            view.requests.accepted[event.request] = event
 
 
 def _ended_elsewhere(view: ClusterView, name: RequestId) -> None:
     """Mark a request as ended whose summary was written by another daemon or tenure."""
-    request = view.work.requests.get(name)
+    request = view.requests.by_id.get(name)
     if request is not None and not request.open:
         request.has_ended = True
         request.settled.clear()
@@ -145,7 +145,7 @@ def _open_history(
     view: ClusterView, name: RequestId, history: outcomes.OpenHistory, now: Instant
 ) -> None:
     """Count what is kept of a request again: it may be known in part."""
-    request = view.work.request_of(name, now)
+    request = view.requests.request_of(name, now)
     if request.has_ended or _is_outdated(request, history):
         return
     request.kind = kind_of(name)
@@ -154,7 +154,7 @@ def _open_history(
     request.fates.clear()
     request.parts.clear()
     if request.kind == "request" and history.accepted > request.accepted:
-        view.work.unlearned.add(name)
+        view.requests.unlearned.add(name)
     request.accepted = history.accepted
     request.total = 0 if request.kind == "request" else history.accepted
     for part in history.parts.values():

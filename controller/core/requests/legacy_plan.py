@@ -31,7 +31,7 @@ def follow_plan(
     """Accept new entries, end removed ones, tidy the znode, request topic settings."""
     changes = [*end_removed(view, due, starting).changes]
     following: list[effects.Effect] = []
-    legacy = view.intake.legacy
+    legacy = view.requests.legacy
     if legacy is not None and not legacy.stale:
         accepted = acceptance.accept_legacy(view, legacy)
         if not (accepted.changes or changes) and accepted.is_complete:
@@ -52,10 +52,10 @@ def end_removed(
 
 def _learn_configs(view: ClusterView, now: Instant) -> list[effects.Effect]:
     """Request the settings of every topic with work, again when they are old."""
-    intake = view.intake
-    planned = {p.topic for p in intake.legacy.entries} if intake.legacy is not None else set()
+    requests = view.requests
+    planned = {p.topic for p in requests.legacy.entries} if requests.legacy is not None else set()
     return topic_configs.request_configs(
-        view, (planned | view.work.topics_at_work.keys()) & view.session.topics.keys(), now
+        view, (planned | view.reassignments.topics_at_work.keys()) & view.topics.by_name.keys(), now
     )
 
 
@@ -66,8 +66,8 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
     Another controller may have begun it: the topic znode says so before its next step is decided.
     """
     reassignment, assignment = (
-        view.work.reassignments.get(partition),
-        view.session.assignment(partition),
+        view.reassignments.by_partition.get(partition),
+        view.topics.assignment(partition),
     )
     if reassignment is None or reassignment.has_moved:
         return None
@@ -78,7 +78,7 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
     if reassignment.spec.route is not Route.LEGACY or reassignment.spec.rolls_back:
         # A rollback has no entry any more: the removed one was another plan's.
         return None
-    listed = {} if view.intake.legacy is None else view.intake.legacy.entries
+    listed = {} if view.requests.legacy is None else view.requests.legacy.entries
     if listed.get(partition) == reassignment.spec.target:
         # It was listed again while it was not known whether it has begun.
         return None
@@ -108,7 +108,7 @@ def _tidy(
     view: ClusterView, legacy: PlanNode, starting: Collection[TopicPartition], now: Instant
 ) -> list[Change]:
     """Leave in the znode only what belongs there, and delete it with the last entry."""
-    if not legacy.entries and not view.work.legacy_reassignments():
+    if not legacy.entries and not view.reassignments.legacy_reassignments():
         return [_plan_ended(view, legacy, now)]
     mirror = view.options.legacy_mode is options.LegacyMode.MIRROR
     surplus = tuple(
@@ -120,7 +120,7 @@ def _tidy(
 
 
 def _belongs(view: ClusterView, partition: TopicPartition, *, mirror: bool) -> bool:
-    reassignment = view.work.reassignments.get(partition)
+    reassignment = view.reassignments.by_partition.get(partition)
     return reassignment is not None and (mirror or reassignment.begun)
 
 
@@ -131,20 +131,20 @@ def unlisted(view: ClusterView) -> tuple[records.LegacyEntryRecord, ...]:
     Pending ones, also between two steps, are durable in our own records. What is in flight stays,
     and so do unjudged entries, which exist nowhere else.
     """
-    legacy = view.intake.legacy
+    legacy = view.requests.legacy
     if legacy is None or legacy.stale or view.options.legacy_mode is options.LegacyMode.MIRROR:
         return ()
     waiting = (p for p, target in legacy.entries.items() if acceptance.is_taken(view, p, target))
     return tuple(
         records.LegacyEntryRecord(p, None)
         for p in waiting
-        if not view.work.reassignments[p].in_flight
+        if not view.reassignments.by_partition[p].in_flight
     )
 
 
 def would_be_started(view: ClusterView) -> bool:
     """Return whether entries are listed that a broker would start as the controller."""
-    legacy = view.intake.legacy
+    legacy = view.requests.legacy
     return (
         legacy is not None
         and view.options.legacy_mode is options.LegacyMode.MIRROR
@@ -154,11 +154,11 @@ def would_be_started(view: ClusterView) -> bool:
 
 def has_undecided(view: ClusterView) -> bool:
     """Return whether entries will soon be accepted or refused."""
-    legacy = view.intake.legacy
+    legacy = view.requests.legacy
     if legacy is None:
         return False
     return legacy.stale or any(
-        p.topic not in view.session.config_errors and not acceptance.is_taken(view, p, target)
+        p.topic not in view.topics.config_errors and not acceptance.is_taken(view, p, target)
         for p, target in legacy.entries.items()
     )
 
@@ -171,27 +171,27 @@ def _plan_ended(view: ClusterView, legacy: PlanNode, now: Instant) -> Change:
 
 def is_judged(view: ClusterView) -> bool:
     """Return whether every entry of the znode was accepted or refused."""
-    if view.intake.legacy is None:
+    if view.requests.legacy is None:
         return True
-    accepted = acceptance.accept_legacy(view, view.intake.legacy)
+    accepted = acceptance.accept_legacy(view, view.requests.legacy)
     return accepted.is_complete and not accepted.changes
 
 
 def adopt_foreign(view: ClusterView) -> Decision:
     """Adopt the foreign reassignments in the topic znodes, with their own target."""
-    session = view.session
+    topics = view.topics
     changes: list[Change] = []
-    for name, topic in session.topics.items():
+    for name, topic in topics.by_name.items():
         if topic.stale:
             continue
         for number, assignment in topic.partitions.items():
             partition = TopicPartition(name, number)
-            if not assignment.is_reassigning or partition in view.work.reassignments:
+            if not assignment.is_reassigning or partition in view.reassignments.by_partition:
                 continue
             spec = foreign.foreign_spec(assignment, topic.czxid)
             adopted = SpecRecord(partition, spec)
             changes.append(Change((adopted,), partition=partition))
-    if not any(_is_awaited(view, name, topic) for name, topic in session.topics.items()):
+    if not any(_is_awaited(view, name, topic) for name, topic in topics.by_name.items()):
         changes.append(Change((ForeignAdoptedRecord(),)))
     return Decision(tuple(changes))
 
@@ -203,6 +203,6 @@ def _is_awaited(view: ClusterView, name: str, topic: Topic) -> bool:
     Another topic that shows one when it is read has them adopted once more.
     """
     return topic.stale and (
-        name in view.work.topics_at_work
+        name in view.reassignments.topics_at_work
         or any(assignment.is_reassigning for assignment in topic.partitions.values())
     )

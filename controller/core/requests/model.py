@@ -7,12 +7,13 @@ Held by the view and changed by ``observe`` and ``apply`` only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from controller.core import model
+from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import (
-    BrokerId,
+    FOREIGN,
     Instant,
     LogDirs,
     Replicas,
@@ -20,8 +21,9 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.options import EngineName
 from controller.core.requests import outcomes, submissions
+from controller.core.requests.records import AcceptedRead, AtomicCheck
+from controller.core.requests.submissions import Submission
 
 
 @dataclass(slots=True)
@@ -116,30 +118,101 @@ def kind_of(request: RequestId) -> str:
     return prefix if prefix in {"legacy", "queue", "cancel"} else "request"
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCheck:
-    """A topic as it was when entries of its partitions were judged acceptable."""
+@dataclass(slots=True)
+class RequestLedger(Ledger):
+    """
+    The requests, and the znodes of plan, queue and cancellation as last read.
 
-    czxid: model.Zxid
-    version: model.ZkVersion
-    """With ``czxid`` it identifies the content of the znode."""
-    config: model.TopicConfig | None
+    A znode that was carried out is recognised when another session reads it again
+    (``legacy_ended``, ``queue_ended``, ``cancellation_ended``).
+    """
+
+    lifetime: ClassVar[Lifetime] = Lifetime.PROCESS
+
+    by_id: dict[RequestId, Request] = field(default_factory=dict)
+    ended: dict[RequestId, outcomes.EndedHistory] = field(default_factory=dict)
+    """Requests whose outcome is kept, the oldest first."""
+    unlearned: set[RequestId] = field(default_factory=set)
+    """Requests of which an earlier daemon accepted entries that were not read yet."""
+    legacy: PlanNode | None = None
+    legacy_ended: model.Zxid | None = None
+    legacy_last: model.Zxid | None = None
+    """The plan at the last look, also in an earlier session; 0: there was none."""
+    legacy_came: Instant | None = None
+    """When that plan appeared; None: it existed at the first look."""
+    queue: PlanNode | None = None
+    queue_ended: model.Zxid | None = None
+    cancellation: submissions.Cancellation | None = None
+    cancellation_stale: bool = False
+    """
+    The write of its end was rejected because the znode was changed or deleted; it is read again.
+    """
+    cancellation_ended: model.Zxid | None = None
+    accepted: dict[RequestId, AcceptedRead] = field(default_factory=dict)
+    """The original replicas of a request's partitions, for one that is to be undone as a whole."""
+
+    def request_of(self, request: RequestId, now: Instant) -> Request:
+        """Return the request, known or new."""
+        known = self.by_id.get(request)
+        if known is None:
+            kind = kind_of(request)
+            route = Route.LEGACY if kind == "legacy" else Route.REQUEST
+            known = self.by_id[request] = Request(route, now, kind=kind)
+        return known
+
+    @property
+    def foreign_count(self) -> int:
+        """The number of partitions with a foreign reassignment."""
+        known = self.by_id.get(FOREIGN)
+        return 0 if known is None else known.open
 
 
-@dataclass(frozen=True, slots=True)
-class AtomicCheck:
-    """The facts by which an atomic request was judged acceptable; while they hold, it still is."""
+@dataclass(slots=True)
+class RequestSession(Ledger):
+    """The submissions, and which znodes of operators this session read."""
 
-    parts: frozenset[tuple[str, model.Zxid, model.ZkVersion]]
-    refused: int
-    """The number of its refusals."""
-    brokers: frozenset[BrokerId]
-    deletions: frozenset[str] | None
-    unreadable_specs: frozenset[str]
-    engine: EngineName | None
-    other_routes: int
-    """As in ``ClusterView``."""
-    log_dirs: tuple[tuple[BrokerId, Mapping[str, bool] | None], ...]
-    """The reports of the brokers whose log directories its entries name."""
-    topics: Mapping[str, TopicCheck | None]
-    """Every topic with an entry; None where it cannot be judged."""
+    lifetime: ClassVar[Lifetime] = Lifetime.SESSION
+
+    legacy_read: bool = False
+    queue_read: bool = False
+    cancellation_read: bool = False
+    kill_switch: bool | None = None
+    """Whether ``/admin/reassign_cancel`` exists; None until that is known."""
+    submissions_listed: frozenset[str] | None = None
+    submissions: dict[str, Submission] = field(default_factory=dict)
+    """Requests that are not completely accepted yet, in the order of their names."""
+    requested_submissions: set[str] = field(default_factory=set)
+    left_submissions: set[str] = field(default_factory=set)
+    """Request znodes that could not be deleted; left alone for a while."""
+    judged: dict[str, int] = field(default_factory=dict)
+    """The number of entries of a submission that were accepted or refused, from the first on."""
+    atomic_checks: dict[RequestId, AtomicCheck] = field(default_factory=dict)
+    """The facts by which atomic requests were last judged acceptable as a whole."""
+    requested_accepted: set[RequestId] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class RequestLeadership(Ledger):
+    """Whether the kept outcomes were read."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.LEADERSHIP
+
+    history_read: bool = False
+
+
+@dataclass(slots=True)
+class RequestTenure(Ledger):
+    """What this tenure saw of the legacy plan, and wrote of outcomes."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.TENURE
+
+    legacy_confirmed: bool = False
+    """Whether the legacy znode was read in this tenure: only then is a difference an edit."""
+    removed_entries: set[TopicPartition] = field(default_factory=set)
+    """
+    Entries that an operator removed from the legacy znode, and that may have begun.
+
+    Another controller may have begun them before the claim: their topics are being read.
+    """
+    shards: int = 0
+    """Shards of outcomes written in this tenure: their names must differ."""

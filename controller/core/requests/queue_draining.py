@@ -39,20 +39,26 @@ def queue_request_id(czxid: model.Zxid) -> RequestId:
 
 def is_standing_still(view: ClusterView) -> bool:
     """Return whether nothing may leave the queue."""
-    if view.session.kill_switch or view.intake.controls.pauses.everything is not None:
+    if (
+        view.requests_session.kill_switch
+        or view.pacing_process.controls.pauses.everything is not None
+    ):
         return True
-    queue = view.intake.queue
-    return queue is None or queue_request_id(queue.czxid) in view.intake.controls.pauses.requests
+    queue = view.requests.queue
+    return (
+        queue is None
+        or queue_request_id(queue.czxid) in view.pacing_process.controls.pauses.requests
+    )
 
 
 def drain_queue(view: ClusterView, now: Instant) -> Decision:
     """Take as many entries as there are slots, in their order."""
-    queue = view.intake.queue
+    queue = view.requests.queue
     if (
         queue is None
         or queue.stale
         or cancellation.is_choosing(view)
-        or not view.own_records.history_read
+        or not view.requests_leadership.history_read
     ):
         return Decision()
     request = queue_request_id(queue.czxid)
@@ -65,9 +71,9 @@ def drain_queue(view: ClusterView, now: Instant) -> Decision:
         return Decision(tuple(changes))
     free = (
         in_flight_max(view)
-        - view.tenure.in_flight
-        - len(view.tenure.waiting)
-        - len(view.tenure.resumed)
+        - view.pacing.in_flight
+        - len(view.pacing.waiting)
+        - len(view.pacing.resumed)
     )
     unknown: set[str] = set()
     brokers: set[BrokerId] = set()
@@ -108,12 +114,12 @@ def _entry(  # noqa: PLR0911, PLR0913, PLR0917 - the parts of an entry, one retu
         return Change((left, records.RefusalRecord((refusal,))), partition=partition)
     if waits_for_foreign(view, partition):
         return None
-    if partition.topic not in view.session.configs:
+    if partition.topic not in view.topics.configs:
         unknown.add(partition.topic)
         return None
     if log_directories.unknown_brokers(view, log_dirs):
         return None
-    running, legacy = view.work.reassignments.get(partition), view.intake.legacy
+    running, legacy = view.reassignments.by_partition.get(partition), view.requests.legacy
     if running is not None and running.spec.route is Route.LEGACY and legacy and legacy.stale:
         # Its entry is removed with it: that would be rejected until the znode is read again.
         return None

@@ -7,12 +7,41 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from controller.core import model
-from controller.core.model import Replicas, RequestId, TopicPartition
+from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
+from controller.core.options import EngineName
 from controller.core.record_kinds import Durable, Fact, Shared, Volatile
 from controller.core.requests import outcomes
-from controller.core.requests.model import AtomicCheck
 from controller.core.requests.submissions import Cancellation, RequestOptions, Submission
 from controller.core.worklist import Flags
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCheck:
+    """A topic as it was when entries of its partitions were judged acceptable."""
+
+    czxid: model.Zxid
+    version: model.ZkVersion
+    """With ``czxid`` it identifies the content of the znode."""
+    config: model.TopicConfig | None
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicCheck:
+    """The facts by which an atomic request was judged acceptable; while they hold, it still is."""
+
+    parts: frozenset[tuple[str, model.Zxid, model.ZkVersion]]
+    refused: int
+    """The number of its refusals."""
+    brokers: frozenset[BrokerId]
+    deletions: frozenset[str] | None
+    unreadable_specs: frozenset[str]
+    engine: EngineName | None
+    other_routes: int
+    """As in ``ClusterView``."""
+    log_dirs: tuple[tuple[BrokerId, Mapping[str, bool] | None], ...]
+    """The reports of the brokers whose log directories its entries name."""
+    topics: Mapping[str, TopicCheck | None]
+    """Every topic with an entry; None where it cannot be judged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from controller.core.view import ClusterView
 
 def settled_of(view: ClusterView, request: RequestId) -> set[TopicPartition]:
     """Return the partitions of a request that were accepted, refused or ended."""
-    known = view.work.requests.get(request)
+    known = view.requests.by_id.get(request)
     return set() if known is None else known.settled
 
 
@@ -31,7 +31,7 @@ def settled_count(view: ClusterView, submission: Submission) -> int:
 
 def opening(view: ClusterView, submission: Submission) -> list[Change]:
     """Return the change that opens a part, once: its number of entries, then its malformed ones."""
-    known = view.work.requests.get(submission.request)
+    known = view.requests.by_id.get(submission.request)
     if known is not None and submission.name in known.parts:
         return malformed(view, submission.request, malformed_in(submission))
     return [Change((records.PartRecord(submission.request, part_of(submission)),))]
@@ -51,7 +51,9 @@ def malformed_in(submission: Submission) -> Iterator[tuple[str, str]]:
 
 def is_skipped(view: ClusterView, submission: Submission) -> bool:
     """Return whether a submitted znode is skipped for now."""
-    return submission.name in view.session.left_submissions or shares_name(view, submission)
+    return submission.name in view.requests_session.left_submissions or shares_name(
+        view, submission
+    )
 
 
 def shares_name(view: ClusterView, submission: Submission) -> bool:
@@ -60,10 +62,10 @@ def shares_name(view: ClusterView, submission: Submission) -> bool:
 
     Names repeat where the parent znode was deleted and created again.
     """
-    known = view.work.requests.get(submission.request)
+    known = view.requests.by_id.get(submission.request)
     if known is None or known.has_ended:
         return False
-    first = view.session.submissions.get(submission.request, submission)
+    first = view.requests_session.submissions.get(submission.request, submission)
     return any(
         s.name in known.parts
         and s.created_ms != outcomes.UNKNOWN_MS
@@ -79,13 +81,15 @@ def name_freed(view: ClusterView, submission: Submission) -> list[Change] | None
     The former outcome is deleted: a name has one outcome. A part of the later one waits meanwhile.
     """
     request = submission.request
-    if request not in view.work.ended or request not in (view.session.submissions_listed or ()):
+    if request not in view.requests.ended or request not in (
+        view.requests_session.submissions_listed or ()
+    ):
         return None
     if submission.name != request:
         return []
     # The znode's version is checked with it: otherwise we might delete the later one's own outcome.
     there = records.SubmissionReliedRecord(submission.name, submission.version)
-    former = view.work.ended[request]
+    former = view.requests.ended[request]
     return [
         Change(
             (
@@ -99,7 +103,7 @@ def name_freed(view: ClusterView, submission: Submission) -> list[Change] | None
 def unreadable(view: ClusterView, submission: Submission, why: str) -> Change:
     """Refuse a znode that cannot be decoded at all; its content is kept in the outcome."""
     request = RequestId(submission.name)
-    known = view.work.requests.get(request)
+    known = view.requests.by_id.get(request)
     if known is not None and submission.name in known.parts:
         # It was readable when its acceptance began.
         return Change((records.SubmissionEndedRecord(submission.name, submission.version),))
@@ -120,9 +124,9 @@ def _whole_refused(submission: Submission, refusal: Refusal, raw: bytes) -> Chan
 
 def is_surplus(view: ClusterView, submission: Submission) -> bool:
     """Return whether a part exceeds the number that its request announced."""
-    if submission.request in view.work.ended:
+    if submission.request in view.requests.ended:
         return True
-    known = view.work.requests.get(submission.request)
+    known = view.requests.by_id.get(submission.request)
     if known is None or submission.name in known.parts or not known.parts:
         return False
     return len(known.parts) >= known.options.parts
@@ -130,7 +134,7 @@ def is_surplus(view: ClusterView, submission: Submission) -> bool:
 
 def surplus(view: ClusterView, submission: Submission) -> Change:
     """Refuse a part in excess."""
-    known = view.work.requests.get(submission.request)
+    known = view.requests.by_id.get(submission.request)
     count = "all its parts" if known is None else f"{known.options.parts} parts"
     entries = len(submission.entries) + len(submission.refused)
     refusal = Refusal(

@@ -60,15 +60,16 @@ class _Judgement:
 
 def read_submissions(view: ClusterView) -> Decision:
     """Read the requests that are listed and not known yet, and their accepted entries."""
-    session = view.session
-    listed = session.submissions_listed or frozenset()
-    wanted = listed - session.submissions.keys() - session.requested_submissions
+    requests_session = view.requests_session
+    listed = requests_session.submissions_listed or frozenset()
+    wanted = listed - requests_session.submissions.keys() - requests_session.requested_submissions
     following: list[effects.Effect] = (
         [effects.ReadSubmissions(tuple(sorted(wanted)))] if wanted else []
     )
-    begun = {s.request for s in session.submissions.values()} & view.work.unlearned
+    begun = {s.request for s in requests_session.submissions.values()} & view.requests.unlearned
     following += [
-        effects.ReadAccepted(request) for request in sorted(begun - session.requested_accepted)
+        effects.ReadAccepted(request)
+        for request in sorted(begun - requests_session.requested_accepted)
     ]
     return Decision(effects=tuple(following))
 
@@ -83,7 +84,7 @@ def refuse_wholes(view: ClusterView) -> Decision:
         return Decision()
     changes = chain.from_iterable(
         _whole_refused(view, s, *why)
-        for s in view.session.submissions.values()
+        for s in view.requests_session.submissions.values()
         if (why := refused_as_whole(view, s)) is not None
     )
     return Decision(tuple(changes))
@@ -93,7 +94,7 @@ def refused_as_whole(
     view: ClusterView, submission: Submission
 ) -> tuple[model.RefusalReason, str] | None:
     """Return why a request is refused whatever its entries are; None if they matter."""
-    if view.session.kill_switch:
+    if view.requests_session.kill_switch:
         return model.RefusalReason.DISABLED, acceptance.DISABLED
     if view.options.require_approval and not submission.options.approved:
         return model.RefusalReason.NOT_APPROVED, approvals.REQUIRED
@@ -103,7 +104,10 @@ def refused_as_whole(
 def _whole_refused(
     view: ClusterView, submission: Submission, reason: model.RefusalReason, detail: str
 ) -> list[Change]:
-    if submission_parts.is_skipped(view, submission) or submission.request in view.work.unlearned:
+    if (
+        submission_parts.is_skipped(view, submission)
+        or submission.request in view.requests.unlearned
+    ):
         return []
     freed = submission_parts.name_freed(view, submission)
     if freed is not None:
@@ -127,21 +131,23 @@ def _whole_refused(
 
 def accept_submissions(view: ClusterView, now: Instant) -> Decision:
     """Judge the next entries of every request, by priority."""
-    session = view.session
-    unread = (session.submissions_listed or frozenset()) - session.submissions.keys()
+    requests_session = view.requests_session
+    unread = (
+        requests_session.submissions_listed or frozenset()
+    ) - requests_session.submissions.keys()
     first_unread = min(unread, default=None)
     waiting = [
         s
-        for s in session.submissions.values()
+        for s in requests_session.submissions.values()
         # The later of two requests wins; accepted first, it would be replaced by the earlier one.
         if is_due(view, s) and (first_unread is None or s.name < first_unread)
     ]
-    if not waiting or not view.own_records.history_read:
+    if not waiting or not view.requests_leadership.history_read:
         return Decision()
     refused = refuse_wholes(view).changes
     if not cancellation.is_choosing(view):
         waiting = [s for s in waiting if refused_as_whole(view, s) is None]
-    if session.kill_switch or not waiting:
+    if requests_session.kill_switch or not waiting:
         return Decision(refused)
     chunk = max(cycle_share(view, view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
     changes: list[Change] = []
@@ -209,8 +215,12 @@ def _lacks_parts(view: ClusterView, submission: Submission) -> bool:
     options = submission.options
     if not (options.atomic or options.approved):
         return False
-    known = view.work.requests.get(submission.request)
-    there = {s.name for s in view.session.submissions.values() if s.request == submission.request}
+    known = view.requests.by_id.get(submission.request)
+    there = {
+        s.name
+        for s in view.requests_session.submissions.values()
+        if s.request == submission.request
+    }
     there |= set(known.parts) if known is not None and not known.has_ended else set()
     return len(there) < options.parts
 
@@ -219,7 +229,7 @@ def _accept(  # noqa: C901, PLR0911 - one return per stage
     view: ClusterView, submission: Submission, chunk: int, wholes: dict[RequestId, _Judgement]
 ) -> _Judgement:
     """Judge the next of a part; ``wholes`` keeps what the parts of an atomic request share."""
-    if submission.request in view.work.unlearned:
+    if submission.request in view.requests.unlearned:
         # Finished entries may have been moved again since: they must not be repeated.
         return _Judgement(waits=True)
     freed = submission_parts.name_freed(view, submission)
@@ -265,7 +275,7 @@ def _verify(view: ClusterView, submission: Submission) -> list[Change] | None:
 
 def _judge_chunk(view: ClusterView, submission: Submission, chunk: int, judged: _Judgement) -> None:
     """Judge the next entries; with none left the znode is deleted."""
-    first = view.session.judged.get(submission.name, 0)
+    first = view.requests_session.judged.get(submission.name, 0)
     settled = submission_parts.settled_of(view, submission.request)
     entries = list(submission.entries.items())
     passed = first
@@ -299,7 +309,7 @@ def _judge(
         cancelled = model.PartitionOutcome(
             request, partition, model.OutcomeKind.CANCELLED, "before it was accepted"
         )
-        assignment = view.session.known_assignment(partition)
+        assignment = view.topics.known_assignment(partition)
         original = None if assignment is None else assignment.replicas
         counted = model.AcceptedEntry(partition, original, target)
         written = (
@@ -350,7 +360,7 @@ def _is_good(
     if waits_for_foreign(view, partition):
         judged.waits = True
         return False
-    if partition.topic not in view.session.configs:
+    if partition.topic not in view.topics.configs:
         judged.unknown_topics.add(partition.topic)
         judged.waits = True
         return False
@@ -365,7 +375,7 @@ def _is_good(
 def _other_route(
     view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
 ) -> model.Refusal | None:
-    running = view.work.reassignments.get(partition)
+    running = view.reassignments.by_partition.get(partition)
     if running is None or running.spec.route is not Route.LEGACY:
         return None
     return model.Refusal(
@@ -399,7 +409,7 @@ def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
         for partition, target in part.entries.items():
             if partition not in settled and (topics is None or partition.topic in topics):
                 _is_good(view, part, partition, target, judged)
-    known = view.work.requests.get(request)
+    known = view.requests.by_id.get(request)
     if known is not None:
         judged.refused += known.refused
     if not (judged.waits or judged.refused):

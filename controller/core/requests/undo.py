@@ -46,14 +46,14 @@ def _is_skip(change: Change) -> bool:
 
 def lacks_accepted(view: ClusterView, cancellation: submissions.Cancellation) -> bool:
     """Return whether the original replicas of a request are not read yet."""
-    return any(name not in view.intake.accepted for name in _whole_requests(view, cancellation))
+    return any(name not in view.requests.accepted for name in _whole_requests(view, cancellation))
 
 
 def options_of(
     view: ClusterView, cancellation: submissions.Cancellation
 ) -> submissions.RequestOptions:
     """Return the options with which a cancellation moves partitions back."""
-    known = view.work.requests.get(cancellation.request)
+    known = view.requests.by_id.get(cancellation.request)
     options = submissions.RequestOptions() if known is None else known.options
     return replace(options, reason=cancellation.reason, requested_by=cancellation.requested_by)
 
@@ -67,11 +67,11 @@ def undo_finished(
     Return the changes, and the settings to read before the selection is complete.
     """
     names = _whole_requests(view, cancellation)
-    unread = [name for name in names if name not in view.intake.accepted]
+    unread = [name for name in names if name not in view.requests.accepted]
     if unread:
-        requested = view.session.requested_accepted
+        requested = view.requests_session.requested_accepted
         return [], tuple(effects.ReadAccepted(name) for name in unread if name not in requested)
-    known = view.work.requests.get(cancellation.request)
+    known = view.requests.by_id.get(cancellation.request)
     skipped_before = known.endings if known is not None else {}
     changes: list[Change] = []
     unknown: set[str] = set()
@@ -100,16 +100,16 @@ def _whole_requests(
     return tuple(
         sorted(
             name
-            for name, request in view.work.requests.items()
+            for name, request in view.requests.by_id.items()
             if not request.has_ended and request.kind in {"request", "queue", "legacy"}
         )
     )
 
 
 def _with_history(view: ClusterView) -> set[RequestId]:
-    work = view.work
-    return set(work.ended) | {
-        name for name, request in work.requests.items() if request.kind != "cancel"
+    requests = view.requests
+    return set(requests.ended) | {
+        name for name, request in requests.by_id.items() if request.kind != "cancel"
     }
 
 
@@ -117,8 +117,8 @@ def _opened(
     view: ClusterView, cancellation: submissions.Cancellation, names: Iterable[RequestId]
 ) -> Change:
     """Record the options of the rollback before its first step."""
-    intake = view.intake
-    requested = {n: intake.accepted[n].options for n in names if intake.accepted[n].entries}
+    requests = view.requests
+    requested = {n: requests.accepted[n].options for n in names if requests.accepted[n].entries}
     wishes = requested.values()
     throttles = [t for n, w in requested.items() if (t := own_throttle(view, n, w)) is not None]
     limits = [w.max_partitions_in_flight for w in wishes if w.max_partitions_in_flight is not None]
@@ -136,7 +136,7 @@ def _smallest(
     view: ClusterView, sizes: list[submissions.StepSize | None]
 ) -> submissions.StepSize | None:
     """Return the smallest step size, None where all leave it to the daemon's."""
-    live, own = view.intake.controls.limits.step_size, view.options.step_size
+    live, own = view.pacing_process.controls.limits.step_size, view.options.step_size
     default: submissions.StepSize = live or own or "all"
     if all(size is None for size in sizes):
         return None
@@ -155,9 +155,9 @@ def _by_partition(
     """Return the finished entries of each selected partition that is idle."""
     found: dict[TopicPartition, list[Past]] = {}
     for name in names:
-        request, read = view.work.requests.get(name), view.intake.accepted[name]
+        request, read = view.requests.by_id.get(name), view.requests.accepted[name]
         for entry in reversed(read.entries):
-            if entry.partition in view.work.reassignments:
+            if entry.partition in view.reassignments.by_partition:
                 continue
             if request is not None and entry.partition in request.endings:
                 continue
@@ -185,7 +185,7 @@ def _undo(  # noqa: PLR0911 - one return per case
     The original replicas are checked as any other target is: brokers, the topic and its settings
     may have changed since. A topic whose settings decide and are unknown is added to ``unknown``.
     """
-    topic = view.session.topics.get(partition.topic)
+    topic = view.topics.by_name.get(partition.topic)
     if topic is None or topic.stale:
         return None
     assignment = topic.partitions.get(partition.partition)
@@ -209,7 +209,7 @@ def _undo(  # noqa: PLR0911 - one return per case
     refusal = refusal_of(view, cancellation.request, partition, original)
     if refusal is not None:
         return skipped(cancellation, partition, refusal.detail)
-    if partition.topic not in view.session.configs:
+    if partition.topic not in view.topics.configs:
         unknown.add(partition.topic)
         return None
     spec = model.ReassignmentSpec(

@@ -63,8 +63,10 @@ def requests_lost(
 
     """
     deletion_facts.brokers_moved(view, gone, elsewhere)
-    tenure, lost = view.tenure, gone | elsewhere
-    tenure.orphans_tried = {o for o in tenure.orphans_tried if o.broker not in lost}
+    reassignments_tenure, lost = view.reassignments_tenure, gone | elsewhere
+    reassignments_tenure.orphans_tried = {
+        o for o in reassignments_tenure.orphans_tried if o.broker not in lost
+    }
 
 
 def refusal_by_brokers(view: ClusterView, now: Instant) -> str | None:
@@ -113,10 +115,10 @@ def silent_leaders(view: ClusterView, now: Instant) -> frozenset[BrokerId]:
         return frozenset()
     return frozenset(
         leader
-        for partition, reassignment in view.work.reassignments.items()
+        for partition, reassignment in view.reassignments.by_partition.items()
         if isinstance(reassignment.phase, phases.Syncing)
         and (leader := _requesting_leader(view, partition)) is not None
-        and _is_overdue(view, partition, reassignment, view.tenure.heard.get(leader), now)
+        and _is_overdue(view, partition, reassignment, view.calls.heard.get(leader), now)
     )
 
 
@@ -132,7 +134,7 @@ def unreached(view: ClusterView, leaders: frozenset[BrokerId]) -> str:
 
 def _requesting_leader(view: ClusterView, partition: TopicPartition) -> BrokerId | None:
     """Return the live leader of a partition, if it asks the controller for ISR changes."""
-    state = view.tenure.states.get(partition)
+    state = view.leadership.states.get(partition)
     broker = None if state is None else view.cluster.brokers.get(state.leader)
     return broker.id if broker is not None and broker.has_features else None
 
@@ -146,7 +148,7 @@ def _is_overdue(
 ) -> bool:
     if partition not in view.work.copied:
         return heard is None and now >= reassignment.phase_since + UNMEASURED_S
-    since = view.tenure.whole_since.get(partition)
+    since = view.reassignments_tenure.whole_since.get(partition)
     if since is None:
         return False
     if heard is None:

@@ -51,7 +51,7 @@ def has_work(view: ClusterView, now: Instant) -> bool:
     Held work does not, except its steps in flight while they make progress. Foreign reassignments
     do not: a Kafka controller carries them out as well.
     """
-    work = view.work
+    requests = view.requests
     if _has_cancellation(view) or _has_submissions(view) or _has_queue(view):
         return True
     if pending_deletions.is_underway(view) or client_calls.is_underway(view):
@@ -60,14 +60,14 @@ def has_work(view: ClusterView, now: Instant) -> bool:
         return True
     held = {
         name: request_hold(view, name, now) is not None
-        for name, request in work.requests.items()
+        for name, request in requests.by_id.items()
         if request.open and request.route is not Route.FOREIGN
     }
     if not all(held.values()) or _leads_back(view):
         return True
-    if view.intake.legacy is not None and (
+    if view.requests.legacy is not None and (
         legacy_plan.has_undecided(view)
-        or not any(work.requests[name].route is Route.LEGACY for name in held)
+        or not any(requests.by_id[name].route is Route.LEGACY for name in held)
     ):
         return True
     return view.tenure.held is not None and (_has_elections(view) or now < _progress_ends(view))
@@ -75,12 +75,17 @@ def has_work(view: ClusterView, now: Instant) -> bool:
 
 def _leads_back(view: ClusterView) -> bool:
     """Return whether a rollback is due: only a pause of everything holds it."""
-    return bool(view.work.rolling_back) and view.intake.controls.pauses.everything is None
+    return (
+        bool(view.reassignments.rolling_back)
+        and view.pacing_process.controls.pauses.everything is None
+    )
 
 
 def _has_cancellation(view: ClusterView) -> bool:
     """Return whether a cancellation needs the role; a pause of everything holds its rollbacks."""
-    if view.intake.controls.pauses.everything is not None and not cancellation.is_choosing(view):
+    if view.pacing_process.controls.pauses.everything is not None and not cancellation.is_choosing(
+        view
+    ):
         return False
     return cancellation.needs_the_role(view)
 
@@ -92,31 +97,31 @@ def _has_elections(view: ClusterView) -> bool:
     Partitions with a reassignment are elected afterwards. Outside a tenure a Kafka controller does
     all of it.
     """
-    if not view.tenure.preferred:
-        return view.tenure.preferred_version is not None
-    return any(p not in view.work.reassignments for p in view.tenure.preferred)
+    if not view.leadership.preferred:
+        return view.leadership.preferred_version is not None
+    return any(p not in view.reassignments.by_partition for p in view.leadership.preferred)
 
 
 def _progress_ends(view: ClusterView) -> Instant:
     """Return until when a step of ours in flight is expected to make progress."""
     if not view.is_moving_ours:
         return START
-    return Instant(view.tenure.progress_at + PROGRESS_PATIENCE_S)
+    return Instant(view.reassignments_tenure.progress_at + PROGRESS_PATIENCE_S)
 
 
 def _has_submissions(view: ClusterView) -> bool:
     """Return whether a request can be accepted or refused; refusing it as a whole needs no role."""
-    if view.session.kill_switch:
+    if view.requests_session.kill_switch:
         return False
     is_choosing = cancellation.is_choosing(view)
     return any(
         submitted.is_due(view, s) and (is_choosing or submitted.refused_as_whole(view, s) is None)
-        for s in view.session.submissions.values()
+        for s in view.requests_session.submissions.values()
     )
 
 
 def _has_queue(view: ClusterView) -> bool:
-    queue = view.intake.queue
+    queue = view.requests.queue
     if queue is None:
         return False
     if queue.unreadable is not None or queue.refused or not queue.entries:
@@ -127,11 +132,11 @@ def _has_queue(view: ClusterView) -> bool:
 def has_orphans(view: ClusterView, now: Instant) -> bool:
     """Return whether an orphan's broker is back, and it is time to try, or to await the answer."""
     if view.tenure.held is None:
-        if now < view.role.orphans_after:
+        if now < view.reassignments.orphans_after:
             return False
     elif now >= view.tenure.held.since + ORPHAN_PATIENCE_S:
         return False
-    return any(view.is_in_reach(orphan) for orphan in view.work.orphans.values())
+    return any(view.is_in_reach(orphan) for orphan in view.reassignments.orphans.values())
 
 
 def hold_of(view: ClusterView) -> Blocked | None:
@@ -254,8 +259,8 @@ def _claim(view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
     )
     if not wanted:
         # A quiet cluster has no events: the next try for orphans needs a timer.
-        waits = view.work.orphans and now < role.orphans_after
-        return (effects.SetTimer(ORPHAN_TIMER, role.orphans_after),) if waits else ()
+        waits = view.reassignments.orphans and now < view.reassignments.orphans_after
+        return (effects.SetTimer(ORPHAN_TIMER, view.reassignments.orphans_after),) if waits else ()
     until = deletion_yields.claim_due(view)
     if view.is_native and now < until:
         return (effects.SetTimer(DELETION_TIMER, until),)
@@ -281,7 +286,9 @@ def _linger(view: ClusterView, now: Instant) -> Decision:
         )
     # Computed as the timer was, or a rounding step would make it fire just too early.
     if now >= tenure.idle_since + view.options.tenure_linger_s:
-        why = "what is left is held back" if view.work.reassignments else "nothing left to do"
+        why = (
+            "what is left is held back" if view.reassignments.by_partition else "nothing left to do"
+        )
         return _resign(view, why)
     until = Instant(tenure.idle_since + view.options.tenure_linger_s)
     return Decision(effects=(effects.SetTimer(LINGER_TIMER, until),))

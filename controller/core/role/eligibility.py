@@ -38,14 +38,14 @@ def _unserved(view: ClusterView) -> Iterator[str]:
             f"broker {ids(modern)} runs inter-broker protocol 2.7 or later (its registration "
             "carries features): leaders would send their ISR changes to the controller"
         )
-    with_id = sorted(name for name, t in view.session.topics.items() if t.topic_id is not None)
+    with_id = sorted(name for name, t in view.topics.by_name.items() if t.topic_id is not None)
     if with_id:
         others = f" and {len(with_id) - 1} others carry" if len(with_id) > 1 else " carries"
         yield (
             f"topic {with_id[0]}{others} a topic id, which only inter-broker protocol 2.8 or "
             "later writes"
         )
-    guards = view.session.guards
+    guards = view.role_session.guards
     if guards is not None and guards.feature_enabled:
         yield "/feature is enabled: the cluster runs inter-broker protocol 2.7 or later"
 
@@ -86,7 +86,7 @@ def _unlisted(brokers: Iterable[LiveBroker], own: Endpoint) -> Iterator[str]:
 
 def _kraft(view: ClusterView) -> tuple[str, ...]:
     """Return the signs of a KRaft controller: the cluster is being migrated, or was."""
-    guards, reasons = view.session.guards, []
+    guards, reasons = view.role_session.guards, []
     if guards is None:
         return ()
     if guards.migration is not None:

@@ -93,7 +93,7 @@ class NativeEngine:
         The cluster's controller would carry out the whole plan. One that begins a plan delays no
         requests, so nothing is lost by interrupting it.
         """
-        came = view.intake.legacy_came
+        came = view.requests.legacy_came
         return (effects.ClaimController(at_once=came is not None and now < came + RACE_S),)
 
     def duties(self, view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
@@ -129,7 +129,7 @@ class NativeEngine:
             announce_departures(view, due),
         ]
         # A missing state is created by ourselves.
-        parts.append(state_polling.read_missing(view, due, view.tenure.unreadable_states, now))
+        parts.append(state_polling.read_missing(view, due, view.leadership.unreadable, now))
         return [
             *parts,
             delete_orphans(view, due),
@@ -140,7 +140,7 @@ class NativeEngine:
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]
     ) -> Change | None:
         """Elect leaders, and take dead brokers out of the ISR."""
-        if partition in view.tenure.stateless and (
+        if partition in view.leadership.stateless and (
             is_misplaced(view, partition) or topic_ids.is_id_awaited(view, partition.topic)
         ):
             return None  # ``repair_placements`` creates it, or it is examined with its id.
@@ -174,7 +174,7 @@ class DelegatedEngine:
         del budget
         elected = request_elections(view, now) if due.elections else Decision()
         answers = alter_entries.follow_answers(view, due, now)
-        missing = chain(view.tenure.stateless, view.tenure.unreadable_states)
+        missing = chain(view.leadership.stateless, view.leadership.unreadable)
         read = [
             state_polling.poll_states(view, due, now),
             state_polling.read_missing(view, due, missing, now),

@@ -34,7 +34,7 @@ def fold_event(view: ClusterView, event: records.RoleEvent | ClusterEvent, now: 
             deletion_facts.setting_read(view, event)
             topic_reads.follow_protocol(view)
         case records.ClaimGuardsRead():
-            view.session.guards = event
+            view.role_session.guards = event
         case records.LeadershipGained():
             tenure_reset.begin_leadership(view, now)
         case records.LeadershipLost():
@@ -62,16 +62,16 @@ def fold_event(view: ClusterView, event: records.RoleEvent | ClusterEvent, now: 
 def fold_record(view: ClusterView, record: records.RoleRecord, now: Instant) -> None:
     """Fold one record into the view."""
     del now
-    tenure, intake, cluster = view.tenure, view.intake, view.cluster
+    tenure = view.tenure
     match record:
         case records.EngineRecord(engine=engine, why=why):
             view.role.engine, view.role.engine_why = engine, why
             if not view.is_native:
                 # A broker that is the controller starts every entry at once: the topic znodes show
                 # their progress.
-                intake.legacy = None
+                view.requests.legacy = None
         case records.StatesPolledRecord():
-            cluster.round_at, cluster.round_from = record.again, record.next_from
+            view.role.round_at, view.role.round_from = record.again, record.next_from
         case records.IdleRecord(since=since):
             tenure.idle_since = since
         case records.YieldedRecord() | records.RoleCededRecord():
@@ -85,7 +85,8 @@ def fold_record(view: ClusterView, record: records.RoleRecord, now: Instant) -> 
 
 
 def _brokers(view: ClusterView, event: BrokersRead, now: Instant) -> None:
-    tenure, work = view.tenure, view.work
+    tenure, leadership, reassignments = view.tenure, view.leadership, view.reassignments
+    pacing_process = view.pacing_process
     before, after = view.cluster.brokers, dict(event.brokers)
     left = before.keys() - after.keys()
     bounced = {b for b in before.keys() & after.keys() if after[b].epoch != before[b].epoch}
@@ -95,7 +96,7 @@ def _brokers(view: ClusterView, event: BrokersRead, now: Instant) -> None:
     if not (left or joined or changed):
         return
     wakeups.wake(view.due, wakeups.Trigger.BROKERS_CHANGED)
-    if left and work.orphaned:
+    if left and reassignments.orphaned:
         wakeups.wake(view.due, wakeups.Trigger.ORPHAN_CONCERNED)
     view.due.left |= left
     # The channel to its former endpoints is useless, and requests lost with it are sent again.
@@ -106,19 +107,23 @@ def _brokers(view: ClusterView, event: BrokersRead, now: Instant) -> None:
     view.due.joined = (view.due.joined | joined | elsewhere) - left
     for broker in joined:
         # Its throttle was not set while it was dead.
-        work.participants.note(broker_entity(broker))
+        pacing_process.participants.note(broker_entity(broker))
         if before:  # When those of the first read registered is not known.
             view.cluster.registered[broker] = now
     wakeups.wake_pending_requests(view)
     gone = left | bounced
     requests_lost(view, gone, elsewhere)
     if gone:
-        tenure.shutting_down = {b: e for b, e in tenure.shutting_down.items() if b not in gone}
+        leadership.shutting_down = {
+            b: e for b, e in leadership.shutting_down.items() if b not in gone
+        }
         tenure.refusers = {b: e for b, e in tenure.refusers.items() if b not in gone}
-        work.orphans_failed = {o for o in work.orphans_failed if o.broker not in gone}
-        tenure.offline = {(b, p) for b, p in tenure.offline if b not in gone}
-        tenure.id_conflicts = {(b, p) for b, p in tenure.id_conflicts if b not in gone}
-        for partition, reassignment in work.reassignments.items():
+        reassignments.orphans_failed = {
+            o for o in reassignments.orphans_failed if o.broker not in gone
+        }
+        leadership.offline = {(b, p) for b, p in leadership.offline if b not in gone}
+        leadership.id_conflicts = {(b, p) for b, p in leadership.id_conflicts if b not in gone}
+        for partition, reassignment in reassignments.by_partition.items():
             phase = reassignment.phase
             if isinstance(phase, phases.Stopping) and phase.waiting & left:
                 given_up = phase.given_up | (phase.waiting & left)
@@ -134,14 +139,14 @@ def _brokers(view: ClusterView, event: BrokersRead, now: Instant) -> None:
     if joined:
         # Its directories may be others now.
         disk_space.invalidate_disks(view)
-    view.role.orphans_after = START
-    view.role.orphans_left.clear()
+    view.reassignments.orphans_after = START
+    view.reassignments.orphans_left.clear()
     topic_reads.follow_protocol(view)
 
 
 def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:
     """Have every partition with a replica on these brokers examined, with new settings."""
-    for name, topic in view.session.topics.items():
+    for name, topic in view.topics.by_name.items():
         for number, assignment in topic.partitions.items():
             if not brokers.isdisjoint(assignment.replicas):
                 partition = TopicPartition(name, number)
@@ -158,15 +163,15 @@ def _note_untreated(view: ClusterView, brokers: set[BrokerId]) -> None:
     """
     if not brokers or not view.is_native:
         return
-    for partition, state in view.tenure.states.items():
+    for partition, state in view.leadership.states.items():
         if state.leader != NO_LEADER and not brokers.isdisjoint(state.isr):
             fold.note_untreated(view, partition, state)
 
 
 def _note_rejoined(view: ClusterView, brokers: set[BrokerId]) -> None:
     """Note these brokers in the steps in flight that add a replica to them."""
-    for partition, reassignment in view.work.reassignments.items() if brokers else ():
-        assignment = view.session.known_assignment(partition)
+    for partition, reassignment in view.reassignments.by_partition.items() if brokers else ():
+        assignment = view.topics.known_assignment(partition)
         if assignment is not None:
             reassignment.rejoined |= brokers.intersection(assignment.adding_replicas)
 
@@ -180,6 +185,6 @@ def _update_metadata_answered(view: ClusterView, event: records.UpdateMetadataAn
         wakeups.wake(view.due, wakeups.Trigger.TIME_CAME)
         wakeups.wake(view.due, wakeups.Trigger.FIRST_ACCEPTED)
         note_waiting(view)
-        view.due.add(view.work.reassignments)
-        view.due.add(tenure.states)
-        view.due.add(tenure.stateless)
+        view.due.add(view.reassignments.by_partition)
+        view.due.add(view.leadership.states)
+        view.due.add(view.leadership.stateless)

@@ -72,8 +72,8 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
         overtaken: The topic whose znode is not as the change expects it, if that is the reason.
 
     """
-    session, cluster = view.session, view.cluster
-    cluster.read_generation += 1
+    role, leadership_process = view.role, view.leadership_process
+    role.read_generation += 1
     keep_bounces(view, change)
     topics: dict[str, None] = {} if overtaken is None else {overtaken: None}
     states: dict[TopicPartition, None] = {}
@@ -96,12 +96,12 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
                 states[partition] = None
             case SpecRecord(partition=partition) | SpecEndedRecord(partition=partition):
                 # The topic may have changed since the record was decided on it.
-                view.own_records.unconfirmed_specs.add(partition)
+                view.reassignments_leadership.unconfirmed_specs.add(partition)
                 topics[partition.topic] = None
             case NotificationsDeletedRecord(kind=kind, names=names):
                 # One of them is gone already: the rest is read with the next change.
-                left = cluster.notifications.get(kind, ())
-                cluster.notifications[kind] = tuple(n for n in left if n not in names)
+                left = leadership_process.notifications.get(kind, ())
+                leadership_process.notifications[kind] = tuple(n for n in left if n not in names)
             case SubmissionReliedRecord(name=name) | SubmissionEndedRecord(name=name):
                 # Its client changed it, which is not watched, or deleted it.
                 fold.forget_submission(view, name)
@@ -120,14 +120,14 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
                 # It is gone, which the next read of the markers shows.
                 deletion_facts.marker_ended(view, topic)
             case ProducerIdsRecord():
-                view.tenure.producer_ids = None
+                view.calls.producer_ids = None
             case AppliedThrottleRecord() | AppliedThrottleEndedRecord():
                 following.append(applied_throttle_rejected(view, record))
             case _:
                 pass
-    invalid = tuple(name for name in topics if name in session.topics)
+    invalid = tuple(name for name in topics if name in view.topics.by_name)
     for name in invalid:
-        session.topics[name].invalidate(cluster.read_generation)
+        view.topics.by_name[name].invalidate(role.read_generation)
     if invalid:
         following.append(effects.ReadTopics(invalid))
     if states:
@@ -137,11 +137,10 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
 
 def _creation_rejected(view: ClusterView, name: str, *, exists: bool) -> None:
     """Note that the topic exists, though its listing is late; or its settings do, or do not."""
-    tenure, session = view.tenure, view.session
-    tries = tenure.creations_rejected.get(name, 0) + 1
-    tenure.creations_rejected[name] = tries
+    tries = view.calls.creations_rejected.get(name, 0) + 1
+    view.calls.creations_rejected[name] = tries
     if exists:
-        session.listed = (session.listed or frozenset()) | {name}
+        view.topics.listed = (view.topics.listed or frozenset()) | {name}
         wakeups.wake(view.due, wakeups.Trigger.PARTITION_APPEARED)
     if exists or tries == 1:
         wakeups.wake_pending_requests(view)
@@ -161,10 +160,12 @@ def set_aside(
         now: The present instant.
 
     """
-    tenure = view.tenure
+    leadership, reassignments_tenure = view.leadership, view.reassignments_tenure
     throttles_refused(view, change, why, now)
     keep_bounces(view, change)
-    moved = None if change.partition is None else view.work.reassignments.get(change.partition)
+    moved = (
+        None if change.partition is None else view.reassignments.by_partition.get(change.partition)
+    )
     if moved is not None and any(isinstance(record, _COMES_NEXT) for record in change.records):
         detail = f"ZooKeeper rejects the write of {path}: {why}"
         if moved.blocked is None or moved.blocked.by is not BlockedBy.WRITE_REFUSED:
@@ -175,12 +176,12 @@ def set_aside(
         match record:
             case OrphanEndedRecord(orphan=orphan):
                 # Its broker is asked once more, and confirms again that no log is left.
-                tenure.orphans_tried.discard(orphan)
+                reassignments_tenure.orphans_tried.discard(orphan)
             case PreferredTriedRecord(partitions=partitions):
                 # The role is not held for it. The znode stays for the next controller.
                 for partition in partitions:
-                    tenure.preferred.pop(partition, None)
-                tenure.preferred_version = None
+                    leadership.preferred.pop(partition, None)
+                leadership.preferred_version = None
                 wakeups.wake(view.due, wakeups.Trigger.ELECTION_GIVEN_UP)
             case (
                 TopicCreatedRecord(ticket=ticket, result=result)
@@ -193,7 +194,7 @@ def set_aside(
                 view.deletions.trees.pop(topic, None)
             case SubmissionEndedRecord(name=name):
                 # Nothing else waits for it, above all no cancellation.
-                view.session.left_submissions.add(name)
+                view.requests_session.left_submissions.add(name)
                 wakeups.wake(view.due, wakeups.Trigger.SUBMISSION_LEFT)
                 following.append(effects.SetTimer(LEFT_TIMER, Instant(now + LEFT_S)))
             case _:
@@ -212,17 +213,17 @@ def invalidate_plans(view: ClusterView, *, legacy: bool, queue: bool, cancellati
         cancellation: Whether that of the cancellation was.
 
     """
-    intake = view.intake
-    if legacy and intake.legacy is not None:
-        intake.legacy.stale = True
-    if queue and intake.queue is not None:
-        intake.queue.stale = True
-    intake.cancellation_stale = intake.cancellation_stale or cancellation
+    requests = view.requests
+    if legacy and requests.legacy is not None:
+        requests.legacy.stale = True
+    if queue and requests.queue is not None:
+        requests.queue.stale = True
+    requests.cancellation_stale = requests.cancellation_stale or cancellation
 
 
 def pass_over_shard(view: ClusterView, number: int) -> None:
     """Skip the number of a shard that exists: outside a tenure it may have been used."""
-    view.tenure.shards = max(view.tenure.shards, number + 1)
+    view.requests_tenure.shards = max(view.requests_tenure.shards, number + 1)
 
 
 def retry_refused(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
@@ -234,13 +235,13 @@ def retry_refused(view: ClusterView, partitions: Iterable[TopicPartition]) -> No
 def keep_bounces(view: ClusterView, change: Change) -> None:
     """Keep the bounces of a change that is not written, for the next decision."""
     if change.partition is not None and change.bounced:
-        view.tenure.bounced.setdefault(change.partition, set()).update(change.bounced)
+        view.leadership.bounced.setdefault(change.partition, set()).update(change.bounced)
 
 
 def _distrust(view: ClusterView, partition: TopicPartition) -> None:
     """Forget a state; a read of it that is under way is ignored."""
-    tenure = view.tenure
-    tenure.states.pop(partition, None)
-    tenure.distrusted[partition] = view.cluster.read_generation
-    tenure.stateless.discard(partition)
-    tenure.unreadable_states.pop(partition, None)
+    leadership = view.leadership
+    leadership.states.pop(partition, None)
+    leadership.distrusted[partition] = view.role.read_generation
+    leadership.stateless.discard(partition)
+    leadership.unreadable.pop(partition, None)

@@ -32,7 +32,7 @@ MISSING_EVERY_S: Final = 1.0
 
 def follow_watched(view: ClusterView, due: Worklist) -> Decision:
     """Read the awaited states whose watch fired; delete obsolete orphan records."""
-    wanted = tuple(p for p in sorted(due.changed) if p in view.work.reassignments)
+    wanted = tuple(p for p in sorted(due.changed) if p in view.reassignments.by_partition)
     effects: tuple[Effect, ...] = (ReadStates(wanted, ReadPurpose.WATCH),) if wanted else ()
     return Decision(tuple(_readopted(view, due)), effects)
 
@@ -44,14 +44,14 @@ def _readopted(view: ClusterView, due: Worklist) -> list[Change]:
     A log that is gone is no proof while the topic is being read: the controller may have given the
     broker a replica, and the record ends with that.
     """
-    session = view.session
+    topics = view.topics
     if not (due.orphans or due.claimed or due.listed_topics or due.gone_orphans):
         return []
     ended = []
-    for orphan in view.work.orphans.values():
-        topic = session.topics.get(orphan.partition.topic)
+    for orphan in view.reassignments.orphans.values():
+        topic = topics.by_name.get(orphan.partition.topic)
         if topic is None:
-            is_over = session.listed is not None and orphan.partition.topic not in session.listed
+            is_over = topics.listed is not None and orphan.partition.topic not in topics.listed
         else:
             assignment = topic.partitions.get(orphan.partition.partition)
             is_over = (
@@ -71,10 +71,10 @@ def look_for_orphans(view: ClusterView, due: Worklist, now: Instant) -> Decision
     The cluster's controller has no request that deletes a log of which a broker is no replica: an
     operator does it (``orphan_logs`` has the directory).
     """
-    wanted = [o for o in view.work.orphans.values() if view.is_in_reach(o)]
+    wanted = [o for o in view.reassignments.orphans.values() if view.is_in_reach(o)]
     if not wanted or not (due.orphans or due.claimed or due.joined or due.timer):
         return Decision()
-    again = Instant(view.tenure.orphans_requested_at + view.options.size_refresh_s)
+    again = Instant(view.reassignments_tenure.orphans_requested_at + view.options.size_refresh_s)
     if now < again and not due.joined:
         return Decision(effects=(SetTimer(ORPHANS_TIMER, again),))
     query = MeasureSizes(
@@ -89,19 +89,19 @@ def look_for_orphans(view: ClusterView, due: Worklist, now: Instant) -> Decision
 
 def poll_states(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Read some states again while there is work: steps depend on the health of the cluster."""
-    tenure, cluster = view.tenure, view.cluster
-    if not view.work.reassignments or not (due.timer or due.claimed or due.plan):
+    leadership, role = view.leadership, view.role
+    if not view.reassignments.by_partition or not (due.timer or due.claimed or due.plan):
         return Decision()
-    if now < cluster.round_at:
-        return Decision(effects=(SetTimer(ROUND_TIMER, cluster.round_at),))
+    if now < role.round_at:
+        return Decision(effects=(SetTimer(ROUND_TIMER, role.round_at),))
     known = [
-        *tenure.states,
-        *(p for p in tenure.stateless if p not in tenure.states),
+        *leadership.states,
+        *(p for p in leadership.stateless if p not in leadership.states),
     ]
-    rest = islice(chain(known[cluster.round_from :], known[: cluster.round_from]), ROUND_STATES)
-    wanted = tuple(dict.fromkeys(chain(islice(tenure.shrunk, ROUND_STATES), rest)))
+    rest = islice(chain(known[role.round_from :], known[: role.round_from]), ROUND_STATES)
+    wanted = tuple(dict.fromkeys(chain(islice(view.pacing.shrunk, ROUND_STATES), rest)))
     again = Instant(now + ROUND_EVERY_S)
-    record = StatesPolledRecord(again, (cluster.round_from + ROUND_STATES) % max(len(known), 1))
+    record = StatesPolledRecord(again, (role.round_from + ROUND_STATES) % max(len(known), 1))
     effects: list[Effect] = [SetTimer(ROUND_TIMER, again)]
     if wanted:
         effects.append(ReadStates(wanted, ReadPurpose.ROUND))
@@ -123,12 +123,12 @@ def read_missing(
         now: The time of this cycle.
 
     """
-    if not view.work.reassignments:
+    if not view.reassignments.by_partition:
         return Decision()
-    if now < view.cluster.missing_at:
-        again = SetTimer(MISSING_TIMER, view.cluster.missing_at)
+    if now < view.role.missing_at:
+        again = SetTimer(MISSING_TIMER, view.role.missing_at)
         return Decision(effects=(again,) if due.timer else ())
-    wanted = tuple(sorted(p for p in missing if p in view.work.reassignments))
+    wanted = tuple(sorted(p for p in missing if p in view.reassignments.by_partition))
     if not wanted:
         return Decision()
     again = SetTimer(MISSING_TIMER, missing_again(wanted, now))

@@ -52,27 +52,27 @@ def begin_tenure(view: ClusterView, event: records.ControllerClaimed, now: Insta
         return
     # The states that are read from now on include what the former controller made of them.
     view.due.forget_brokers()
-    view.cluster.read_generation += 1
+    view.role.read_generation += 1
     note_yielded(view, now)
     if view.options.engine is options.EngineName.NATIVE:
         view.role.unreached = None
-    before = view.tenure
+    before = view.requests_tenure
     view.end(Lifetime.TENURE)
     tenure = view.tenure
     tenure.held = Tenure(event.epoch, now)
-    tenure.claim_generation = view.cluster.read_generation
-    tenure.progress_at = now
+    tenure.claim_generation = view.role.read_generation
+    view.reassignments_tenure.progress_at = now
     view.deletions.being_deleted = frozenset(
         t for t in view.deletions_session.markers or () if is_leader_withheld(view, t)
     )
-    tenure.unseeded = dict.fromkeys(view.session.partitions())
-    tenure.may_have_foreign = True
+    view.leadership.unseeded = dict.fromkeys(view.topics.partitions())
+    view.reassignments_tenure.may_have_foreign = True
     # What came while the claim was under way.
-    tenure.bounced = _bounced_since_claim(view)
-    tenure.removed_entries = before.removed_entries
-    tenure.shards = before.shards
-    view.cluster.departed = {
-        d: seen for d, seen in view.cluster.departed.items() if now - seen <= DEPARTED_S
+    view.leadership.bounced = _bounced_since_claim(view)
+    view.requests_tenure.removed_entries = before.removed_entries
+    view.requests_tenure.shards = before.shards
+    view.reassignments.departed = {
+        d: seen for d, seen in view.reassignments.departed.items() if now - seen <= DEPARTED_S
     }
     # Free space from before the claim says nothing of what was copied until then.
     disk_space.invalidate_disks(view)
@@ -85,7 +85,7 @@ def _bounced_since_claim(view: ClusterView) -> dict[TopicPartition, set[BrokerId
     """Return the brokers by partition that registered while the claim was under way."""
     bounced = {}
     brokers = view.registered_since(view.role.claimed_at)
-    for name, topic in view.session.topics.items() if brokers else ():
+    for name, topic in view.topics.by_name.items() if brokers else ():
         for number, assignment in topic.partitions.items():
             concerned = brokers.intersection(assignment.replicas)
             if concerned:
@@ -95,10 +95,10 @@ def _bounced_since_claim(view: ClusterView) -> dict[TopicPartition, set[BrokerId
 
 def _take_up(view: ClusterView, now: Instant) -> None:
     """Put every known reassignment where the topic znodes say it is."""
-    tenure, work = view.tenure, view.work
-    for request in work.requests.values():
+    pacing, reassignments, requests = view.pacing, view.reassignments, view.requests
+    for request in requests.by_id.values():
         request.in_flight = 0
-    for partition, reassignment in work.reassignments.items():
+    for partition, reassignment in reassignments.by_partition.items():
         _reset(partition, reassignment, first_phase(view, partition), now)
         reassignment.load = None
         reassignment.inherited = True
@@ -115,10 +115,10 @@ def _take_up(view: ClusterView, now: Instant) -> None:
             count_in_flight(view, reassignment, 1)
             disk_reservations.reserve(view, partition, now)
         elif reassignment.part_way or reassignment.spec.rolls_back:
-            tenure.resumed[partition] = None
+            pacing.resumed[partition] = None
         else:
-            tenure.waiting.add(partition, reassignment.spec.request)
-    view.due.add(work.reassignments)
+            pacing.waiting.add(partition, reassignment.spec.request)
+    view.due.add(reassignments.by_partition)
 
 
 def _reset(
@@ -136,7 +136,7 @@ def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignme
     Steps lead over replicas of the original assignment and of its targets; a partition with other
     replicas was moved by another client.
     """
-    assignment, spec = view.session.known_assignment(partition), known.spec
+    assignment, spec = view.topics.known_assignment(partition), known.spec
     if known.in_flight or assignment is None or spec.original is None:
         return False
     replicas = set(assignment.replicas)
@@ -152,28 +152,28 @@ def _invalidate_topics(view: ClusterView) -> None:
     with the same version; from the claim on no other controller does. A read that was under way at
     the claim does not make it valid again, whatever its content.
     """
-    if view.intake.legacy is not None:
-        view.intake.legacy.stale = True
-    for topic in view.session.topics.values():
+    if view.requests.legacy is not None:
+        view.requests.legacy.stale = True
+    for topic in view.topics.by_name.values():
         topic.invalidate(view.tenure.claim_generation)
-    view.due.overtaken_topics |= _needed_topics(view) & view.session.topics.keys()
+    view.due.overtaken_topics |= _needed_topics(view) & view.topics.by_name.keys()
 
 
 def _needed_topics(view: ClusterView) -> set[str]:
     """Return the topics with work; those without partitions are not read with their states."""
-    work, intake, session = view.work, view.intake, view.session
-    named = [*work.reassignments, *work.orphaned]
-    named += (d.partition for d in view.cluster.departed)
-    for plan in (intake.legacy, intake.queue):
+    requests, requests_session, topics = view.requests, view.requests_session, view.topics
+    named = [*view.reassignments.by_partition, *view.reassignments.orphaned]
+    named += (d.partition for d in view.reassignments.departed)
+    for plan in (requests.legacy, requests.queue):
         named += () if plan is None else plan.entries
-    for submission in session.submissions.values():
+    for submission in requests_session.submissions.values():
         named += submission.entries
     needed = {p.topic for p in named} | (view.deletions_session.markers or frozenset())
-    if intake.cancellation is not None:
-        needed |= intake.cancellation.topics | {p.topic for p in intake.cancellation.partitions}
+    if requests.cancellation is not None:
+        needed |= requests.cancellation.topics | {p.topic for p in requests.cancellation.partitions}
     return needed | {
         name
-        for name, topic in session.topics.items()
+        for name, topic in topics.by_name.items()
         if not topic.partitions or any(a.is_reassigning for a in topic.partitions.values())
     }
 
@@ -207,30 +207,30 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
 
 def _put_back(view: ClusterView, now: Instant) -> None:
     """Have every reassignment wait for the next tenure; foreign ones are found again by then."""
-    work = view.work
-    for request in work.requests.values():
+    requests, reassignments = view.requests, view.reassignments
+    for request in requests.by_id.values():
         request.in_flight = 0
-    for partition, reassignment in list(work.reassignments.items()):
+    for partition, reassignment in list(reassignments.by_partition.items()):
         _reset(partition, reassignment, phases.Pending(), now)
         reassignment.load = None
         reassignment.requested = None
         if reassignment.spec.route is Route.FOREIGN:
             drop(view, partition, now)
         else:
-            view.tenure.waiting.add(partition, reassignment.spec.request)
+            view.pacing.waiting.add(partition, reassignment.spec.request)
 
 
 def _postpone_orphans(view: ClusterView, now: Instant) -> None:
     """Set when orphans alone justify another tenure, with back-off."""
-    role = view.role
-    left = {o: _in_isr(view, o) for o in view.work.orphans.values() if view.is_in_reach(o)}
-    got_nowhere = left == role.orphans_left
-    role.orphans_left = left
+    reassignments = view.reassignments
+    left = {o: _in_isr(view, o) for o in view.reassignments.orphans.values() if view.is_in_reach(o)}
+    got_nowhere = left == reassignments.orphans_left
+    reassignments.orphans_left = left
     if not left:
         return
-    longer = min(2 * role.orphans_retry_s, ORPHAN_RETRY_MOST_S) if got_nowhere else 0.0
-    role.orphans_retry_s = max(longer, ORPHAN_RETRY_S)
-    role.orphans_after = Instant(now + role.orphans_retry_s)
+    longer = min(2 * reassignments.orphans_retry_s, ORPHAN_RETRY_MOST_S) if got_nowhere else 0.0
+    reassignments.orphans_retry_s = max(longer, ORPHAN_RETRY_S)
+    reassignments.orphans_after = Instant(now + reassignments.orphans_retry_s)
 
 
 def _in_isr(view: ClusterView, orphan: Orphan) -> Replicas:
@@ -240,9 +240,9 @@ def _in_isr(view: ClusterView, orphan: Orphan) -> Replicas:
     A broker that enters the ISR may be the last that was awaited. One that leaves and enters again
     is not news: otherwise flapping replicas would prevent any back-off.
     """
-    state = view.tenure.states.get(orphan.partition)
+    state = view.leadership.states.get(orphan.partition)
     isr = () if state is None or state.leader == model.NO_LEADER else state.isr
-    return tuple(sorted({*isr, *view.role.orphans_left.get(orphan, ())}))
+    return tuple(sorted({*isr, *view.reassignments.orphans_left.get(orphan, ())}))
 
 
 def end_session(view: ClusterView, now: Instant) -> None:

@@ -28,27 +28,26 @@ def fold_event(view: ClusterView, event: records.TopicEvent, now: Instant) -> No
 def fold_record(view: ClusterView, record: records.TopicRecord, now: Instant) -> None:
     """Fold one record into the view."""
     del now
-    tenure = view.tenure
     match record:
         case records.AssignmentRecord(partition=partition, assignment=assignment):
-            entries = view.session.topics[partition.topic].partitions
+            entries = view.topics.by_name[partition.topic].partitions
             if partition.partition not in entries:
                 # It is new: a state that exists nevertheless is found when ours is rejected.
-                tenure.stateless.add(partition)
+                view.leadership.stateless.add(partition)
                 view.due.partitions[partition] = None
             entries[partition.partition] = assignment
             wakeups.orphans_concerned(view, partition)
             isr_health.judge(view, partition)
         case records.TopicIdRecord(topic=topic, topic_id=topic_id):
-            view.session.id_written(topic, topic_id)
+            view.topics.id_written(topic, topic_id)
             # First states wait for it.
-            entries = view.session.topics[topic].partitions
+            entries = view.topics.by_name[topic].partitions
             view.due.add(TopicPartition(topic, number) for number in entries)
         case (
             records.TopicCreatedRecord(ticket=ticket, result=result)
             | records.TopicGrownRecord(ticket=ticket, result=result)
         ):
             note_topic(view, ticket, result)
-            tenure.electing.update(result.new_partitions)
+            view.calls.electing.update(result.new_partitions)
         case _:
             assert_never(record)

@@ -7,9 +7,17 @@ and no decision uses it before it is read again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from controller.core import model
+from controller.core.ledger import Ledger, Lifetime
+from controller.core.model import (
+    START,
+    Instant,
+    TopicPartition,
+)
 
 
 @dataclass(slots=True)
@@ -65,3 +73,111 @@ class Topic:
             read.topic_id or known_id,
             lacks_id=read.topic_id is None,
         )
+
+
+@dataclass(slots=True)
+class TopicLedger(Ledger):
+    """The topics and their settings as this session read them."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.SESSION
+
+    listed: frozenset[str] | None = None
+    by_name: dict[str, Topic] = field(default_factory=dict)
+    names_by_id: dict[str, str] = field(default_factory=dict)
+    """The names of these topics by their ids."""
+    without_id: set[str] = field(default_factory=set)
+    """Those whose znode has no id."""
+    missing: set[str] = field(default_factory=set)
+    """Listed topics whose znode was missing when it was read; they were requested again."""
+    requested: set[str] = field(default_factory=set)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    configs: dict[str, model.TopicConfig] = field(default_factory=dict)
+    """
+    Settings of topics requested within ``config_refresh``; older ones are removed.
+
+    Every reader thus obeys the same rule of freshness (``topic_configs.forget_old_configs``).
+    """
+    config_answers: dict[str, model.ConfigRequest] = field(default_factory=dict)
+    """The request that each of ``configs`` answers."""
+    config_oldest: Instant = START
+    """No entry of ``config_answers`` was requested before this."""
+    requested_configs: dict[str, model.ConfigRequest] = field(default_factory=dict)
+    """The newest request for each topic; once it is answered, its time is that of the answer."""
+    config_errors: dict[str, str] = field(default_factory=dict)
+
+    def put(self, name: str, topic: Topic) -> None:
+        """Put a topic as it was read in the place of what was known of it."""
+        self._forget_id(name)
+        self.by_name[name] = topic
+        if topic.topic_id is not None:
+            self.names_by_id[topic.topic_id] = name
+        if topic.lacks_id:
+            self.without_id.add(name)
+
+    def id_written(self, name: str, topic_id: str) -> None:
+        """Note that the znode of a topic has this id now."""
+        self._forget_id(name)
+        self.by_name[name].topic_id, self.by_name[name].lacks_id = topic_id, False
+        self.names_by_id[topic_id] = name
+
+    def pop(self, name: str) -> Topic | None:
+        """Remove a topic, and return what was known of it."""
+        self._forget_id(name)
+        return self.by_name.pop(name, None)
+
+    def _forget_id(self, name: str) -> None:
+        self.without_id.discard(name)
+        known = self.by_name.get(name)
+        topic_id = None if known is None else known.topic_id
+        if topic_id is not None and self.names_by_id.get(topic_id) == name:
+            del self.names_by_id[topic_id]
+
+    def name_of(self, name: str | None, topic_id: str | None) -> str | None:
+        """Return the name of a topic that is named by either; None: no known one has the id."""
+        return self.names_by_id.get(topic_id or "") if name is None else name
+
+    def assignment(self, partition: TopicPartition) -> model.PartitionAssignment | None:
+        """Return the entry of the topic znode, None for an unknown or stale partition."""
+        topic = self.by_name.get(partition.topic)
+        if topic is None or topic.stale:
+            return None
+        return topic.partitions.get(partition.partition)
+
+    def known_assignment(self, partition: TopicPartition) -> model.PartitionAssignment | None:
+        """Return the last known entry of the topic znode, even a stale one."""
+        topic = self.by_name.get(partition.topic)
+        return None if topic is None else topic.partitions.get(partition.partition)
+
+    def assignments(self) -> Iterator[tuple[TopicPartition, model.PartitionAssignment]]:
+        """Yield every partition of every known topic with its last known entry."""
+        for name, topic in self.by_name.items():
+            for number, assignment in topic.partitions.items():
+                yield TopicPartition(name, number), assignment
+
+    def partitions(self) -> Iterable[TopicPartition]:
+        """Return every partition of every known topic."""
+        return (
+            TopicPartition(name, number)
+            for name, topic in self.by_name.items()
+            for number in topic.partitions
+        )
+
+
+@dataclass(slots=True)
+class TopicTenure(Ledger):
+    """The topics that are being read in this tenure."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.TENURE
+
+    reading: set[str] = field(default_factory=set)
+    """Topics that are being read."""
+
+
+@dataclass(slots=True)
+class TopicHistory(Ledger):
+    """What only grows, so that an answer to an old request is recognised."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.PROCESS
+
+    config_request: model.ConfigRequest = model.NEVER_REQUESTED
+    """The newest request for settings."""

@@ -29,14 +29,16 @@ def repair_placements(view: ClusterView, partitions: Iterable[TopicPartition]) -
     misplaced = [
         p
         for p in partitions
-        if p in view.tenure.stateless and is_misplaced(view, p) and not is_id_awaited(view, p.topic)
+        if p in view.leadership.stateless
+        and is_misplaced(view, p)
+        and not is_id_awaited(view, p.topic)
     ]
     if not misplaced:
         return Decision()
-    load = Counter(b for _, a in view.session.assignments() for b in a.replicas)
+    load = Counter(b for _, a in view.topics.assignments() for b in a.replicas)
     changes: list[Change] = []
     for partition in misplaced:
-        assignment = view.session.assignment(partition)
+        assignment = view.topics.assignment(partition)
         if assignment is None:
             continue
         replicas = _replaced(view, partition, assignment.replicas, load)
@@ -52,7 +54,7 @@ def repair_placements(view: ClusterView, partitions: Iterable[TopicPartition]) -
 
 def is_misplaced(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether a partition without a reassignment has a replica on the daemon."""
-    assignment = view.session.assignment(partition)
+    assignment = view.topics.assignment(partition)
     own = BrokerId(view.options.controller_id)
     if assignment is None or assignment.is_reassigning or own in view.cluster.brokers:
         return False

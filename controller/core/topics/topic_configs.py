@@ -64,8 +64,8 @@ def request_configs(
 def _request_at(view: ClusterView, topic: str, after: int) -> float:
     """Return when a topic's settings are to be requested: before the known ones grow too old."""
     request, known = (
-        view.session.requested_configs.get(topic),
-        view.session.config_answers.get(topic),
+        view.topics.requested_configs.get(topic),
+        view.topics.config_answers.get(topic),
     )
     if request is None or request.number <= after:
         return -math.inf
@@ -81,8 +81,8 @@ def _retry_s(view: ClusterView) -> float:
 
 def unknown(view: ClusterView, partitions: Iterable[TopicPartition]) -> set[str]:
     """Return the topics of these partitions that exist and whose settings are not known."""
-    session = view.session
-    return {p.topic for p in partitions if p.topic in session.topics} - session.configs.keys()
+    topics = view.topics
+    return {p.topic for p in partitions if p.topic in topics.by_name} - topics.configs.keys()
 
 
 def request_ahead(view: ClusterView, legacy: PlanNode, now: Instant) -> Decision:
@@ -91,7 +91,7 @@ def request_ahead(view: ClusterView, legacy: PlanNode, now: Instant) -> Decision
     unrequested = [
         topic
         for topic in unknown(view, legacy.entries)
-        if (request := view.session.requested_configs.get(topic)) is None
+        if (request := view.topics.requested_configs.get(topic)) is None
         or now - request.at >= refresh_s
     ]
     return Decision(effects=tuple(request_configs(view, unrequested, now)))
@@ -116,14 +116,14 @@ def request_for_unhealthy(
     marks: dict[str, int] = {}
     for partition in due.partitions:
         if _is_stranded(view, partition):
-            mark = view.tenure.leaderless.get(partition, -1)
+            mark = view.leadership.leaderless.get(partition, -1)
             marks[partition.topic] = max(marks.get(partition.topic, -1), mark)
     topics = marks.keys() | set(in_question)
     return Decision(effects=tuple(request_configs(view, topics, now, UNWELL_TIMER, marks)))
 
 
 def _is_stranded(view: ClusterView, partition: TopicPartition) -> bool:
-    state = view.tenure.states.get(partition)
+    state = view.leadership.states.get(partition)
     if state is None or state.leader != NO_LEADER:
         return False
     return bool(view.live(view.serving_replicas(partition), partition))
@@ -139,18 +139,18 @@ def topic_configs_read(view: ClusterView, event: records.TopicConfigsRead, now: 
     An answer is as old as its request. One that is too old already, that a newer answer overtook,
     or that may describe a deleted topic of the same name is ignored.
     """
-    session = view.session
+    topics = view.topics
     unread: set[str] = set()
     permitting: set[str] = set()
     for topic, answer in event.configs.items():
         if (
-            topic not in session.topics
-            or event.request.number <= session.topics[topic].requests_before
+            topic not in topics.by_name
+            or event.request.number <= topics.by_name[topic].requests_before
         ):
             continue
-        request = session.requested_configs.get(topic)
+        request = topics.requested_configs.get(topic)
         if request is not None:
-            session.requested_configs[topic] = ConfigRequest(request.number, now)
+            topics.requested_configs[topic] = ConfigRequest(request.number, now)
         read = _in_time(view, answer, event.request, now)
         if isinstance(read, TopicConfig):
             if _is_news(view, topic, event.request):
@@ -158,31 +158,31 @@ def topic_configs_read(view: ClusterView, event: records.TopicConfigsRead, now: 
                 if read.unclean_leader_election:
                     permitting.add(topic)
             continue
-        if session.config_errors.get(topic) != read:
-            session.config_errors[topic] = read
+        if topics.config_errors.get(topic) != read:
+            topics.config_errors[topic] = read
             unread.add(topic)
         judge_topic(view, topic)
     if permitting:
-        view.due.add(p for p in view.tenure.leaderless if p.topic in permitting)
+        view.due.add(p for p in view.leadership.leaderless if p.topic in permitting)
     if unread:
         # What waits for these settings has to report why they are not known.
         wakeups.wake(view.due, wakeups.Trigger.SETTINGS_UNREADABLE)
-        view.due.add(p for p in view.work.reassignments if p.topic in unread)
+        view.due.add(p for p in view.reassignments.by_partition if p.topic in unread)
 
 
 def _config(view: ClusterView, topic: str, read: TopicConfig, request: ConfigRequest) -> None:
     """Take the settings of a topic; where they changed, examine what depends on them."""
-    session = view.session
-    session.config_errors.pop(topic, None)
-    before, session.configs[topic] = session.configs.get(topic), read
-    session.config_answers[topic] = request
-    session.config_oldest = min(session.config_oldest, request.at)
+    topics = view.topics
+    topics.config_errors.pop(topic, None)
+    before, topics.configs[topic] = topics.configs.get(topic), read
+    topics.config_answers[topic] = request
+    topics.config_oldest = min(topics.config_oldest, request.at)
     if before == read:
         return
     judge_topic(view, topic)
     wakeups.wake(view.due, wakeups.Trigger.SETTINGS_CHANGED)
     if view.tenure.held is not None:
-        view.due.add(TopicPartition(topic, n) for n in session.topics[topic].partitions)
+        view.due.add(TopicPartition(topic, n) for n in topics.by_name[topic].partitions)
 
 
 def _in_time(
@@ -196,7 +196,7 @@ def _in_time(
 
 def _is_news(view: ClusterView, topic: str, request: ConfigRequest) -> bool:
     """Return whether no answer to a later request is known."""
-    known = view.session.config_answers.get(topic)
+    known = view.topics.config_answers.get(topic)
     return known is None or request.number >= known.number
 
 
@@ -207,13 +207,13 @@ def forget_old_configs(view: ClusterView, now: Instant) -> None:
     The rule of freshness for both engines and every reader. Called whenever time has passed, before
     anything is decided or sent.
     """
-    session = view.session
+    topics = view.topics
     limit = now - view.options.config_refresh_s
-    if session.config_oldest > limit:
+    if topics.config_oldest > limit:
         return
-    for topic in [t for t, question in session.config_answers.items() if question.at <= limit]:
-        del session.configs[topic], session.config_answers[topic]
-        if topic in view.work.topics_at_work:
+    for topic in [t for t, question in topics.config_answers.items() if question.at <= limit]:
+        del topics.configs[topic], topics.config_answers[topic]
+        if topic in view.reassignments.topics_at_work:
             wakeups.wake(view.due, wakeups.Trigger.SETTINGS_EXPIRED)
-    oldest = min((question.at for question in session.config_answers.values()), default=now)
-    session.config_oldest = oldest
+    oldest = min((question.at for question in topics.config_answers.values()), default=now)
+    topics.config_oldest = oldest

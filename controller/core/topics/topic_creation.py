@@ -69,9 +69,9 @@ class Names:
     @cached_property
     def known(self) -> set[str]:
         """The topics that were listed, and those written since."""
-        pending = [p for p in self._view.tenure.pending_client_requests.values() if _creates(p)]
+        pending = [p for p in self._view.calls.pending_client_requests.values() if _creates(p)]
         written = {r.name for p in pending for r in p.topics.values() if not r.error}
-        return written.union(self._view.session.listed or ())
+        return written.union(self._view.topics.listed or ())
 
     @cached_property
     def _plain(self) -> dict[str, list[str]]:
@@ -182,10 +182,10 @@ def _awaited(context: ClientRequestContext, written: TopicResult) -> TopicResult
     if written.error or not _creates(context.pending):
         return written
     view = context.view
-    topic = view.session.topics.get(written.name)
+    topic = view.topics.by_name.get(written.name)
     if topic is None or topic.stale:
         return None
-    return written if all(map(view.tenure.is_acknowledged, written.new_partitions)) else None
+    return written if all(map(view.leadership.is_acknowledged, written.new_partitions)) else None
 
 
 # --- CreateTopics --------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def _created(
     if request.validate_only:
         return result._replace(topic_id=None)
     context.names.add(topic.name)
-    replaces = context.view.tenure.creations_rejected.get(topic.name, 0) % 2 == 1
+    replaces = context.view.calls.creations_rejected.get(topic.name, 0) % 2 == 1
     return Change((TopicCreatedRecord(context.ticket, result, replicas, topic.settings, replaces),))
 
 
@@ -271,7 +271,7 @@ def _grown(
 ) -> _Judged:
     """Return the write of a topic's new partitions, or why there is none; None: it is read."""
     view, name = context.view, request.name
-    topic = view.session.topics.get(name)
+    topic = view.topics.by_name.get(name)
     try:
         if topic is None or topic.stale or name in (view.deletions_session.markers or ()):
             _check_exists(view, name)
@@ -306,13 +306,13 @@ def _check_exists(view: ClusterView, name: str) -> None:
         TopicRefusedError: it does not exist, or not for long.
 
     """
-    session = view.session
+    topics = view.topics
     if name in (view.deletions_session.markers or ()):
         deleted = "The topic is queued for deletion."
         raise TopicRefusedError(kafka_errors.INVALID_TOPIC_EXCEPTION, deleted)
-    if name in session.unreadable_topics:
+    if name in topics.unreadable:
         raise TopicRefusedError(kafka_errors.UNKNOWN_SERVER_ERROR, "Its znode is unreadable.")
-    if name not in session.topics and name not in (session.listed or ()):
+    if name not in topics.by_name and name not in (topics.listed or ()):
         unknown = f"The topic '{name}' does not exist."
         raise TopicRefusedError(kafka_errors.UNKNOWN_TOPIC_OR_PARTITION, unknown)
 

@@ -30,11 +30,11 @@ from controller.core.worklist import Worklist
 
 def assign_ids(view: ClusterView, due: Worklist) -> Decision:
     """Return the ids of the topics that lack one and were read in this tenure."""
-    if not view.session.without_id or not protocols.assigns_ids(view):
+    if not view.topics.without_id or not protocols.assigns_ids(view):
         return Decision()
     changes = []
-    for name in sorted(view.session.without_id):
-        topic = view.session.topics[name]
+    for name in sorted(view.topics.without_id):
+        topic = view.topics.by_name[name]
         is_read = topic.read_in >= view.tenure.claim_generation and not topic.stale
         if not is_read or name in view.deletions.running:
             continue
@@ -47,13 +47,13 @@ def assign_ids(view: ClusterView, due: Worklist) -> Decision:
 
 def is_id_awaited(view: ClusterView, topic: str) -> bool:
     """Return whether the topic is about to get its id: its first states wait for that."""
-    return topic in view.session.without_id and protocols.assigns_ids(view)
+    return topic in view.topics.without_id and protocols.assigns_ids(view)
 
 
 def _sent(
     view: ClusterView, due: Worklist, partitions: list[TopicPartition]
 ) -> Iterator[effects.Effect]:
-    known = tuple(p for p in partitions if p in view.tenure.states)
+    known = tuple(p for p in partitions if p in view.leadership.states)
     for partition in known:
         if leader_bounced(view, due, partition):
             continue  # They are sent it with the leader epoch of the repair.

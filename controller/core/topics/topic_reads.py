@@ -18,7 +18,7 @@ from controller.core.leadership import unclean_election
 from controller.core.model import Instant, TopicPartition
 from controller.core.pacing import isr_health
 from controller.core.reassignments import in_flight
-from controller.core.state.process import RemovedReplica
+from controller.core.reassignments.model import RemovedReplica
 from controller.core.topics import records
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
@@ -34,14 +34,14 @@ def is_no_news(read: model.ZkVersion, known: model.ZkVersion, *, stale: bool) ->
 
 def topics_listed(view: ClusterView, event: records.TopicsListed) -> None:
     """Fold in the list of topics; a topic that is gone is forgotten."""
-    session = view.session
-    session.listed = event.topics
-    session.missing_topics.clear()
-    for name in [t for t in session.topics if t not in event.topics]:
+    topics = view.topics
+    topics.listed = event.topics
+    topics.missing.clear()
+    for name in [t for t in topics.by_name if t not in event.topics]:
         deletion_facts.forget_topic(view, name)
-    session.requested_topics &= event.topics
-    for name in [t for t in session.unreadable_topics if t not in event.topics]:
-        del session.unreadable_topics[name]
+    topics.requested &= event.topics
+    for name in [t for t in topics.unreadable if t not in event.topics]:
+        del topics.unreadable[name]
 
 
 def _is_led_by_a_broker(view: ClusterView) -> bool:
@@ -54,8 +54,8 @@ def _is_led_by_a_broker(view: ClusterView) -> bool:
         return False
     return (
         view.tenure.claiming
-        or view.session.guards is None
-        or view.session.guards.controller_broker in view.cluster.brokers
+        or view.role_session.guards is None
+        or view.role_session.guards.controller_broker in view.cluster.brokers
     )
 
 
@@ -68,18 +68,18 @@ def _note_departures(
     It sends StopReplica once without waiting; our claim may interrupt it before the broker receives
     it.
     """
-    cluster = view.cluster
+    reassignments = view.reassignments
     for number, assignment in read.partitions.items():
         old = known.partitions.get(number)
         for broker in old.replicas if old is not None and old != assignment else ():
             if broker not in assignment.replicas:
                 partition = TopicPartition(name, number)
-                cluster.departed[RemovedReplica(broker, partition, read.czxid)] = now
+                reassignments.departed[RemovedReplica(broker, partition, read.czxid)] = now
     _forget_old_departures(view)
 
 
 def _forget_old_departures(view: ClusterView) -> None:
-    departed = view.cluster.departed
+    departed = view.reassignments.departed
     while len(departed) > DEPARTURES_KEPT:
         del departed[next(iter(departed))]
 
@@ -89,7 +89,7 @@ def topics_read(view: ClusterView, event: records.TopicsRead, now: Instant) -> N
     if view.tenure.held is not None and event.read_generation < view.tenure.claim_generation:
         _overtaken(view, event)
         return
-    view.tenure.reading_topics.difference_update(event.topics)
+    view.topics_tenure.reading.difference_update(event.topics)
     topics = deletion_facts.without_deleted(view, event.topics)
     uncertain = {name for name, read in topics.items() if _may_lose(view, name, read)}
     for name, read in topics.items():
@@ -98,7 +98,7 @@ def topics_read(view: ClusterView, event: records.TopicsRead, now: Instant) -> N
         elif read is None:
             _missing(view, name)
         else:
-            view.session.unreadable_topics[name] = read
+            view.topics.unreadable[name] = read
     _look_for_missing(view, uncertain)
     wakeups.wake(view.due, wakeups.Trigger.TOPICS_TAKEN)
     wakeups.wake_pending_requests(view)
@@ -111,16 +111,16 @@ def _missing(view: ClusterView, name: str) -> None:
     Topics are listed and read concurrently. The present listing may be newer than the read and
     contain a topic of that name that was created again, which no further listing would show.
     """
-    session = view.session
+    topics = view.topics
     deletion_facts.forget_topic(view, name)
-    session.requested_topics.discard(name)
-    if name not in (session.listed or ()):
+    topics.requested.discard(name)
+    if name not in (topics.listed or ()):
         return
-    if name in session.missing_topics and session.listed is not None:
-        session.missing_topics.discard(name)
-        session.listed -= {name}
+    if name in topics.missing and topics.listed is not None:
+        topics.missing.discard(name)
+        topics.listed -= {name}
         return
-    session.missing_topics.add(name)
+    topics.missing.add(name)
     view.due.overtaken_topics.add(name)
 
 
@@ -130,11 +130,11 @@ def _overtaken(view: ClusterView, event: records.TopicsRead) -> None:
 
     The former controller may have written once more since.
     """
-    session = view.session
+    topics = view.topics
     for name, read in event.topics.items():
-        known = session.topics.get(name)
+        known = topics.by_name.get(name)
         if known is None:
-            session.requested_topics.discard(name)
+            topics.requested.discard(name)
         elif (
             isinstance(read, model.TopicAssignment)
             and read.czxid == known.czxid
@@ -148,7 +148,7 @@ def _overtaken(view: ClusterView, event: records.TopicsRead) -> None:
 
 def _may_lose(view: ClusterView, name: str, read: model.TopicAssignment | str | None) -> bool:
     """Return whether a read may be the first to show that a partition is gone."""
-    known = view.session.topics.get(name)
+    known = view.topics.by_name.get(name)
     if not isinstance(read, model.TopicAssignment) or known is None or known.stale:
         return True
     return len(read.partitions) < len(known.partitions)
@@ -157,8 +157,8 @@ def _may_lose(view: ClusterView, name: str, read: model.TopicAssignment | str | 
 def read_invalid(view: ClusterView, topics: Iterable[str]) -> None:
     """Have those of some topics read now that are invalid, as something waits for them."""
     for name in topics if view.tenure.held is not None else ():
-        known = view.session.topics.get(name)
-        if known is not None and known.stale and name not in view.tenure.reading_topics:
+        known = view.topics.by_name.get(name)
+        if known is not None and known.stale and name not in view.topics_tenure.reading:
             view.due.overtaken_topics.add(name)
 
 
@@ -169,13 +169,13 @@ def read_requested(view: ClusterView, topics: AbstractSet[str]) -> None:
     With the delegated engine a topic may be deleted and created again at any time, and a request
     for the later one be read first. It would be accepted for the former, and end with that.
     """
-    known = view.session.topics.keys() & topics
+    known = view.topics.by_name.keys() & topics
     if view.tenure.held is None or view.is_controller:
         read_invalid(view, known)
     elif known:
-        view.cluster.read_generation += 1
+        view.role.read_generation += 1
         for name in known:
-            view.session.topics[name].invalidate(view.cluster.read_generation)
+            view.topics.by_name[name].invalidate(view.role.read_generation)
         view.due.overtaken_topics |= known
 
 
@@ -192,27 +192,28 @@ def follow_protocol(view: ClusterView) -> None:
     had_ids = protocols.sends_ids(view)
     view.tenure.protocol = protocols.protocol_of(view)
     if protocols.sends_ids(view) and not had_ids:
-        known = view.tenure.states.keys() - view.tenure.seeding
+        known = view.leadership.states.keys() - view.leadership.seeding
         view.due.seeded.update(dict.fromkeys(sorted(known)))
     if protocols.assigns_ids(view):
-        read_invalid(view, sorted(view.session.without_id))
+        read_invalid(view, sorted(view.topics.without_id))
 
 
 def _look_for_missing(view: ClusterView, topics: set[str]) -> None:
     """Have reassignments examined whose partition is missing."""
     view.due.add(
         partition
-        for partition in (view.work.reassignments if topics else ())
-        if partition.topic in topics and view.session.known_assignment(partition) is None
+        for partition in (view.reassignments.by_partition if topics else ())
+        if partition.topic in topics and view.topics.known_assignment(partition) is None
     )
 
 
 def _topic(
     view: ClusterView, name: str, read: model.TopicAssignment, read_generation: int, now: Instant
 ) -> None:
-    tenure = view.tenure
-    view.session.unreadable_topics.pop(name, None)
-    known = view.session.topics.get(name)
+    tenure, reassignments_tenure = view.tenure, view.reassignments_tenure
+    leadership = view.leadership
+    view.topics.unreadable.pop(name, None)
+    known = view.topics.by_name.get(name)
     if known is not None and known.czxid != read.czxid:
         deletion_facts.forget_topic(view, name)
         known = None
@@ -238,18 +239,18 @@ def _topic(
         if tenure.held is not None:
             if old is None:
                 _await_state(view, partition, assignment)
-            if assignment.is_reassigning and partition not in view.work.reassignments:
-                tenure.may_have_foreign = True
+            if assignment.is_reassigning and partition not in view.reassignments.by_partition:
+                reassignments_tenure.may_have_foreign = True
     topic = Topic.of(read, None if known is None else known.topic_id)
     topic.stale, topic.invalidated_in = was_stale and invalidated_in > 0, invalidated_in
     topic.read_in = read_generation if known is None else known.read_in
     topic.unmarked = _unmarked(known, read)
     topic.requests_before = (
-        view.cluster.config_request.number if known is None else known.requests_before
+        view.topics_process.config_request.number if known is None else known.requests_before
     )
-    view.session.put_topic(name, topic)
+    view.topics.put(name, topic)
     partitions = [TopicPartition(name, n) for n in read.partitions]
-    view.due.add(p for p in partitions if p in tenure.states or p in tenure.stateless)
+    view.due.add(p for p in partitions if p in leadership.states or p in leadership.stateless)
     _reconsider(view, partitions, moved, now)
     _note_lost(view, name, moved, before, now)
     if was_stale and not topic.stale:
@@ -260,11 +261,11 @@ def _await_state(
     view: ClusterView, partition: TopicPartition, assignment: model.PartitionAssignment
 ) -> None:
     """Have the state of a new partition read, and earlier bounces handled."""
-    view.tenure.unseeded[partition] = None
+    view.leadership.unseeded[partition] = None
     wakeups.wake(view.due, wakeups.Trigger.PARTITION_APPEARED)
     bounced = view.registered_since(view.role.claimed_at).intersection(assignment.replicas)
     if bounced:
-        view.tenure.bounced[partition] = bounced
+        view.leadership.bounced[partition] = bounced
 
 
 def _settled(view: ClusterView, partitions: list[TopicPartition]) -> None:
@@ -274,10 +275,10 @@ def _settled(view: ClusterView, partitions: list[TopicPartition]) -> None:
     A state that is being read again waits for that: the known one may be an older ISR, and its
     leader may have lost the newer one.
     """
-    tenure = view.tenure
-    known = [p for p in partitions if p in tenure.states and p not in tenure.seeding]
+    leadership = view.leadership
+    known = [p for p in partitions if p in leadership.states and p not in leadership.seeding]
     view.due.seeded.update(dict.fromkeys(known))
-    view.due.add(p for p in known if p in tenure.bounced)
+    view.due.add(p for p in known if p in leadership.bounced)
 
 
 def _unmarked(known: Topic | None, read: model.TopicAssignment) -> dict[int, model.Zxid]:
@@ -308,9 +309,9 @@ def _note_before(
     was_plain = old is not None and not old.is_reassigning
     is_union = old is not None and not is_marked and set(old.replicas) < set(new.replicas)
     if old is not None and was_plain and (new.is_reassigning or is_union):
-        view.cluster.before[partition] = old.replicas
+        view.reassignments.before[partition] = old.replicas
     elif not new.is_reassigning and old != new:
-        view.cluster.before.pop(partition, None)
+        view.reassignments.before.pop(partition, None)
 
 
 def _reconsider(
@@ -325,9 +326,9 @@ def _reconsider(
     A phase was decided on the former replicas. Where we are the controller, keeping it could delete
     replicas that no write of ours excluded.
     """
-    work = view.work
+    reassignments = view.reassignments
     for partition in partitions:
-        reassignment = work.reassignments.get(partition) if partition in moved else None
+        reassignment = reassignments.by_partition.get(partition) if partition in moved else None
         if reassignment is not None:
             # Stale or not: the read after an invalidation may show the same, which is no change.
             in_flight.reflect_participants(view, partition)
@@ -335,7 +336,7 @@ def _reconsider(
                 in_flight.restart_step(view, partition, reassignment, now)
         if partition in moved:
             unclean_election.note_candidate(view, partition)
-        if partition in view.tenure.states:
+        if partition in view.leadership.states:
             isr_health.judge(view, partition)
 
 
@@ -351,16 +352,16 @@ def _note_lost(
 
     Those of a broker whose death is read later are found by ``orphan_deletion.record_lost``.
     """
-    work, cluster = view.work, view.cluster
-    for partition in moved & work.reassignments.keys():
+    reassignments, cluster = view.reassignments, view.cluster
+    for partition in moved & reassignments.by_partition.keys():
         old = before.get(partition.partition)
-        topic = view.session.topics[name]
+        topic = view.topics.by_name[name]
         left = topic.partitions[partition.partition].replicas
         gone = [r for r in old.replicas if r not in left] if old is not None else []
         lost = {r for r in gone if r not in cluster.brokers}
-        reassignment = work.reassignments[partition]
+        reassignment = reassignments.by_partition[partition]
         reassignment.lost = (reassignment.lost - set(left)) | lost or model.NO_BROKERS
         if view.role.engine is options.EngineName.DELEGATED:
             departures = (RemovedReplica(r, partition, topic.czxid) for r in gone if r not in lost)
-            cluster.departed.update(dict.fromkeys(departures, now))
+            reassignments.departed.update(dict.fromkeys(departures, now))
             _forget_old_departures(view)

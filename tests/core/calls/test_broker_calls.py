@@ -104,7 +104,7 @@ def test_answer_waits_until_the_znode_is_read_in_the_tenure() -> None:
     assert answers(driver) == {1: ProducerIdsAnswer(0, 5000, 1000)}
     driver.observe(Deposed("a new controller"))
     driver.observe(*driver.own_records(), ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    assert driver.view.tenure.producer_ids is None
+    assert driver.view.calls.producer_ids is None
 
 
 def test_request_of_a_former_tenure_gets_no_ids() -> None:
@@ -116,7 +116,7 @@ def test_request_of_a_former_tenure_gets_no_ids() -> None:
     driver.fold(BrokerRequestReceived(1, request, former))
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     driver.fold(BrokerRequestReceived(2, request, former))
-    assert not driver.view.tenure.heard
+    assert not driver.view.calls.heard
     driver.observe(READ)
     assert not answers(driver)
     driver.observe(BrokerRequestReceived(3, request, driver.permission))
@@ -194,10 +194,8 @@ def test_registration_is_checked(allocation: AllocateProducerIds, error: int) ->
 def test_ids_come_to_an_end() -> None:
     """The last block is not handed out in part."""
     driver = opened()
-    assert driver.view.tenure.producer_ids is not None
-    driver.view.tenure.producer_ids = replace(
-        driver.view.tenure.producer_ids, following=2**63 - 1500
-    )
+    assert driver.view.calls.producer_ids is not None
+    driver.view.calls.producer_ids = replace(driver.view.calls.producer_ids, following=2**63 - 1500)
     send(driver, 1, 1)
     send(driver, 2, 2)
     driver.settle()

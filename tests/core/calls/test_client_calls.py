@@ -116,11 +116,11 @@ def test_reassignment_is_durable_and_accepted_before_it_is_answered() -> None:
     (wanted,) = submissions(driver)
     assert wanted.targets == {tp(): replicas(3, 4)}
     assert not answers(driver)
-    assert tp() not in driver.view.work.reassignments
+    assert tp() not in driver.view.reassignments.by_partition
     submitted(driver)
-    assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4)
+    assert driver.view.reassignments.by_partition[tp()].spec.target == replicas(3, 4)
     assert [errors(a) for a in answers(driver)] == [{0: 0}]
-    assert not driver.view.tenure.pending_client_requests
+    assert not driver.view.calls.pending_client_requests
 
 
 def test_submission_that_is_written_but_not_read_yet_is_not_answered() -> None:
@@ -219,7 +219,7 @@ def test_entry_that_is_refused_after_its_submission_is_an_error(*, is_read_first
     read = (SubmissionsListed(frozenset({NAME})), SubmissionsRead({NAME: found}))
     driver.observe(*((*read, written) if is_read_first else (written, *read)))
     pass_time(driver, 1.0)
-    assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4)
+    assert driver.view.reassignments.by_partition[tp()].spec.target == replicas(3, 4)
     assert [errors(a) for a in answers(driver)] == [{0: kafka_errors.POLICY_VIOLATION}]
 
 
@@ -235,11 +235,11 @@ def test_entries_of_a_request_that_is_refused_as_a_whole_are_errors() -> None:
 def test_an_entry_that_is_accepted_is_no_error_where_the_others_are_refused_together() -> None:
     """The refusal without a partition is one of those that were not decided yet."""
     driver = Driver({tp(0): (1, 2), tp(0, "u"): (1, 2)}, answers_topics=False)
-    driver.view.session.configs.pop("u")
+    driver.view.topics.configs.pop("u")
     wanted = {tp(0): replicas(3, 4), tp(0, "u"): replicas(3, 4)}
     send(driver, AlterReassignments(wanted, "a tool"))
     submitted(driver)
-    assert tp(0) in driver.view.work.reassignments
+    assert tp(0) in driver.view.reassignments.by_partition
     driver.observe(KillSwitchRead(is_on=True))
     pass_time(driver, 1.0)
     (answer,) = answers(driver)
@@ -270,7 +270,7 @@ def test_cancelling_leads_back_and_is_answered_when_it_is_reversed() -> None:
     assert not answers(driver, 2)
     submitted(driver, 2)
     assert [errors(a) for a in answers(driver, 2)] == [{0: 0}]
-    running = driver.view.work.reassignments.get(tp())
+    running = driver.view.reassignments.by_partition.get(tp())
     assert running is None or running.spec.target == replicas(1, 2)
 
 
@@ -282,11 +282,11 @@ def test_cancelling_is_answered_when_the_added_replicas_are_dropped() -> None:
     driver.acknowledges = False
     send(driver, alter({0: None}), 2)
     submitted(driver, 2)
-    assert driver.view.work.reassignments[tp()].spec.rolls_back
+    assert driver.view.reassignments.by_partition[tp()].spec.rolls_back
     assert not answers(driver, 2)
     driver.acknowledge(tp(), (BrokerId(1),))
     driver.settle()
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     deleted = StopReplicaResult(tp(), state.leader_epoch, True, 0)  # noqa: FBT003
     epoch = driver.epoch(BrokerId(3))
     driver.observe(StopReplicaAnswered(BrokerId(3), epoch, 0, (deleted,), resent=False))
@@ -350,7 +350,7 @@ def test_pending_reassignment_is_listed_with_its_last_target() -> None:
     driver = Driver({tp(n): (1, 2) for n in range(2)}, options=Options(max_partitions_in_flight=1))
     assert listed(driver) == []
     driver.submit({tp(0): (3, 4), tp(1): (4, 5)})
-    assert driver.view.work.reassignments[tp(1)].begun is False
+    assert driver.view.reassignments.by_partition[tp(1)].begun is False
     whole = [
         OngoingReassignment(tp(0), replicas(3, 4, 1, 2), replicas(3, 4), replicas(1, 2)),
         OngoingReassignment(tp(1), replicas(4, 5, 1, 2), replicas(4, 5), replicas(1, 2)),
@@ -370,8 +370,8 @@ def test_reassignment_that_is_not_adopted_for_long_is_listed() -> None:
     """Kafka's tool would report it as ended."""
     driver = Driver({tp(): (1, 2)})
     moving = PartitionAssignment(replicas(3, 1, 2), replicas(3), replicas(1))
-    driver.view.session.topics["t"].partitions[0] = moving
-    driver.view.tenure.may_have_foreign = True
+    driver.view.topics.by_name["t"].partitions[0] = moving
+    driver.view.reassignments_tenure.may_have_foreign = True
     send(driver, ListReassignments(None))
     assert not answers(driver)
     pass_time(driver, PATIENCE_S)
@@ -386,10 +386,10 @@ def test_reassignment_that_is_not_adopted_for_long_is_listed() -> None:
 def test_election_waits_for_what_is_still_to_be_read(unread: str) -> None:
     """After a claim the partitions exist, and their states are not known yet."""
     driver = Driver({tp(): (1, 2)}, leaders={tp(): 2}, answers_topics=False)
-    known = driver.view.tenure.states.pop(tp())
+    known = driver.view.leadership.states.pop(tp())
     if unread == "topic":
-        driver.view.tenure.states[tp()] = known
-        driver.view.session.topics["t"].invalidate(driver.view.cluster.read_generation + 1)
+        driver.view.leadership.states[tp()] = known
+        driver.view.topics.by_name["t"].invalidate(driver.view.role.read_generation + 1)
     send(driver, ElectLeaders(None, 4.0))
     pass_time(driver, 1.0)
     assert not answers(driver)
@@ -401,12 +401,12 @@ def test_leader_is_elected_and_acknowledged_before_the_answer() -> None:
     """An answer means that clients will find the leader."""
     driver = Driver({tp(): (1, 2)}, leaders={tp(): 2}, acknowledges=False)
     send(driver, ElectLeaders((tp(),), 30.0))
-    assert driver.view.tenure.states[tp()].leader == BrokerId(1)
+    assert driver.view.leadership.states[tp()].leader == BrokerId(1)
     assert not answers(driver)
     driver.acknowledge(tp(), (BrokerId(1),))
     driver.settle()
     assert [errors(a) for a in answers(driver)] == [{0: 0}]
-    assert not driver.view.tenure.electing
+    assert not driver.view.calls.electing
 
 
 def test_election_errors_are_those_of_kafka() -> None:
@@ -460,9 +460,9 @@ def test_unclean_leader_is_elected_for_a_client_alone(*, unclean: bool) -> None:
     driver = Driver({tp(): (1, 2)})
     driver.change_isr(tp(), replicas(1))
     keep(driver, 2)
-    assert driver.view.tenure.states[tp()].leader == NO_LEADER
+    assert driver.view.leadership.states[tp()].leader == NO_LEADER
     send(driver, ElectLeaders((tp(),), 30.0, is_unclean=unclean))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     if unclean:
         assert (state.leader, state.isr) == (BrokerId(2), (BrokerId(2),))
         assert [errors(a) for a in answers(driver)] == [{0: 0}]
@@ -478,7 +478,7 @@ def test_unclean_election_prefers_what_is_in_sync() -> None:
     driver.change_isr(tp(), replicas(1, 3))
     keep(driver, 2, 3)
     send(driver, ElectLeaders(None, 30.0, is_unclean=True))
-    assert driver.view.tenure.states[tp()].leader == BrokerId(3)
+    assert driver.view.leadership.states[tp()].leader == BrokerId(3)
     assert [errors(a) for a in answers(driver)] == [{}]
 
 
@@ -495,7 +495,7 @@ def test_unclean_election_is_refused_where_it_is_needless_or_impossible() -> Non
     }
     keep(driver, 1, 2)
     pass_time(driver, 1.0)
-    assert driver.view.tenure.states[tp(1)].leader == NO_LEADER
+    assert driver.view.leadership.states[tp(1)].leader == NO_LEADER
 
 
 # --- the role ------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def identified(driver: Driver, topic_id: str = ID, generation: int | None = None
     found = TopicAssignment(
         {0: PartitionAssignment(replicas(1, 2))}, ZkVersion(1), Zxid(9), topic_id
     )
-    now = driver.view.cluster.read_generation if generation is None else generation
+    now = driver.view.role.read_generation if generation is None else generation
     driver.observe(replace(TopicsRead({"t": found}), read_generation=now))
 
 
@@ -122,8 +122,8 @@ def test_request_is_answered_when_it_is_durable() -> None:
     assert requested(driver) == ["t", "u"]
     assert results(driver) == {"t": 0, "u": 0}
     created = {r.name: r.czxid for r in answers(driver)[0].results}
-    assert created == {name: driver.view.session.topics[name].czxid for name in ("t", "u")}
-    assert not driver.view.tenure.pending_client_requests
+    assert created == {name: driver.view.topics.by_name[name].czxid for name in ("t", "u")}
+    assert not driver.view.calls.pending_client_requests
 
 
 def test_deletion_that_is_pending_is_not_requested_again() -> None:
@@ -163,13 +163,13 @@ def confirmed(driver: Driver, to: int, *, delete: bool) -> None:
 def test_topic_is_dropped_when_every_live_broker_dropped_it_from_its_metadata() -> None:
     """Although a broker with a replica is dead, and before the logs are deleted."""
     driver = deleting(acknowledges=False)
-    czxid = driver.view.session.topics["t"].czxid
+    czxid = driver.view.topics.by_name["t"].czxid
     awaited(driver, czxid, 1)
     confirmed(driver, 1, delete=False)
     assert not answers(driver)
     confirmed(driver, 2, delete=False)
     assert results(driver) == {"t": 0}
-    assert "t" in driver.view.session.topics
+    assert "t" in driver.view.topics.by_name
     send(driver, deletion("t"), ticket=2)
     assert results(driver, 2) == {"t": 3}, "as brokers know it"
     defaults = TopicDefaults(1, 1, uses_topic_ids=False)
@@ -183,9 +183,9 @@ def test_topic_is_dropped_when_every_live_broker_dropped_it_from_its_metadata() 
 def test_topic_that_is_gone_or_replaced_is_dropped() -> None:
     """Also where it was gone before the question."""
     driver = deleting()
-    former = driver.view.session.topics["t"].czxid
+    former = driver.view.topics.by_name["t"].czxid
     driver.observe(live(1, 2, 3))
-    assert "t" not in driver.view.session.topics
+    assert "t" not in driver.view.topics.by_name
     awaited(driver, former, 1)
     assert results(driver, 1) == {"t": 0}
     anew = TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(77))
@@ -199,7 +199,7 @@ def test_topic_that_is_gone_or_replaced_is_dropped() -> None:
 def test_topic_that_is_not_dropped_in_time_has_timed_out() -> None:
     """Its deletion goes on."""
     driver = deleting(acknowledges=False)
-    awaited(driver, driver.view.session.topics["t"].czxid, 1, timeout_s=3.0)
+    awaited(driver, driver.view.topics.by_name["t"].czxid, 1, timeout_s=3.0)
     later(driver, 2.0)
     assert not answers(driver)
     later(driver, 1.0)
@@ -238,7 +238,7 @@ def test_topic_named_by_an_id_is_read_in_the_tenure_first() -> None:
     driver = driver_of({tp(): (1, 2)}, reads=False)
     identified(driver)
     driver.restart()
-    assert driver.view.session.topics["t"].read_in < driver.view.tenure.claim_generation
+    assert driver.view.topics.by_name["t"].read_in < driver.view.tenure.claim_generation
     send(driver, deletion("t", topic_id=ID))
     assert ReadTopics(("t",)) in driver.sent
     assert not requested(driver)

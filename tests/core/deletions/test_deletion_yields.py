@@ -61,7 +61,7 @@ def with_a_dead_target(options: Options | None = None) -> Driver:
     driver = Driver({tp(): (1, 2, 3), OTHER: (1, 2, 3)}, brokers=(1, 2, 3, 4), options=options)
     submit(driver, submission(REQUEST, {tp(): (1, 2, 4)}))
     driver.observe(live(1, 2, 3))
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Syncing)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Syncing)
     driver.sent.clear()
     return driver
 
@@ -87,7 +87,7 @@ def yielded_to(driver: Driver) -> set[str]:
 
 def give_back(driver: Driver) -> None:
     """Let a broker take the role, and the records be read again."""
-    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.by_partition.items()}
     _, *others = driver.own_records()
     driver.observe(Deposed("the role was given back"), SpecsRead(specs, {}), *others)
     driver.sent.clear()
@@ -111,7 +111,7 @@ def test_a_step_that_cannot_end_does_not_keep_the_role_from_a_deletion() -> None
     assert not wait(driver, DELETION_PATIENCE_S - 1)
     assert wait(driver, 2)
     assert yielded_to(driver) == {"other"}
-    assert driver.view.session.known_assignment(tp()) == PartitionAssignment(
+    assert driver.view.topics.known_assignment(tp()) == PartitionAssignment(
         replicas(1, 2, 3, 4), replicas(4)
     )
 
@@ -156,7 +156,7 @@ def test_a_broker_that_got_the_role_for_a_deletion_has_time_for_it(*, is_deleted
     driver.observe(StatesRead(driver.first_states))
     driver.sent.clear()
     assert not wait(driver, 3 * DELETION_PATIENCE_S)
-    assert driver.view.work.reassignments[tp()].in_flight
+    assert driver.view.reassignments.by_partition[tp()].in_flight
 
 
 def idle_with_a_request(*deletions: str) -> Driver:
@@ -189,7 +189,7 @@ def take_the_role(driver: Driver) -> None:
     """Let the claim be made and everything be read that it put in doubt."""
     driver.now = Instant(driver.now + 0.5)
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    topics = driver.view.session.topics.items()
+    topics = driver.view.topics.by_name.items()
     driver.observe(
         TopicsRead({n: TopicAssignment(dict(t.partitions), t.version, t.czxid) for n, t in topics})
     )
@@ -222,7 +222,7 @@ def test_deletions_that_follow_each_other_hold_up_a_claim_for_a_bounded_time() -
     assert not is_claimed_within(driver, DELETIONS_PATIENCE_S - 1, stream)
     assert is_claimed_within(driver, 1, stream)
     take_the_role(driver)
-    assert driver.view.work.reassignments[tp()].in_flight
+    assert driver.view.reassignments.by_partition[tp()].in_flight
     assert not wait(driver, 10)
     driver.observe(
         DeletionsRead((driver.view.deletions_session.markers or frozenset()) | {"one more"})
@@ -250,8 +250,8 @@ def test_no_step_begins_that_would_hold_up_the_deletion_which_a_claim_did_not_wa
     assert is_claimed_within(driver, DELETIONS_PATIENCE_S + 1, doomed)
     take_the_role(driver)
     driver.run(tp())
-    assert tp() not in driver.view.work.reassignments
-    waiting = driver.view.work.reassignments[OTHER]
+    assert tp() not in driver.view.reassignments.by_partition
+    waiting = driver.view.reassignments.by_partition[OTHER]
     assert not waiting.in_flight
     assert waiting.blocked is not None
     assert waiting.blocked.by is BlockedBy.TOPIC_DELETION
@@ -360,7 +360,7 @@ def test_a_deletion_of_a_replica_is_waited_for_until_its_deadline() -> None:
     submit(driver, submission(REQUEST, {tp(): (1, 2)}))
     driver.acknowledge(tp(), replicas(1))
     driver.observe()
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Stopping)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Stopping)
     driver.observe(PAUSED)
     assert not wait(driver, 99)
 
@@ -373,7 +373,7 @@ def test_a_cancellation_that_waits_for_a_dead_broker_obeys_a_pause_of_all() -> N
     driver.observe(live(1, 2, 4, 5, 6))
     cancelled = Cancellation(ZkVersion(0), Zxid(99), 0, requests=frozenset({REQUEST}))
     driver.observe(CancellationRead(cancelled))
-    assert driver.view.work.reassignments[tp()].spec.rolls_back
+    assert driver.view.reassignments.by_partition[tp()].spec.rolls_back
     assert not wait(driver, 2 * PROGRESS_PATIENCE_S), "what leads back keeps the role"
     driver.observe(PAUSED)
     assert wait(driver, PROGRESS_PATIENCE_S + LINGER_S + 2)
@@ -395,10 +395,10 @@ def test_moves_of_others_alone_do_not_keep_the_role() -> None:
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     driver.observe(StatesRead(driver.first_states))
     submit(driver, submission(REQUEST, {tp(): (1, 3)}))
-    assert driver.view.tenure.in_flight == 2
+    assert driver.view.pacing.in_flight == 2
     assert not wait(driver, 2 * PROGRESS_PATIENCE_S)
     driver.run(tp())
-    assert driver.view.tenure.in_flight == 1
+    assert driver.view.pacing.in_flight == 1
     assert wait(driver, LINGER_S + 3)
 
 
@@ -410,7 +410,7 @@ def test_a_leader_that_is_to_be_elected_after_a_move_of_others_does_not_keep_the
     driver.observe(Deposed("another one"), *driver.own_records(), TopicsRead(read))
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     driver.observe(StatesRead(driver.first_states))
-    driver.view.tenure.preferred[OTHER] = None
+    driver.view.leadership.preferred[OTHER] = None
     assert wait(driver, LINGER_S + 3)
 
 
@@ -425,7 +425,7 @@ def test_a_rollback_keeps_the_role_where_every_request_is_held() -> None:
     cancelled = Cancellation(ZkVersion(0), Zxid(99), 0, requests=frozenset({REQUEST}))
     driver.observe(CancellationRead(cancelled))
     driver.observe(CancellationRead(None))
-    assert driver.view.work.reassignments[tp()].spec.rolls_back
+    assert driver.view.reassignments.by_partition[tp()].spec.rolls_back
     assert not wait(driver, 10 * PROGRESS_PATIENCE_S)
     paused = Pauses(everything=Pause("now"))
     driver.observe(ControlsRead(Controls(pauses=paused)))

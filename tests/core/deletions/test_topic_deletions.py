@@ -140,10 +140,10 @@ def test_brokers_forget_the_topic_then_delete_it_then_its_znodes_go() -> None:
     )
     assert wrote(driver, TopicDeletedRecord) == 1
     view = driver.view
-    assert view.session.topics.keys() == {"other"}
-    assert view.session.listed == frozenset({"other"})
+    assert view.topics.by_name.keys() == {"other"}
+    assert view.topics.listed == frozenset({"other"})
     assert view.deletions_session.markers == frozenset()
-    assert tp() not in view.tenure.states
+    assert tp() not in view.leadership.states
 
 
 def test_nothing_is_sent_before_the_marker_and_the_topic_were_checked() -> None:
@@ -235,7 +235,7 @@ def test_a_topic_that_is_created_before_its_marker_proves_to_be_gone_is_led() ->
     for effect in invalidate(driver.view, Change((DeletionMarkerEndedRecord("n"),))):
         driver.answer(effect)
     driver.observe(DeletionsRead(frozenset()))
-    assert driver.view.tenure.states[tp(0, "n")].leader == 1
+    assert driver.view.leadership.states[tp(0, "n")].leader == 1
 
 
 def test_a_marker_of_a_topic_that_is_not_listed_yet_stays() -> None:
@@ -290,11 +290,11 @@ def test_a_deletion_that_waits_ends_in_the_tenure_when_the_broker_is_back() -> N
 def test_brokers_are_sent_the_states_before_the_deletion_begins() -> None:
     """Their answers show the replicas that are in failed log directories since before the claim."""
     driver = cluster()
-    states = dict(driver.view.tenure.states)
+    states = dict(driver.view.leadership.states)
     driver.observe(Deposed("another tenure"), *driver.own_records())
     driver.observe(MARKED)
     driver.observe(ControllerClaimed(ControllerEpoch(9)))
-    known = driver.view.session.topics["t"]
+    known = driver.view.topics.by_name["t"]
     read = TopicAssignment(dict(known.partitions), known.version, known.czxid)
     driver.observe(TopicsRead({"t": read}))
     assert wrote(driver, DeletionBegunRecord) == 0
@@ -327,11 +327,11 @@ def test_reassignments_of_a_topic_end_when_nothing_live_is_left_of_it() -> None:
     submit(driver, submission(REQUEST, {tp(): (1, 4), OTHER: (1, 2, 4)}))
     driver.observe(live(1, 2, 4))
     driver.observe(MARKED)
-    assert tp() in driver.view.work.reassignments
+    assert tp() in driver.view.reassignments.by_partition
     for to, partition in ((1, tp()), (2, tp()), (2, tp(1))):
         answer(driver, to, partition)
     informed(driver, 4)
-    assert driver.view.work.reassignments.keys() == {OTHER}
+    assert driver.view.reassignments.by_partition.keys() == {OTHER}
     assert wrote(driver, TopicDeletedRecord) == 0
 
 
@@ -344,10 +344,10 @@ def test_reassignments_end_too_when_the_last_answer_is_a_refusal() -> None:
     for to, partition in ((2, tp()), (2, tp(1)), (3, tp(1))):
         answer(driver, to, partition)
     informed(driver, 4)
-    assert tp() in driver.view.work.reassignments
+    assert tp() in driver.view.reassignments.by_partition
     epoch = driver.epoch(BrokerId(1))
     driver.observe(StopReplicaAnswered(BrokerId(1), epoch, -1, (), resent=False))
-    assert tp() not in driver.view.work.reassignments
+    assert tp() not in driver.view.reassignments.by_partition
 
 
 def test_a_deletion_that_proceeds_keeps_the_role() -> None:
@@ -400,7 +400,7 @@ def test_replicas_of_a_leader_that_restarted_are_sent_their_state_before_the_del
     on the failed disk, and a later topic of the name would use the log.
     """
     driver = cluster(acknowledges=False)
-    driver.view.tenure.bounced[tp()] = {BrokerId(1), BrokerId(2)}
+    driver.view.leadership.bounced[tp()] = {BrokerId(1), BrokerId(2)}
     driver.sent.clear()
     driver.observe(MARKED)
     told = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr) and e.partition.topic == "t"]
@@ -412,7 +412,7 @@ def test_replicas_of_a_leader_that_restarted_are_sent_their_state_before_the_del
 def test_a_failed_log_directory_is_waited_for() -> None:
     """The replica there is not deleted, whatever its broker says; the others are."""
     driver = cluster()
-    driver.view.tenure.offline.add((BrokerId(3), tp(1)))
+    driver.view.leadership.offline.add((BrokerId(3), tp(1)))
     driver.observe(MARKED)
     assert {(1, tp()), (2, tp()), (2, tp(1))} <= deletes(driver)
     assert wrote(driver, TopicDeletedRecord) == 0
@@ -423,16 +423,16 @@ def test_a_step_in_flight_ends_first_and_no_other_begins() -> None:
     """The deletion follows it, and the request hears what became of its partitions."""
     driver = cluster(options=Options(tenure_linger_s=5.0, max_partitions_in_flight=1))
     submit(driver, submission(REQUEST, {tp(): (1, 4), tp(1): (2, 4)}))
-    flying = next(p for p, r in driver.view.work.reassignments.items() if r.in_flight)
+    flying = next(p for p, r in driver.view.reassignments.by_partition.items() if r.in_flight)
     waiting = tp(1 - flying.partition)
     driver.observe(MARKED)
     assert not deletes(driver)
     assert "is being reassigned" in progress_of(driver.view, "t")
     for _ in range(10):
-        if flying not in driver.view.work.reassignments:
+        if flying not in driver.view.reassignments.by_partition:
             break
         driver.catch_up(flying)
-    assert waiting not in driver.view.work.reassignments
+    assert waiting not in driver.view.reassignments.by_partition
     assert wrote(driver, TopicDeletedRecord) == 1
     assert not driver.history[waiting]
 
@@ -444,7 +444,7 @@ def test_a_pending_reassignment_of_a_topic_that_is_deleted_is_blocked() -> None:
     submit(driver, submission(REQUEST, {tp(): (1, 4)}))
     driver.observe(MARKED)
     driver.observe(ControlsRead(Controls()))
-    blocked = driver.view.work.reassignments[tp()].blocked
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.TOPIC_DELETION
     assert not driver.history[tp()]
@@ -458,7 +458,7 @@ def test_no_leader_is_elected_and_no_state_sent_of_a_topic_that_is_deleted() -> 
     driver = cluster(acknowledges=False)
     driver.observe(MARKED)
     driver.changes.clear()
-    driver.view.tenure.preferred[tp(1)] = None
+    driver.view.leadership.preferred[tp(1)] = None
     driver.observe(live(1, 3, 4))
     driver.observe(LogDirEventsRead(("log_dir_event_1",), frozenset({BrokerId(1)})))
     driver.observe(live(1, 2, 3, 4))
@@ -541,7 +541,7 @@ def test_a_bounce_amid_a_deletion_is_kept_until_the_deletion_is_revoked() -> Non
     driver.observe(live(1, 2, 3, 4, bounced=(2,)))
     driver.observe(DeletionsRead(frozenset()))
     driver.observe(live(2, 3, 4))
-    assert driver.view.tenure.states[tp()].leader == -1
+    assert driver.view.leadership.states[tp()].leader == -1
 
 
 # --- races ---------------------------------------------------------------------------------------
@@ -562,17 +562,17 @@ def test_a_replica_that_is_recorded_while_requests_are_sent_is_deleted_as_well()
 def test_reads_from_before_the_deletion_do_not_bring_the_topic_back() -> None:
     """They may arrive late, also when a topic of the same name exists."""
     driver = cluster()
-    former = driver.view.session.topics["t"]
+    former = driver.view.topics.by_name["t"]
     read = TopicAssignment(dict(former.partitions), former.version, former.czxid)
-    generation = driver.view.cluster.read_generation
+    generation = driver.view.role.read_generation
     driver.observe(MARKED)
     driver.observe(replace(TopicsRead({"t": read}), read_generation=generation))
-    assert "t" not in driver.view.session.topics
+    assert "t" not in driver.view.topics.by_name
     anew = TopicAssignment({0: PartitionAssignment(replicas(3, 4))}, ZkVersion(0), Zxid(77))
     driver.observe(TopicsListed(frozenset({"t", "other"})), TopicsRead({"t": anew}))
     driver.observe(StatesRead({tp(): driver.first_states[tp()]}, read_generation=generation))
-    assert tp() not in driver.view.tenure.states
-    assert tp() in driver.view.tenure.unseeded
+    assert tp() not in driver.view.leadership.states
+    assert tp() in driver.view.leadership.unseeded
 
 
 def test_a_marker_that_is_older_than_its_topic_is_only_removed() -> None:
@@ -607,7 +607,7 @@ def test_a_topic_znode_that_is_written_meanwhile_begins_the_deletion_again() -> 
     """A new partition has to be deleted, too."""
     driver = cluster(acknowledges=False)
     driver.observe(MARKED)
-    known = driver.view.session.topics["t"]
+    known = driver.view.topics.by_name["t"]
     more = {**known.partitions, 2: PartitionAssignment(replicas(4, 1))}
     driver.sent.clear()
     driver.observe(TopicsRead({"t": TopicAssignment(more, ZkVersion(known.version + 1), Zxid(9))}))
@@ -623,14 +623,14 @@ def test_a_topic_znode_that_is_written_meanwhile_begins_the_deletion_again() -> 
 def test_a_topic_that_no_broker_deletes_is_led_and_shown(*, is_marked_before: bool) -> None:
     """A permanent tenure never yields; an older tool writes the marker without asking a broker."""
     driver = cluster(deletes_topics=False, options=Options(tenure=TenurePolicy.PERMANENT))
-    states = dict(driver.view.tenure.states)
+    states = dict(driver.view.leadership.states)
     driver.observe(MARKED)
     if is_marked_before:
         driver.observe(Deposed("another tenure"), *driver.own_records())
         driver.observe(ControllerClaimed(ControllerEpoch(9)), StatesRead(states))
     driver.observe(live(2, 3, 4))
     driver.observe(TimerFired("any"))
-    assert driver.view.tenure.states[tp()].leader == BrokerId(2)
+    assert driver.view.leadership.states[tp()].leader == BrokerId(2)
     shown = update_metadata_state(driver.view, tp())
     assert shown is not None
     assert shown.leader == BrokerId(2)

@@ -162,7 +162,7 @@ class ModelledDisks:
 
     def follow_all(self) -> None:
         """Create and delete logs, as the topic znode says."""
-        for number, assignment in self.driver.view.session.topics["t"].partitions.items():
+        for number, assignment in self.driver.view.topics.by_name["t"].partitions.items():
             self.follow(tp(number), assignment.replicas)
 
     def follow(self, partition: TopicPartition, replicas: tuple[BrokerId, ...]) -> None:
@@ -181,9 +181,9 @@ class ModelledDisks:
         """Let a second pass: copies proceed and end, reports are made and arrive."""
         self.pass_time(1.0)
         for partition in self.targets:
-            if partition not in self.driver.view.work.reassignments:
+            if partition not in self.driver.view.reassignments.by_partition:
                 continue
-            assignment = self.driver.view.session.topics["t"].partitions[partition.partition]
+            assignment = self.driver.view.topics.by_name["t"].partitions[partition.partition]
             held = {
                 b: d.logs[partition]
                 for b, directories in self.brokers.items()
@@ -193,7 +193,7 @@ class ModelledDisks:
             done = [
                 b for b in assignment.target_replicas if held.get(b, 0) >= self.sizes[partition]
             ]
-            isr = self.driver.view.tenure.states[partition].isr
+            isr = self.driver.view.leadership.states[partition].isr
             if any(b not in isr for b in done):
                 self.driver.catch_up(partition, *done)
         self.follow_all()

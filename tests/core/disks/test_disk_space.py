@@ -65,7 +65,7 @@ def one(usable: int, total: int = 1000 * GB, **fields: bool) -> list[LogDir]:
 
 def waits(driver: Driver, n: int = 0) -> tuple[BlockedBy, str] | None:
     """Return what a partition waits for, None for one with a step in flight."""
-    reassignment = driver.view.work.reassignments[tp(n)]
+    reassignment = driver.view.reassignments.by_partition[tp(n)]
     if reassignment.in_flight:
         return None
     assert reassignment.blocked is not None
@@ -448,7 +448,7 @@ def test_rollback_is_guarded_and_a_drop_is_not() -> None:
     """A copy that leads back would fill the disk as well; a drop frees space."""
     driver = guarded([0, 1])
     driver.submit({tp(): [0]})
-    assert tp() not in driver.view.work.reassignments
+    assert tp() not in driver.view.reassignments.by_partition
     assert driver.passed(tp())[-1] == replicas(0)
 
 
@@ -488,5 +488,5 @@ def test_plans_end_on_modelled_disks_with_room() -> None:
         disks.begin()
         for _ in range(150):
             disks.tick()
-        ended += not disks.driver.view.work.reassignments
+        ended += not disks.driver.view.reassignments.by_partition
     assert ended == 5

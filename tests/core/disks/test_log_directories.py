@@ -112,7 +112,7 @@ def test_a_report_from_before_a_cancellation_is_soon_replaced() -> None:
     view = a_placing()
     assert describes(view, 0)
     report(view, 0.1, THERE)
-    running = view.work.reassignments[PARTITION].spec
+    running = view.reassignments.by_partition[PARTITION].spec
     back = running.rolled_back(replicas(1, 2), RequestId("c"))
     apply(view, SpecRecord(PARTITION, back), Instant(NOW + 0.2))
     assert describes(view, SOON_S)
@@ -137,8 +137,8 @@ def a_put_off(order: QueueOrder = QueueOrder.SUBMITTED) -> ClusterView:
 def test_moves_that_were_put_off_go_behind_what_may_make_room() -> None:
     """They would take the slots again and again; other partitions of the request come first."""
     view = a_put_off()
-    assert not view.tenure.resumed
-    assert list(view.tenure.waiting) == [tp(1), PARTITION]
+    assert not view.pacing.resumed
+    assert list(view.pacing.waiting) == [tp(1), PARTITION]
 
 
 def test_moves_that_were_put_off_stay_behind_when_partitions_are_sorted() -> None:
@@ -146,16 +146,16 @@ def test_moves_that_were_put_off_stay_behind_when_partitions_are_sorted() -> Non
     view = a_put_off(QueueOrder.SMALL_FIRST)
     view.work.sizes.update({PARTITION: 1, tp(1): 9})
     apply(view, PendingSortedRecord(), NOW)
-    assert list(view.tenure.waiting) == [tp(1), PARTITION]
+    assert list(view.pacing.waiting) == [tp(1), PARTITION]
 
 
 def test_rollback_that_was_put_off_keeps_its_precedence() -> None:
     """It moves nothing, but may wait for a broker."""
     view = a_placing()
-    running = view.work.reassignments[PARTITION].spec
+    running = view.reassignments.by_partition[PARTITION].spec
     apply(view, SpecRecord(PARTITION, running.rolled_back(replicas(1, 2), RequestId("c"))), NOW)
     put_off(view)
-    assert list(view.tenure.resumed) == [PARTITION]
+    assert list(view.pacing.resumed) == [PARTITION]
 
 
 def reserved(view: ClusterView) -> dict[str, int]:
@@ -190,7 +190,7 @@ def a_move(directory: str = THERE) -> ClusterView:
 def retarget(view: ClusterView, seconds: float, target: tuple[int, ...], where: str) -> None:
     """Let a later entry with other replicas take the partition over, while it is placed."""
     at = Instant(NOW + seconds)
-    running = view.work.reassignments[PARTITION].spec
+    running = view.reassignments.by_partition[PARTITION].spec
     log_dirs = ((TWO, where),) if TWO in target else ()
     spec = replace(
         running,

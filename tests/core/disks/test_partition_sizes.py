@@ -64,9 +64,9 @@ def requested(view: ClusterView, seconds: float) -> tuple[TopicPartition, ...]:
 
 def copies(view: ClusterView, partition: TopicPartition) -> None:
     """Let 4 copy a partition."""
-    view.work.reassignments[partition].phase = Syncing()
+    view.reassignments.by_partition[partition].phase = Syncing()
     adding = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))
-    view.session.topics[partition.topic].partitions[partition.partition] = adding
+    view.topics.by_name[partition.topic].partitions[partition.partition] = adding
 
 
 def report_sizes(view: ClusterView, seconds: float, **sizes: int) -> None:
@@ -95,7 +95,7 @@ def test_running_copies_are_requested_more_often() -> None:
     reassign(view, tp(0), 1, 2, 4)
     reassign(view, tp(1), 1, 2, 4)
     assert requested(view, 0) == (tp(0), tp(1))
-    view.tenure.in_flight = 1
+    view.pacing.in_flight = 1
     copies(view, tp(1))
     assert requested(view, 9) == ()
     assert requested(view, 10) == (tp(1),)
@@ -112,7 +112,7 @@ def test_copies_of_others_are_requested_as_often() -> None:
     copies(view, tp(0))
     assert requested(view, 0) == (tp(0),)
     assert requested(view, 10) == ()
-    view.work.requests[FOREIGN] = Request(Route.FOREIGN, NOW, open=1)
+    view.requests.by_id[FOREIGN] = Request(Route.FOREIGN, NOW, open=1)
     assert requested(view, 20) == (tp(0),)
 
 
@@ -126,15 +126,15 @@ def test_step_that_the_cluster_s_controller_continues_is_counted(
     view.role.engine = EngineName.DELEGATED
     reassign(view, tp(0), 1, 2, 4)
     isr(view, tp(0), 1, 2, 3)
-    found = view.work.reassignments[tp(0)]
+    found = view.reassignments.by_partition[tp(0)]
     found.spec, found.phase = replace(found.spec, route=route), Expanding()
     adding = PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))
-    view.session.topics["t"].partitions[0] = adding
+    view.topics.by_name["t"].partitions[0] = adding
     apply(view, PhaseRecord(tp(0), Syncing(), NOW, "found in the topic znode"), NOW)
     counts = route is Route.REQUEST or policy is ForeignMoves.ADOPT
-    assert view.tenure.incoming.get(BrokerId(4), 0) == counts
+    assert view.pacing.incoming.get(BrokerId(4), 0) == counts
     apply(view, PhaseRecord(tp(0), Ended(), NOW, "the target is in sync"), NOW)
-    assert view.tenure.incoming.get(BrokerId(4), 0) == 0
+    assert view.pacing.incoming.get(BrokerId(4), 0) == 0
 
 
 def test_timer_is_set_for_the_next_query() -> None:
@@ -153,7 +153,7 @@ def test_sizes_of_what_is_in_flight_do_not_sort_what_waits() -> None:
     view = a_view()
     reassign(view, tp(0), 1, 2, 4)
     reassign(view, tp(1), 1, 2, 4)
-    view.work.reassignments[tp(0)].phase = Syncing()
+    view.reassignments.by_partition[tp(0)].phase = Syncing()
     view.due.order = False
     report_sizes(view, 0, p0=1000)
     assert not view.due.order
@@ -240,20 +240,22 @@ def copying(rate: str) -> ClusterView:
     view = a_view()
     for number in range(2):
         reassign(view, tp(number), 1, 2, 4)
-        view.work.reassignments[tp(number)].load = Load(replicas(4), BrokerId(1))
+        view.reassignments.by_partition[tp(number)].load = Load(replicas(4), BrokerId(1))
     report_sizes(view, 0, p0=0, p1=0)
     report_sizes(view, 60, p0=6000, p1=6000)
     for broker_id in (1, 4):
         entity = Entity(f"brokers/{broker_id}")
         values = {LEADER_RATE: rate, FOLLOWER_RATE: rate}
-        view.work.applied_throttles[entity] = AppliedThrottle(entity, values, {}, ZkVersion(0))
-        view.own_records.entity_configs[entity] = EntityConfig(values, ZkVersion(0))
+        view.pacing_process.applied_throttles[entity] = AppliedThrottle(
+            entity, values, {}, ZkVersion(0)
+        )
+        view.pacing_leadership.entity_configs[entity] = EntityConfig(values, ZkVersion(0))
     return view
 
 
 def slow(view: ClusterView) -> tuple[SlowThrottle, ...]:
     """Return the throttles that are too slow for what is in work."""
-    return slow_throttles(view, tuple(view.work.reassignments))
+    return slow_throttles(view, tuple(view.reassignments.by_partition))
 
 
 def test_a_throttle_below_the_produce_rate_is_reported_for_both_ends() -> None:
@@ -274,5 +276,5 @@ def test_a_throttle_above_the_produce_rate_is_not_reported() -> None:
 def test_partitions_that_wait_do_not_count() -> None:
     """Only what is copied just now shares the throttle."""
     view = copying("150")
-    view.work.reassignments[tp(1)].load = None
+    view.reassignments.by_partition[tp(1)].load = None
     assert slow(view) == ()

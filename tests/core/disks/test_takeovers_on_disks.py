@@ -23,9 +23,9 @@ def report(driver: Driver, *, is_estimate: bool) -> None:
 
 def claim_again(driver: Driver) -> None:
     """Lose the role, and claim it with the states as they are."""
-    states = dict(driver.view.tenure.states)
+    states = dict(driver.view.leadership.states)
     driver.observe(Deposed("another controller"))
-    driver.observe(ControllerClaimed(ControllerEpoch(driver.view.cluster.read_generation + 100)))
+    driver.observe(ControllerClaimed(ControllerEpoch(driver.view.role.read_generation + 100)))
     driver.observe(StatesRead(states))
 
 

@@ -95,28 +95,28 @@ def test_a_reassignment_of_a_deleted_topic_ends_when_a_broker_accepts_our_reques
     """No state of it will ever be read."""
     driver = Driver({tp(): (1, 2, 3), tp(0, "gone"): (1, 2)})
     submit(driver, submission("request_0000000000", {tp(0, "gone"): (1, 4)}))
-    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.by_partition.items()}
     _, *others = driver.own_records()
     driver.observe(Deposed("another one"), SpecsRead(specs, {}), *others)
     driver.observe(TopicsListed(frozenset({"t"})))
     driver.accepts = False
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    assert driver.view.work.reassignments
+    assert driver.view.reassignments.by_partition
     answer(driver, 0, 1)
-    assert not driver.view.work.reassignments
+    assert not driver.view.reassignments.by_partition
 
 
 def test_a_step_in_flight_says_that_no_broker_accepts_our_requests() -> None:
     """It is in the topic znode, and waits for the claim to reach a broker."""
     driver = Driver({tp(): (1, 2, 3)}, options=Options(step_size=None))
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
-    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.by_partition.items()}
     _, *others = driver.own_records()
     driver.observe(Deposed("another one"), SpecsRead(specs, {}), *others)
     driver.accepts = False
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
-    assert driver.view.tenure.in_flight
-    waits = driver.view.work.reassignments[tp()].blocked
+    assert driver.view.pacing.in_flight
+    waits = driver.view.reassignments.by_partition[tp()].blocked
     assert waits is not None
     assert waits.by is BlockedBy.CONTROLLER_ROLE
 
@@ -205,7 +205,7 @@ def stopping() -> tuple[Driver, Stopping]:
     submit(driver, submission("request_0000000000", {tp(): (1,)}))
     driver.acknowledge(tp(), replicas(1))
     driver.settle()
-    phase = driver.view.work.reassignments[tp()].phase
+    phase = driver.view.reassignments.by_partition[tp()].phase
     assert isinstance(phase, Stopping)
     assert phase.waiting == {2, 3}
     return driver, phase
@@ -213,7 +213,7 @@ def stopping() -> tuple[Driver, Stopping]:
 
 def stopped(driver: Driver, broker: int, error: int, *, delete: bool = True) -> None:
     """Let a broker answer a StopReplica."""
-    one, epoch = BrokerId(broker), driver.view.tenure.states[tp()].leader_epoch
+    one, epoch = BrokerId(broker), driver.view.leadership.states[tp()].leader_epoch
     result = StopReplicaResult(tp(), epoch, delete, error)
     driver.observe(StopReplicaAnswered(one, driver.epoch(one), 0, (result,), resent=False))
 
@@ -229,7 +229,7 @@ def test_only_an_answer_that_confirms_the_deletion_counts(
     """The topic znode loses a replica only when its log is gone, or on record as an orphan."""
     driver, phase = stopping()
     stopped(driver, broker, error, delete=delete)
-    reassignment = driver.view.work.reassignments[tp()]
+    reassignment = driver.view.reassignments.by_partition[tp()]
     assert (reassignment.phase, reassignment.deleted) == (phase, frozenset())
 
 
@@ -238,11 +238,11 @@ def test_a_deletion_that_is_confirmed_leaves_no_orphan() -> None:
     driver, phase = stopping()
     stopped(driver, 2, 0)
     waiting = Stopping(frozenset({BrokerId(3)}), frozenset(), phase.deadline)
-    assert driver.view.work.reassignments[tp()].phase == waiting
-    assert driver.view.work.reassignments[tp()].deleted == {2}
+    assert driver.view.reassignments.by_partition[tp()].phase == waiting
+    assert driver.view.reassignments.by_partition[tp()].deleted == {2}
     stopped(driver, 3, 0)
-    assert tp() not in driver.view.work.reassignments
-    assert driver.view.work.orphans == {}
+    assert tp() not in driver.view.reassignments.by_partition
+    assert driver.view.reassignments.orphans == {}
 
 
 def test_a_deletion_that_a_failed_disk_prevents_is_given_up() -> None:
@@ -250,22 +250,22 @@ def test_a_deletion_that_a_failed_disk_prevents_is_given_up() -> None:
     driver, phase = stopping()
     stopped(driver, 2, KAFKA_STORAGE_ERROR)
     waiting = Stopping(frozenset({BrokerId(3)}), frozenset({BrokerId(2)}), phase.deadline)
-    assert driver.view.work.reassignments[tp()].phase == waiting
-    assert driver.view.work.reassignments[tp()].deleted == frozenset()
-    assert (BrokerId(2), tp()) in driver.view.tenure.offline
+    assert driver.view.reassignments.by_partition[tp()].phase == waiting
+    assert driver.view.reassignments.by_partition[tp()].deleted == frozenset()
+    assert (BrokerId(2), tp()) in driver.view.leadership.offline
     stopped(driver, 3, 0)
-    assert list(driver.view.work.orphans) == [(BrokerId(2), tp())]
+    assert list(driver.view.reassignments.orphans) == [(BrokerId(2), tp())]
 
 
 def test_an_answer_that_another_registration_of_the_broker_gave_does_not_count() -> None:
     """The broker restarted since, with its log or without it."""
     driver, phase = stopping()
-    two, epoch = BrokerId(2), driver.view.tenure.states[tp()].leader_epoch
+    two, epoch = BrokerId(2), driver.view.leadership.states[tp()].leader_epoch
     result = StopReplicaResult(tp(), epoch, delete=True, error=0)
     earlier = BrokerEpoch(driver.epoch(two) - 1)
     driver.observe(StopReplicaAnswered(two, earlier, 0, (result,), resent=False))
     driver.observe(StopReplicaAnswered(two, driver.epoch(two), 11, (result,), resent=False))
-    assert driver.view.work.reassignments[tp()].phase == phase
+    assert driver.view.reassignments.by_partition[tp()].phase == phase
 
 
 @pytest.mark.parametrize(
@@ -276,10 +276,10 @@ def test_a_replica_that_the_broker_accepts_again_is_not_on_a_failed_disk(
 ) -> None:
     """A broker refuses a replica of a failed directory each time; another error shows nothing."""
     driver = Driver({tp(): (1, 2, 3)})
-    two, epoch = BrokerId(2), driver.view.tenure.states[tp()].leader_epoch
+    two, epoch = BrokerId(2), driver.view.leadership.states[tp()].leader_epoch
     for code in (KAFKA_STORAGE_ERROR, error):
         result = LeaderAndIsrResult(tp(), epoch, code)
         driver.observe(LeaderAndIsrAnswered(two, driver.epoch(two), 0, (result,), resent=True))
-        assert ((two, tp()) in driver.view.tenure.offline) == (
+        assert ((two, tp()) in driver.view.leadership.offline) == (
             code == KAFKA_STORAGE_ERROR or not is_back
         )

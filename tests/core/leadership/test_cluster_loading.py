@@ -22,14 +22,14 @@ def unread(*, work: str) -> tuple[ClusterView, Instant]:
     driver = Driver({tp(n): (1, 2) for n in range(6)})
     if work == "reassigned":
         driver.submit({tp(5): (1, 3)})
-        driver.view.intake.legacy = None
+        driver.view.requests.legacy = None
     elif work == "listed":
         driver.submit({tp(5): (1, 3)})
-        driver.view.work.reassignments.clear()
+        driver.view.reassignments.by_partition.clear()
     view = driver.view
     view.options = replace(Options(), seed_chunk=CHUNK)
-    view.tenure.states.clear()
-    view.tenure.unseeded = {tp(n): None for n in range(6)}
+    view.leadership.states.clear()
+    view.leadership.unseeded = {tp(n): None for n in range(6)}
     assert view.tenure.held is not None
     return view, view.tenure.held.since
 
@@ -64,29 +64,29 @@ def test_the_states_of_the_rest_wait_a_moment_where_there_is_work(work: str) -> 
 def test_the_states_of_an_idle_cluster_are_read_at_once_in_parts() -> None:
     """Nothing waits for the processor; one part is read at a time."""
     view, since = unread(work="none")
-    view.intake.legacy = None
+    view.requests.legacy = None
     assert reads(view, Worklist(), since) == [(tp(0), tp(1))]
-    view.tenure.seeding = {tp(0), tp(1)}
+    view.leadership.seeding = {tp(0), tp(1)}
     assert seed(view, Worklist(), since).effects == ()
-    del view.tenure.unseeded[tp(0)], view.tenure.unseeded[tp(1)]
-    view.tenure.seeding.clear()
+    del view.leadership.unseeded[tp(0)], view.leadership.unseeded[tp(1)]
+    view.leadership.seeding.clear()
     assert reads(view, Worklist(), since) == [(tp(2), tp(3))]
 
 
 def test_what_is_being_read_is_not_read_twice() -> None:
     """A plan that arrives meanwhile concerns a state that is under way already."""
     view, since = unread(work="reassigned")
-    view.tenure.seeding = {tp(5)}
+    view.leadership.seeding = {tp(5)}
     assert reads(view, Worklist(plan=True), Instant(since + 1.0)) == []
-    view.tenure.seeding.clear()
-    del view.tenure.unseeded[tp(5)]
+    view.leadership.seeding.clear()
+    del view.leadership.unseeded[tp(5)]
     assert reads(view, Worklist(plan=True), Instant(since + 1.0)) == [(tp(0), tp(1))]
 
 
 def test_nothing_is_read_without_a_tenure_or_when_every_state_is_known() -> None:
     """Outside a tenure no state is kept."""
     view, since = unread(work="none")
-    unseeded, view.tenure.unseeded = view.tenure.unseeded, {}
+    unseeded, view.leadership.unseeded = view.leadership.unseeded, {}
     assert seed(view, Worklist(claimed=True), since).effects == ()
-    view.tenure.unseeded, view.tenure.held = unseeded, None
+    view.leadership.unseeded, view.tenure.held = unseeded, None
     assert seed(view, Worklist(claimed=True), since).effects == ()

@@ -79,7 +79,7 @@ class ShutdownDriver:
 
     def state(self, partition: TopicPartition) -> tuple[int, Replicas, int]:
         """Return leader, ISR and leader epoch."""
-        state = self.driver.view.tenure.states[partition]
+        state = self.driver.view.leadership.states[partition]
         return state.leader, state.isr, state.leader_epoch
 
 
@@ -93,13 +93,13 @@ def driver_of(
 def test_request_without_an_epoch_ends_with_the_registration_that_made_it() -> None:
     """The broker is back when it is judged: it did not ask to shut down."""
     a = driver_of({tp(): (1, 2, 3)})
-    a.driver.view.tenure.unseeded[tp()] = None
+    a.driver.view.leadership.unseeded[tp()] = None
     a.driver.observe(BrokerRequestReceived(1, ControlledShutdown(ONE, None), a.driver.permission))
     assert not a.answers()
-    a.driver.view.tenure.unseeded.clear()
+    a.driver.view.leadership.unseeded.clear()
     a.driver.observe(BrokersRead({**a.driver.view.cluster.brokers, ONE: broker(1, 900)}))
     assert a.answer() == ControlledShutdownAnswer(kafka_errors.STALE_BROKER_EPOCH)
-    assert not a.driver.view.tenure.shutting_down
+    assert not a.driver.view.leadership.shutting_down
 
 
 def stops(effects: list[Effect]) -> list[tuple[TopicPartition, int, int]]:
@@ -145,7 +145,7 @@ def test_followers_leave_the_isr_and_stop() -> None:
 def test_follower_out_of_sync_stops_too() -> None:
     """It would enter the ISR otherwise, and leave it with its broker."""
     a = driver_of({tp(): (2, 1, 3)})
-    known = a.driver.view.tenure.states[tp()]
+    known = a.driver.view.leadership.states[tp()]
     lagging = replace(known, isr=replicas(2, 3), version=ZkVersion(1))
     a.driver.observe(StatesRead({tp(): lagging}))
     a.shutdown(1)
@@ -156,7 +156,7 @@ def test_follower_out_of_sync_stops_too() -> None:
 def test_leadership_that_no_other_replica_can_take_remains_and_is_named() -> None:
     """The broker tries again, and stops in any case."""
     a = driver_of({tp(): (1, 2), tp(1): (1,), tp(2): (1, 2)})
-    known = a.driver.view.tenure.states[tp()]
+    known = a.driver.view.leadership.states[tp()]
     alone = replace(known, isr=replicas(1), version=ZkVersion(1))
     a.driver.observe(StatesRead({tp(): alone}))
     a.shutdown(1)
@@ -176,7 +176,7 @@ def test_answer_waits_for_a_topic_that_is_read_again() -> None:
     """Until then its leadership cannot be moved, but it is not immovable."""
     it = driver_of({tp(): (1, 2, 3)})
     it.driver.answers_topics = False
-    topic = it.driver.view.session.topics["t"]
+    topic = it.driver.view.topics.by_name["t"]
     topic.stale = True
     it.shutdown(1)
     assert not it.answers()
@@ -200,7 +200,7 @@ def test_two_brokers_that_shut_down_are_both_left_out() -> None:
 def test_broker_that_shuts_down_leads_again_where_all_others_are_dead() -> None:
     """It serves for a moment; without it the partition has no leader."""
     a = driver_of({tp(): (1, 2)})
-    a.driver.view.tenure.shutting_down[BrokerId(2)] = broker(2).epoch
+    a.driver.view.leadership.shutting_down[BrokerId(2)] = broker(2).epoch
     a.stop(1)
     assert a.state(tp())[:2] == (2, replicas(2))
 
@@ -210,10 +210,10 @@ def test_broker_is_staying_again_after_its_restart() -> None:
     a = driver_of({tp(): (1, 2, 3)})
     a.shutdown(1)
     a.stop(1)
-    assert not a.driver.view.tenure.shutting_down
+    assert not a.driver.view.leadership.shutting_down
     registered = replace(broker(1), epoch=BrokerEpoch(900))
     a.driver.observe(BrokersRead({**a.driver.view.cluster.brokers, ONE: registered}))
-    known = a.driver.view.tenure.states[tp()]
+    known = a.driver.view.leadership.states[tp()]
     back = replace(known, isr=replicas(2, 3, 1), version=ZkVersion(known.version + 1))
     a.driver.observe(StatesRead({tp(): back}))
     a.driver.observe(PreferredElectionRead(frozenset({tp()}), ZkVersion(0)))
@@ -224,7 +224,7 @@ def test_broker_that_shuts_down_is_not_elected_as_preferred_leader() -> None:
     """Its leaderships would move twice."""
     a = driver_of({tp(): (1, 2, 3)}, leaders={tp(): 2})
     assert duties.elect_preferred(a.driver.view, tp()) is not None
-    a.driver.view.tenure.shutting_down[ONE] = broker(1).epoch
+    a.driver.view.leadership.shutting_down[ONE] = broker(1).epoch
     assert duties.elect_preferred(a.driver.view, tp()) is None
 
 
@@ -272,7 +272,7 @@ def test_new_partition_is_not_led_by_a_broker_that_shuts_down() -> None:
     """It is created with the replicas that stay."""
     a = driver_of({tp(): (1, 2, 3)})
     a.shutdown(1)
-    a.driver.view.tenure.states.pop(tp())
+    a.driver.view.leadership.states.pop(tp())
     a.driver.observe(StatesRead({tp(): None}))
     (created,) = [
         r for c in a.driver.changes for r in c.records if isinstance(r, StateCreatedRecord)
@@ -285,12 +285,12 @@ def test_step_does_not_add_a_replica_on_a_broker_that_shuts_down() -> None:
     a = driver_of({tp(): (1, 2, 3)})
     a.shutdown(4)
     a.driver.submit({tp(): (1, 2, 4)})
-    blocked = a.driver.view.work.reassignments[tp()].blocked
+    blocked = a.driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert blocked.detail == "broker 4 of the target is shutting down"
     registered = replace(broker(4), epoch=BrokerEpoch(900))
     a.driver.observe(BrokersRead({**a.driver.view.cluster.brokers, BrokerId(4): registered}))
-    assert isinstance(a.driver.view.work.reassignments[tp()].phase, Syncing)
+    assert isinstance(a.driver.view.reassignments.by_partition[tp()].phase, Syncing)
 
 
 def test_deletion_waits_for_the_leader_that_took_over() -> None:
@@ -302,10 +302,10 @@ def test_deletion_waits_for_the_leader_that_took_over() -> None:
     a.shutdown(1)
     assert a.state(tp()) == (2, replicas(2), excluded.leader_epoch + 1)
     a.driver.acknowledge(tp(), replicas(1))
-    assert not isinstance(a.driver.view.work.reassignments[tp()].phase, Stopping)
+    assert not isinstance(a.driver.view.reassignments.by_partition[tp()].phase, Stopping)
     a.driver.acknowledge(tp(), replicas(2))
     a.driver.settle()
-    assert isinstance(a.driver.view.work.reassignments[tp()].phase, Stopping)
+    assert isinstance(a.driver.view.reassignments.by_partition[tp()].phase, Stopping)
 
 
 def test_every_write_of_a_shutdown_raises_the_leader_epoch() -> None:
@@ -321,7 +321,7 @@ def test_every_write_of_a_shutdown_raises_the_leader_epoch() -> None:
 def test_leader_that_shuts_down_takes_others_into_the_isr() -> None:
     """Only then can its leadership move."""
     a = driver_of({tp(): (1, 2)})
-    known = a.driver.view.tenure.states[tp()]
+    known = a.driver.view.leadership.states[tp()]
     alone = replace(known, isr=replicas(1), version=ZkVersion(1))
     a.driver.observe(StatesRead({tp(): alone}))
     a.shutdown(1)
@@ -346,11 +346,11 @@ def test_leader_that_shuts_down_takes_others_into_the_isr() -> None:
 def test_request_that_was_permitted_in_another_tenure_moves_nothing() -> None:
     """Rights are checked in the tenure in which the request has its effect, or not at all."""
     a = driver_of({tp(n): (1, 2, 3) for n in range(6)})
-    before = dict(a.driver.view.tenure.states)
+    before = dict(a.driver.view.leadership.states)
     other = Permission("a peer", None, ControllerEpoch(EPOCH - 1))
     for broker_id in (1, 2, 3):
         request = ControlledShutdown(BrokerId(broker_id), broker(broker_id).epoch)
         a.driver.observe(BrokerRequestReceived(broker_id, request, other))
-    assert a.driver.view.tenure.states == before
-    assert not a.driver.view.tenure.heard
-    assert not a.driver.view.tenure.shutting_down
+    assert a.driver.view.leadership.states == before
+    assert not a.driver.view.calls.heard
+    assert not a.driver.view.leadership.shutting_down

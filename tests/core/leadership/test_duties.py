@@ -78,7 +78,7 @@ def test_a_dead_leader_is_replaced_by_the_first_live_replica_in_sync() -> None:
     """Offline election takes assignment order, and the dead one leaves ISR in the same write."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     driver.observe(live(2, 3))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(2), replicas(2, 3))
     assert len(driver.states[tp()]) == 1
 
@@ -87,7 +87,7 @@ def test_a_dead_follower_leaves_the_isr() -> None:
     """The leader does not have to find out by the lag."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     driver.observe(live(1, 2))
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2)
 
 
 @pytest.mark.parametrize("min_isr", [1, 2])
@@ -97,7 +97,7 @@ def test_a_stranger_leaves_the_isr(isr: tuple[int, ...], min_isr: int) -> None:
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4), min_isr=min_isr)
     driver.change_isr(tp(), replicas(*isr))
     left = tuple(r for r in isr if r != 4)
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (1, left)
     assert driver.states[tp()][-1].leader_epoch == 1
 
@@ -105,7 +105,7 @@ def test_a_stranger_leaves_the_isr(isr: tuple[int, ...], min_isr: int) -> None:
 def test_a_stranger_leaves_the_isr_with_whatever_else_is_written() -> None:
     """A follower died: both go in one write."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
-    known = driver.view.tenure.states[tp()]
+    known = driver.view.leadership.states[tp()]
     read = replace(known, isr=replicas(1, 2, 3, 4), version=ZkVersion(1))
     driver.fold(StatesRead({tp(): read}))
     driver.observe(live(1, 2, 4))
@@ -119,26 +119,26 @@ def test_a_leader_that_is_no_replica_hands_over_to_one_in_sync() -> None:
     driver.change_isr(tp(), replicas(4, 5))
     driver.submit({tp(): (1, 2)})
     assert len(driver.states[tp()]) == 1
-    blocked = driver.view.work.reassignments[tp()].blocked
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.NO_LEADER
     driver.change_isr(tp(), replicas(4, 5, 3))
     state = driver.states[tp()][2]
     assert (state.leader, state.isr) == (3, replicas(3))
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(1, 2))
 
 
 def test_strangers_of_an_isr_without_a_leader_stay() -> None:
     """The first member of the ISR that returns has every acknowledged record."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
-    known = driver.view.tenure.states[tp()]
-    driver.view.tenure.states[tp()] = replace(known, isr=replicas(1, 4))
+    known = driver.view.leadership.states[tp()]
+    driver.view.leadership.states[tp()] = replace(known, isr=replicas(1, 4))
     driver.observe(live(2, 3))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (NO_LEADER, replicas(1, 4))
     driver.observe(live(1, 2, 3))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (1, replicas(1))
 
 
@@ -154,7 +154,7 @@ def test_no_replica_is_a_stranger_by_a_read_from_before_the_claim() -> None:
     moved = {0: PartitionAssignment(replicas(1, 2, 3))}
     driver.observe(TopicsRead({"t": TopicAssignment(moved, ZkVersion(1), Zxid(9))}))
     assert driver.states[tp()] == []
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2, 3)
 
 
 def test_who_is_no_replica_has_to_catch_up_where_it_is_added_again() -> None:
@@ -162,17 +162,17 @@ def test_who_is_no_replica_has_to_catch_up_where_it_is_added_again() -> None:
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     driver.change_isr(tp(), replicas(1, 2, 3, 4))
     driver.submit({tp(): (1, 2, 4)})
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2, 3)
 
 
 def test_when_the_whole_isr_dies_it_is_kept_without_a_leader() -> None:
     """Each member has every acknowledged record: the first that returns may lead."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     driver.observe(live(3))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (NO_LEADER, replicas(1, 2))
     driver.observe(live(2, 3))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
 
 
@@ -181,9 +181,9 @@ def test_no_unclean_election_unless_the_topic_allows_it() -> None:
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     driver.change_isr(tp(), replicas(1))
     driver.observe(live(2, 3))
-    assert driver.view.tenure.states[tp()].leader == NO_LEADER
+    assert driver.view.leadership.states[tp()].leader == NO_LEADER
     driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
 
 
@@ -194,11 +194,11 @@ def test_no_unclean_election_by_settings_read_before_the_partition_lost_its_lead
     driver.change_isr(tp(), replicas(1))
     driver.sent.clear()
     driver.observe(live(2, 3))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (NO_LEADER, replicas(1))
     assert request_count(driver) == 1
     driver.observe(settings(unclean=False))
-    assert driver.view.tenure.states[tp()].leader == NO_LEADER
+    assert driver.view.leadership.states[tp()].leader == NO_LEADER
 
 
 def test_an_unclean_election_needs_two_writes() -> None:
@@ -222,9 +222,9 @@ def test_an_answer_that_was_under_way_when_the_leader_was_lost_permits_nothing()
     driver.observe(live(2, 3))
     permits = TopicConfig(1, unclean_leader_election=True)
     driver.observe(TopicConfigsRead({"t": permits}, before))
-    assert driver.view.tenure.states[tp()].leader == NO_LEADER
-    driver.observe(TopicConfigsRead({"t": permits}, driver.view.cluster.config_request))
-    assert driver.view.tenure.states[tp()].leader == BrokerId(2)
+    assert driver.view.leadership.states[tp()].leader == NO_LEADER
+    driver.observe(TopicConfigsRead({"t": permits}, driver.view.topics_process.config_request))
+    assert driver.view.leadership.states[tp()].leader == BrokerId(2)
 
 
 def test_a_question_without_an_answer_permits_nothing() -> None:
@@ -237,7 +237,7 @@ def test_a_question_without_an_answer_permits_nothing() -> None:
     driver.observe(TopicConfigsRead({"t": "no broker answers"}))
     for _ in range(3):
         driver.observe(TimerFired(UNWELL_TIMER))
-    assert driver.view.tenure.states[tp()].leader == NO_LEADER
+    assert driver.view.leadership.states[tp()].leader == NO_LEADER
     assert request_count(driver) == 1
     driver.now = Instant(driver.now + CONFIG_RETRY_S)
     driver.observe(TimerFired(UNWELL_TIMER))
@@ -251,9 +251,9 @@ def test_settings_are_read_anew_when_a_replica_returns_to_a_partition_without_a_
     driver.observe(live(3))
     driver.observe(settings(unclean=True))
     driver.observe(live(2, 3))
-    assert driver.view.tenure.states[tp()].leader == NO_LEADER
+    assert driver.view.leadership.states[tp()].leader == NO_LEADER
     driver.observe(settings(unclean=False))
-    assert driver.view.tenure.states[tp()].leader == NO_LEADER
+    assert driver.view.leadership.states[tp()].leader == NO_LEADER
 
 
 def test_settings_are_read_anew_in_the_next_tenure() -> None:
@@ -265,9 +265,9 @@ def test_settings_are_read_anew_in_the_next_tenure() -> None:
     late = requested_now(driver.view, ("t",), driver.now)
     driver.restart()
     driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}, late))
-    assert driver.view.tenure.states[tp()].leader == NO_LEADER
+    assert driver.view.leadership.states[tp()].leader == NO_LEADER
     driver.observe(settings(unclean=True))
-    assert driver.view.tenure.states[tp()].leader == BrokerId(2)
+    assert driver.view.leadership.states[tp()].leader == BrokerId(2)
 
 
 def test_one_question_covers_every_partition_without_a_leader() -> None:
@@ -285,7 +285,7 @@ def test_one_question_covers_every_partition_without_a_leader() -> None:
     driver.observe(live(2, 3))
     questions = [e for e in driver.sent if isinstance(e, DescribeTopicConfigs)]
     assert questions == [DescribeTopicConfigs(topics)]
-    assert {s.leader for s in driver.view.tenure.states.values()} == {BrokerId(2)}
+    assert {s.leader for s in driver.view.leadership.states.values()} == {BrokerId(2)}
 
 
 def test_a_bounced_leader_is_treated_as_failed_first() -> None:
@@ -293,7 +293,7 @@ def test_a_bounced_leader_is_treated_as_failed_first() -> None:
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
     driver.sent.clear()
     driver.observe(live(1, 2, bounced=(1,)))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
     assert CloseChannel(BrokerId(1)) in driver.sent
     assert any(isinstance(e, OpenChannel) and e.broker.id == 1 for e in driver.sent)
@@ -304,39 +304,39 @@ def test_an_added_replica_whose_broker_registers_anew_gets_a_newer_leader_epoch(
     """Its process may have noted the present epoch without a log, and ignore it."""
     driver = Driver({tp(): (1, 2), tp(1): (1, 2)}, brokers=(1, 2, 3))
     driver.submit({tp(): (1, 3)})
-    added = driver.view.tenure.states[tp()]
+    added = driver.view.leadership.states[tp()]
     driver.observe(live(1, 2))
-    assert driver.view.tenure.states[tp()] == added
+    assert driver.view.leadership.states[tp()] == added
     driver.sent.clear()
     driver.observe(live(1, 2, 3, bounced=(3,)))
-    raised = driver.view.tenure.states[tp()]
+    raised = driver.view.leadership.states[tp()]
     assert (raised.leader, raised.isr) == (added.leader, added.isr)
     assert raised.leader_epoch == added.leader_epoch + 1
     sent = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
     assert sent[0] == SendLeaderAndIsr(tp(), replicas(1, 2, 3))
     assert not driver.states[tp(1)]
     driver.observe(BrokersRead(dict(driver.view.cluster.brokers)))
-    assert driver.view.tenure.states[tp()] == raised
+    assert driver.view.leadership.states[tp()] == raised
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 3))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(1, 3))
 
 
 def test_an_added_replica_in_sync_needs_no_newer_leader_epoch() -> None:
     """Only one that bounced leaves the ISR, and that raises the epoch."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3, 4))
     driver.submit({tp(): (3, 4)})
-    assignment = driver.view.session.assignment(tp())
+    assignment = driver.view.topics.assignment(tp())
     assert assignment is not None
     adding = assignment.adding_replicas[0]
-    known = driver.view.tenure.states[tp()]
-    driver.view.work.reassignments[tp()].rejoined |= {adding}
-    driver.view.tenure.states[tp()] = replace(known, isr=(*known.isr, adding))
+    known = driver.view.leadership.states[tp()]
+    driver.view.reassignments.by_partition[tp()].rejoined |= {adding}
+    driver.view.leadership.states[tp()] = replace(known, isr=(*known.isr, adding))
     assert repair(driver.view, tp()) is None
 
 
 def claimed_again(driver: Driver) -> dict[TopicPartition, PartitionState]:
     """Claim the role again; return the states, of which none was read yet in this tenure."""
-    known = dict(driver.view.tenure.states)
+    known = dict(driver.view.leadership.states)
     driver.observe(Deposed("x"), *driver.own_records())
     driver.now = Instant(driver.now + 1.0)
     issued(driver.view, ClaimController(), driver.now)
@@ -360,9 +360,9 @@ def test_a_bounce_before_the_state_was_read_is_treated_when_it_is_read() -> None
     known = claimed_again(driver)
     driver.observe(live(1, 2, 3, bounced=(1,)))
     driver.observe(StatesRead(known))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(2), replicas(2, 3))
-    assert driver.view.tenure.bounced == {}
+    assert driver.view.leadership.bounced == {}
 
 
 def test_a_broker_that_left_and_came_back_before_the_state_was_read_bounced() -> None:
@@ -372,7 +372,7 @@ def test_a_broker_that_left_and_came_back_before_the_state_was_read_bounced() ->
     driver.observe(live(2, 3))
     driver.observe(live(1, 2, 3, bounced=(1,)))
     driver.observe(StatesRead(known))
-    assert driver.view.tenure.states[tp()].leader == 2
+    assert driver.view.leadership.states[tp()].leader == 2
 
 
 def test_a_bounce_before_the_topic_was_read_is_treated_when_its_state_is_read() -> None:
@@ -385,12 +385,12 @@ def test_a_bounce_before_the_topic_was_read_is_treated_when_its_state_is_read() 
         TopicsListed(frozenset({"t", "new"})),
         TopicsRead({"new": TopicAssignment(assignments, ZkVersion(0), Zxid(50))}),
     )
-    assert driver.view.tenure.bounced == {tp(): {1}, tp(topic="new"): {1}}
+    assert driver.view.leadership.bounced == {tp(): {1}, tp(topic="new"): {1}}
     second = replace(state, leader=BrokerId(2), isr=replicas(2, 3))
     states = {tp(topic="new"): replace(state, isr=replicas(1, 2)), tp(1, "new"): second}
     driver.observe(StatesRead(states))
-    assert driver.view.tenure.states[tp(topic="new")].leader == 2
-    assert driver.view.tenure.states[tp(1, "new")] == second
+    assert driver.view.leadership.states[tp(topic="new")].leader == 2
+    assert driver.view.leadership.states[tp(1, "new")] == second
 
 
 @pytest.mark.parametrize("reported", [1, 2])
@@ -403,7 +403,7 @@ def test_a_bounce_while_the_claim_was_under_way_is_treated_when_the_state_is_rea
     Meanwhile the end of the former tenure may be reported again.
     """
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
-    known = dict(driver.view.tenure.states)
+    known = dict(driver.view.leadership.states)
     driver.observe(Deposed("x"), *driver.own_records())
     issued(driver.view, ClaimController(), driver.now)
     for _ in range(reported - 1):
@@ -411,7 +411,7 @@ def test_a_bounce_while_the_claim_was_under_way_is_treated_when_the_state_is_rea
     driver.observe(live(1, 2, 3, bounced=(1,)))
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     driver.observe(StatesRead(known))
-    assert driver.view.tenure.states[tp()].leader == 2
+    assert driver.view.leadership.states[tp()].leader == 2
 
 
 def test_bounces_are_forgotten_with_the_tenure() -> None:
@@ -420,24 +420,24 @@ def test_bounces_are_forgotten_with_the_tenure() -> None:
     known = claimed_again(driver)
     driver.observe(StatesRead({tp(1): known[tp(1)]}))
     driver.observe(live(1, 2, 3, bounced=(1, 2)))
-    assert driver.view.tenure.bounced == {tp(): {1, 2}}
+    assert driver.view.leadership.bounced == {tp(): {1, 2}}
     known = {tp(): known[tp()], **claimed_again(driver)}
-    assert not driver.view.tenure.bounced
+    assert not driver.view.leadership.bounced
     driver.observe(StatesRead(known))
-    assert driver.view.tenure.states[tp()].leader == 1
+    assert driver.view.leadership.states[tp()].leader == 1
 
 
 def test_a_bounce_is_treated_again_where_its_write_was_refused() -> None:
     """The leader wrote the ISR in between; the state that is read again shows it alive."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     driver.fold(live(1, 2, 3, bounced=(1,)))
     decision = decide(driver.view, take_due(driver.view), driver.now)
     (change,) = [c for c in decision.changes if c.partition == tp()]
     for effect in invalidate(driver.view, change):
         issued(driver.view, effect, driver.now)
     driver.observe(StatesRead({tp(): replace(state, version=ZkVersion(1))}))
-    assert driver.view.tenure.states[tp()].leader == 2
+    assert driver.view.leadership.states[tp()].leader == 2
 
 
 def test_a_bounce_is_treated_again_where_its_write_was_not_permitted() -> None:
@@ -449,7 +449,7 @@ def test_a_bounce_is_treated_again_where_its_write_was_not_permitted() -> None:
     set_aside(driver.view, change, "/brokers", "not permitted", driver.now)
     driver.view.due.add((tp(),))
     driver.settle()
-    assert driver.view.tenure.states[tp()].leader == 2
+    assert driver.view.leadership.states[tp()].leader == 2
 
 
 @pytest.mark.parametrize("is_race", [True, False])
@@ -459,7 +459,7 @@ def test_a_broker_that_is_back_before_a_refused_write_is_tried_again_has_failed(
     """It led alone, and was to lead no more: it leads again at a new epoch."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
     driver.change_isr(tp(), replicas(1))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     driver.fold(live(2))
     decision = decide(driver.view, take_due(driver.view), driver.now)
     (change,) = [c for c in decision.changes if c.partition == tp()]
@@ -471,7 +471,7 @@ def test_a_broker_that_is_back_before_a_refused_write_is_tried_again_has_failed(
     driver.observe(live(1, 2, bounced=(1,)))
     if is_race:
         driver.observe(StatesRead({tp(): state}))
-    now = driver.view.tenure.states[tp()]
+    now = driver.view.leadership.states[tp()]
     assert (now.leader, now.isr, now.leader_epoch) == (BrokerId(1), replicas(1), 1)
 
 
@@ -482,11 +482,11 @@ def test_a_bounce_waits_with_a_partition_that_is_left_for_a_later_turn() -> None
     driver.fold(live(2))
     take_due(driver.view)
     driver.fold(live(1, 2, bounced=(1,)))
-    held = [p for p in driver.view.tenure.states if p in driver.view.due.held]
-    lost = driver.view.tenure.states.pop(held[-1])
+    held = [p for p in driver.view.leadership.states if p in driver.view.due.held]
+    lost = driver.view.leadership.states.pop(held[-1])
     driver.settle()
     driver.observe(StatesRead({held[-1]: lost}))
-    assert driver.view.tenure.states[held[-1]].leader == 2
+    assert driver.view.leadership.states[held[-1]].leader == 2
 
 
 def test_a_leader_whose_bounce_waits_hears_nothing_because_of_a_failed_disk() -> None:
@@ -505,7 +505,7 @@ def test_a_bounced_sole_replica_leads_again_at_a_new_epoch() -> None:
     """Without a new leader epoch the broker would ignore the request."""
     driver = Driver({tp(): (1,)}, brokers=(1, 2))
     driver.observe(live(1, 2, bounced=(1,)))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr, state.leader_epoch) == (BrokerId(1), replicas(1), 1)
 
 
@@ -534,7 +534,7 @@ def test_a_new_topic_gets_its_first_state() -> None:
     new = tp(0, "new")
     assert ReadStates((new,), ReadPurpose.SEED) in driver.sent
     driver.observe(StatesRead({new: None}))
-    state = driver.view.tenure.states[new]
+    state = driver.view.leadership.states[new]
     assert (state.leader, state.isr, state.leader_epoch) == (BrokerId(2), replicas(2, 1), 0)
     created = [r for c in driver.changes for r in c.records if isinstance(r, StateCreatedRecord)]
     assert len(created) == 1
@@ -553,9 +553,9 @@ def test_a_new_partition_gets_no_state_while_none_can_lead_it(because: str) -> N
     topic = TopicAssignment({0: PartitionAssignment(replicas(3))}, ZkVersion(0), Zxid(20))
     driver.observe(TopicsListed(frozenset({"t", "new"})), TopicsRead({"new": topic}))
     driver.observe(StatesRead({new: None}))
-    assert new not in driver.view.tenure.states
+    assert new not in driver.view.leadership.states
     driver.observe(DeletionsRead(frozenset()), live(1, 2, 3, 4))
-    state = driver.view.tenure.states[new]
+    state = driver.view.leadership.states[new]
     assert (state.leader, state.isr) == (BrokerId(3), replicas(3))
 
 
@@ -586,7 +586,7 @@ def test_a_failed_log_directory_moves_the_leadership() -> None:
     driver.observe(
         LeaderAndIsrAnswered(BrokerId(1), driver.epoch(BrokerId(1)), 0, (failed,), resent=False)
     )
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
 
 
@@ -594,8 +594,8 @@ def test_a_preferred_election_moves_the_leader_and_ends_the_request() -> None:
     """``/admin/preferred_replica_election`` is carried out and deleted."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2), leaders={tp(): 2})
     driver.observe(PreferredElectionRead(frozenset({tp()}), ZkVersion(0)))
-    assert driver.view.tenure.states[tp()].leader == BrokerId(1)
-    assert driver.view.tenure.preferred_version is None
+    assert driver.view.leadership.states[tp()].leader == BrokerId(1)
+    assert driver.view.leadership.preferred_version is None
 
 
 def test_a_reassigning_partition_survives_the_death_of_its_leader() -> None:
@@ -603,16 +603,16 @@ def test_a_reassigning_partition_survives_the_death_of_its_leader() -> None:
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4, 5, 6), min_isr=2)
     driver.submit({tp(): (4, 5, 6)})
     driver.observe(live(2, 3, 4, 5, 6))
-    assert driver.view.tenure.states[tp()].leader == BrokerId(2)
+    assert driver.view.leadership.states[tp()].leader == BrokerId(2)
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
-    assert (BrokerId(1), tp()) in driver.view.work.orphans
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
+    assert (BrokerId(1), tp()) in driver.view.reassignments.orphans
 
 
 def test_a_leader_that_restarted_is_not_sent_an_earlier_read() -> None:
     """It may have changed its ISR: with an older one it would commit without those it misses."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     topic.stale = True
     driver.answers_topics = False
     driver.sent.clear()
@@ -621,7 +621,7 @@ def test_a_leader_that_restarted_is_not_sent_an_earlier_read() -> None:
     assert sent == []
     reads = [e for e in driver.sent if isinstance(e, ReadStates) and tp() in e.partitions]
     assert reads
-    changed = replace(driver.view.tenure.states[tp()], isr=replicas(1), version=ZkVersion(1))
+    changed = replace(driver.view.leadership.states[tp()], isr=replicas(1), version=ZkVersion(1))
     driver.observe(StatesRead({tp(): changed}))
     assert not any(isinstance(e, SendLeaderAndIsr) for e in driver.sent)
     driver.observe(TopicsRead({"t": TopicAssignment(topic.partitions, topic.version, topic.czxid)}))
@@ -631,12 +631,12 @@ def test_a_leader_that_restarted_is_not_sent_an_earlier_read() -> None:
 def test_replicas_that_may_be_former_ones_are_not_sent() -> None:
     """A leader takes a replica of its LeaderAndIsr into the ISR again, once it is in sync."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     topic.stale = True
     driver.answers_topics = False
     driver.sent.clear()
-    moved = replace(driver.view.tenure.states[tp()], isr=replicas(1, 3), version=ZkVersion(1))
-    driver.view.tenure.unseeded[tp()] = None
+    moved = replace(driver.view.leadership.states[tp()], isr=replicas(1, 3), version=ZkVersion(1))
+    driver.view.leadership.unseeded[tp()] = None
     driver.observe(StatesRead({tp(): moved}))
     assert not any(isinstance(e, SendLeaderAndIsr) for e in driver.sent)
     now = {0: PartitionAssignment(replicas(1, 3))}
@@ -650,7 +650,7 @@ def test_a_stale_topic_is_sent_as_read_after_its_leader_restarted() -> None:
     """The topic is known again before the state is; then the restart counts as a failure."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
     driver.change_isr(tp(), replicas(1))
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     topic.stale = True
     driver.answers_topics = False
     driver.sent.clear()
@@ -659,27 +659,27 @@ def test_a_stale_topic_is_sent_as_read_after_its_leader_restarted() -> None:
     driver.observe(TopicsRead({"t": again}))
     sent = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr) and BrokerId(1) in e.brokers]
     assert sent == []
-    known = driver.view.tenure.states[tp()]
+    known = driver.view.leadership.states[tp()]
     version = ZkVersion(known.version + 1)
     driver.observe(StatesRead({tp(): replace(known, isr=replicas(1, 2), version=version)}))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
 
 
 def test_a_restart_in_doubt_does_not_count_twice() -> None:
     """Back in sync it stays: its restart was seen to."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2))
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     topic.stale = True
     driver.answers_topics = False
     driver.observe(live(1, 2, bounced=(2,)))
     again = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
     driver.observe(TopicsRead({"t": again}))
-    assert driver.view.tenure.states[tp()].isr == replicas(1)
+    assert driver.view.leadership.states[tp()].isr == replicas(1)
     driver.catch_up(tp())
     topic.stale = True
     driver.observe(TopicsRead({"t": again}))
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2)
 
 
 def test_an_unclean_election_takes_a_full_replica_before_one_that_is_being_added() -> None:
@@ -691,7 +691,7 @@ def test_an_unclean_election_takes_a_full_replica_before_one_that_is_being_added
     driver.submit({tp(): (3, 1)})
     driver.change_isr(tp(), replicas(1))
     driver.observe(live(2, 3))
-    assert driver.view.tenure.states[tp()].leader == BrokerId(2)
+    assert driver.view.leadership.states[tp()].leader == BrokerId(2)
 
 
 def test_no_leader_is_elected_for_a_topic_that_is_being_deleted() -> None:
@@ -701,8 +701,8 @@ def test_no_leader_is_elected_for_a_topic_that_is_being_deleted() -> None:
     driver.view.deletions_process.yielded = frozenset({"t"})
     driver.submit({tp(0, "u"): (1, 3)})
     driver.observe(live(2, 3))
-    assert driver.view.tenure.states[tp(0, "u")].leader == BrokerId(2)
-    assert driver.view.tenure.states[tp()] == driver.first_states[tp()]
+    assert driver.view.leadership.states[tp(0, "u")].leader == BrokerId(2)
+    assert driver.view.leadership.states[tp()] == driver.first_states[tp()]
 
 
 def test_a_bounce_is_treated_once_the_deletion_of_the_topic_is_taken_back() -> None:
@@ -714,9 +714,9 @@ def test_a_bounce_is_treated_once_the_deletion_of_the_topic_is_taken_back() -> N
     driver.observe(DeletionsRead(frozenset({"t"})))
     driver.observe(live(1, 2, 3, bounced=(1,)))
     driver.observe(StatesRead({tp(): driver.first_states[tp()]}))
-    assert driver.view.tenure.states[tp()] == driver.first_states[tp()]
+    assert driver.view.leadership.states[tp()] == driver.first_states[tp()]
     driver.observe(DeletionsRead(frozenset()))
-    assert driver.view.tenure.states[tp()].leader == BrokerId(2)
+    assert driver.view.leadership.states[tp()].leader == BrokerId(2)
 
 
 def test_a_follower_that_bounced_is_treated_though_the_topic_is_to_be_deleted() -> None:
@@ -725,7 +725,7 @@ def test_a_follower_that_bounced_is_treated_though_the_topic_is_to_be_deleted() 
     driver.submit({tp(0, "u"): (3, 4)})
     driver.observe(DeletionsRead(frozenset({"t"})))
     driver.observe(live(1, 2, 3, 4, bounced=(2,)))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(1), replicas(1))
 
 
@@ -735,9 +735,9 @@ def test_a_leader_is_elected_once_a_deletion_that_was_requested_in_the_tenure_is
     driver.submit({tp(0, "u"): (3, 4)})
     driver.observe(DeletionsRead(frozenset({"t"})))
     driver.observe(live(2, 3, 4))
-    assert driver.view.tenure.states[tp()] == driver.first_states[tp()]
+    assert driver.view.leadership.states[tp()] == driver.first_states[tp()]
     driver.observe(DeletionsRead(frozenset()))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
 
 
@@ -745,17 +745,17 @@ def test_a_step_in_flight_gets_its_leader_though_its_topic_is_to_be_deleted() ->
     """The deletion waits for the role, and the role for the end of the step."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     driver.submit({tp(): (1, 3)})
-    assert driver.view.work.reassignments[tp()].in_flight
+    assert driver.view.reassignments.by_partition[tp()].in_flight
     driver.observe(DeletionsRead(frozenset({"t"})))
     driver.observe(live(2, 3))
-    assert driver.view.tenure.states[tp()].leader == BrokerId(2)
+    assert driver.view.leadership.states[tp()].leader == BrokerId(2)
 
 
 def test_an_unacknowledged_state_is_sent_again_during_other_waits() -> None:
     """A write that is refused meanwhile is no reason to leave it with the former ISR."""
     driver = Driver({tp(): (0, 1, 2)}, acknowledges=False)
     driver.submit({tp(): (0, 1)})
-    moved = driver.view.work.reassignments[tp()]
+    moved = driver.view.reassignments.by_partition[tp()]
     assert isinstance(moved.phase, Starting)
     moved.wait(Blocked(BlockedBy.WRITE_REFUSED, "no_auth"), driver.now)
     for passed, is_sent in ((29.0, False), (2.0, True)):
@@ -775,11 +775,11 @@ def test_what_waits_gets_a_leader_once_the_deletion_had_its_time(yielded: str, l
         options=Options(max_partitions_in_flight=1),
     )
     driver.submit({tp(0, "u"): (3, 1), tp(): (1, 3)})
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Pending)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Pending)
     driver.view.deletions_process.yielded = frozenset({yielded})
     driver.observe(DeletionsRead(frozenset({"t"})))
     driver.observe(live(2, 3))
-    assert driver.view.tenure.states[tp()].leader == BrokerId(leader)
+    assert driver.view.leadership.states[tp()].leader == BrokerId(leader)
 
 
 def test_a_broker_that_restarts_while_it_is_added_is_not_new_to_the_partition() -> None:
@@ -803,7 +803,7 @@ def test_a_broker_with_another_endpoint_gets_all_metadata_there() -> None:
     channels = [e for e in driver.sent if isinstance(e, OpenChannel | CloseChannel)]
     assert channels == [CloseChannel(BrokerId(2)), OpenChannel(moved)]
     assert SendLeaderAndIsr(tp(), replicas(2), ()) in driver.sent
-    assert driver.view.tenure.states[tp()] == driver.first_states[tp()]
+    assert driver.view.leadership.states[tp()] == driver.first_states[tp()]
 
 
 def test_a_new_partition_of_a_topic_to_be_deleted_gets_no_state() -> None:
@@ -812,7 +812,7 @@ def test_a_new_partition_of_a_topic_to_be_deleted_gets_no_state() -> None:
     assignment = TopicAssignment({0: PartitionAssignment(replicas(2, 1))}, ZkVersion(0), Zxid(70))
     driver.observe(DeletionsRead(frozenset({"new"})), TopicsListed(frozenset({"t", "new"})))
     driver.observe(TopicsRead({"new": assignment}), StatesRead({tp(0, "new"): None}))
-    assert tp(0, "new") not in driver.view.tenure.states
+    assert tp(0, "new") not in driver.view.leadership.states
 
 
 @pytest.mark.parametrize(
@@ -833,7 +833,7 @@ def test_a_leader_that_bounced_is_not_sent_the_state_that_was_read(noted: str) -
         case "held for a later turn":
             view.due.held[tp()] = frozenset(bounced)
         case _:
-            view.tenure.bounced[tp()] = bounced
+            view.leadership.bounced[tp()] = bounced
     assert not [e for e in send_reads(view, due).effects if isinstance(e, SendLeaderAndIsr)]
 
 
@@ -844,7 +844,7 @@ def test_replicas_that_may_have_changed_are_sent_to_no_broker() -> None:
         SendLeaderAndIsr(tp(), replicas(1, 2)),
     )
     assert send_leader_and_isr(view, tp(), ()) == ()
-    view.session.topics["t"].invalidate(view.cluster.read_generation + 1)
+    view.topics.by_name["t"].invalidate(view.role.read_generation + 1)
     assert send_leader_and_isr(view, tp(), replicas(1, 2)) == ()
 
 
@@ -854,5 +854,5 @@ def test_a_partition_without_a_known_state_has_no_leader_that_restarted() -> Non
     due = Worklist(bounced={BrokerId(1)})
     assert leader_bounced(driver.view, due, tp())
     assert not leader_bounced(driver.view, Worklist(bounced={BrokerId(2)}), tp())
-    driver.view.tenure.states.clear()
+    driver.view.leadership.states.clear()
     assert not leader_bounced(driver.view, due, tp())

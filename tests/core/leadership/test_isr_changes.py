@@ -113,9 +113,9 @@ def pass_time(driver: Driver, seconds: float) -> None:
 def test_change_is_durable_before_it_is_answered_and_announced() -> None:
     """Leader and epochs stay; the answer has the new version."""
     driver = Driver({tp(): (1, 2, 3)})
-    before = driver.view.tenure.states[tp()]
+    before = driver.view.leadership.states[tp()]
     send(driver, alter_partition(change(replicas(1, 2))))
-    after = driver.view.tenure.states[tp()]
+    after = driver.view.leadership.states[tp()]
     assert after == replace(before, isr=replicas(1, 2), version=ZkVersion(1))
     assert results(driver) == (
         IsrResult(
@@ -131,7 +131,7 @@ def test_change_is_durable_before_it_is_answered_and_announced() -> None:
         ),
     )
     assert SendUpdateMetadata((tp(),)) in driver.sent
-    assert not driver.view.tenure.pending_broker_requests
+    assert not driver.view.calls.pending_broker_requests
 
 
 def test_repeated_request_is_answered_with_what_is_durable() -> None:
@@ -201,13 +201,13 @@ def test_member_that_cannot_be_in_sync_is_refused_where_leaders_know_the_error(
     )
     assert not answers(driver)
     driver = Driver({tp(): (1, 2, 3, 9)}, brokers=(1, 2, 3, 4))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert BrokerId(9) not in state.isr
     wanted = (LEADER, BrokerId(member))
     proposed = change(wanted, epoch=state.leader_epoch, version=state.version)
     send(driver, alter_partition(proposed, version=version), ticket=2)
     assert [f.error for f in results(driver, 2)] == [expected]
-    written = driver.view.tenure.states[tp()]
+    written = driver.view.leadership.states[tp()]
     assert (written.isr, written.leader_epoch) == (state.isr, state.leader_epoch + (version == 0))
 
 
@@ -220,7 +220,7 @@ def test_state_beyond_the_view_is_read_before_it_is_judged() -> None:
     reads = [e for e in driver.sent if isinstance(e, ReadStates)]
     pass_time(driver, 0.1)
     assert [e for e in driver.sent if isinstance(e, ReadStates)] == reads
-    known = driver.view.tenure.states[tp()]
+    known = driver.view.leadership.states[tp()]
     read = replace(known, leader_epoch=LeaderEpoch(3), version=ZkVersion(5))
     driver.observe(StatesRead({tp(): read}))
     assert error(driver) == kafka_errors.NONE
@@ -242,7 +242,7 @@ def test_partition_that_cannot_be_judged_is_left_out_of_the_answer(*, healthy: b
 
 def read_again(driver: Driver, state: PartitionState | None) -> None:
     """Let the reads of the state that were asked for be answered."""
-    generation = driver.view.cluster.read_generation
+    generation = driver.view.role.read_generation
     driver.observe(StatesRead({tp(): state}, read_generation=generation))
 
 
@@ -250,7 +250,7 @@ def read_again(driver: Driver, state: PartitionState | None) -> None:
 def test_request_for_a_topic_that_was_created_again_ends(version: int) -> None:
     """It names the topic only; no read will show what the leader of the former one knew."""
     driver = Driver({tp(): (1, 2, 3)})
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     request = alter_partition(change(replicas(1, 2), epoch=3, version=7), version=version)
     send(driver, request)
     driver.observe(StatesRead({tp(): state}))  # began before the request
@@ -270,7 +270,7 @@ def test_request_for_a_partition_that_is_no_more_ends() -> None:
         driver,
         alter_partition(change(replicas(1, 2), partition=gone.partition, epoch=3, version=7)),
     )
-    generation = driver.view.cluster.read_generation
+    generation = driver.view.role.read_generation
     driver.observe(StatesRead({gone: None}, read_generation=generation))
     assert not answers(driver)
     pass_time(driver, 5.5)
@@ -309,7 +309,7 @@ def served(**known: object) -> Driver:
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     driver.observe(BrokersRead({b: with_two_listeners(b) for b in driver.view.cluster.brokers}))
     driver.view.options = Options(endpoint=ENDPOINT)
-    read = replace(driver.view.tenure.states[tp()], isr=replicas(1, 2), version=ZkVersion(1))
+    read = replace(driver.view.leadership.states[tp()], isr=replicas(1, 2), version=ZkVersion(1))
     driver.fold(StatesRead({tp(): replace(read, **known)}))  # type: ignore[arg-type] # its fields
     return driver
 
@@ -317,31 +317,31 @@ def served(**known: object) -> Driver:
 def test_request_that_may_be_older_than_a_restart_of_the_replica_is_fenced() -> None:
     """The leader repeats it until a controller answers; the replica may have lost its log."""
     driver = served(mzxid=BEFORE_REGISTRATIONS)
-    read = driver.view.tenure.states[tp()]
+    read = driver.view.leadership.states[tp()]
     driver.sent.clear()
     send(driver, alter_partition(change(replicas(1, 2, 3), version=1)))
-    written = driver.view.tenure.states[tp()]
+    written = driver.view.leadership.states[tp()]
     assert (written.isr, written.leader_epoch) == (read.isr, read.leader_epoch + 1)
     assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
     assert not any(
         isinstance(e, ReadStates) and e.purpose is ReadPurpose.CONFLICT for e in driver.sent
     )
     send(driver, alter_partition(change(replicas(1, 2, 3), epoch=1, version=2)), ticket=2)
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2, 3)
 
 
 def test_leader_epoch_is_not_raised_before_a_bounce_that_cannot_be_judged_yet() -> None:
     """The write would say that the broker is in sync, and the bounce take it out later."""
     driver = served(mzxid=BEFORE_REGISTRATIONS)
-    read = driver.view.tenure.states[tp()]
-    driver.view.tenure.seeding.add(tp())
-    driver.view.tenure.bounced[tp()] = {BrokerId(2)}
+    read = driver.view.leadership.states[tp()]
+    driver.view.leadership.seeding.add(tp())
+    driver.view.leadership.bounced[tp()] = {BrokerId(2)}
     send(driver, alter_partition(change(replicas(1, 2, 3), version=1)))
-    assert driver.view.tenure.states[tp()] == read
-    driver.view.tenure.seeding.clear()
+    assert driver.view.leadership.states[tp()] == read
+    driver.view.leadership.seeding.clear()
     driver.view.due.add((tp(),))
     driver.settle()
-    written = driver.view.tenure.states[tp()]
+    written = driver.view.leadership.states[tp()]
     assert (written.isr, written.leader_epoch) == (replicas(1), read.leader_epoch + 1)
     assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
 
@@ -349,16 +349,16 @@ def test_leader_epoch_is_not_raised_before_a_bounce_that_cannot_be_judged_yet() 
 def test_no_isr_is_changed_before_a_bounce_that_cannot_be_judged_yet() -> None:
     """The write would be newer than the registration: no other controller could tell any more."""
     driver = served(mzxid=AFTER_REGISTRATIONS)
-    read = driver.view.tenure.states[tp()]
-    driver.view.tenure.seeding.add(tp())
-    driver.view.tenure.bounced[tp()] = {BrokerId(2)}
+    read = driver.view.leadership.states[tp()]
+    driver.view.leadership.seeding.add(tp())
+    driver.view.leadership.bounced[tp()] = {BrokerId(2)}
     send(driver, alter_partition(change(replicas(1, 2, 3), version=1)))
-    assert driver.view.tenure.states[tp()] == read
+    assert driver.view.leadership.states[tp()] == read
     assert not answers(driver)
-    driver.view.tenure.seeding.clear()
+    driver.view.leadership.seeding.clear()
     driver.view.due.add((tp(),))
     driver.settle()
-    assert driver.view.tenure.states[tp()].isr == replicas(1)
+    assert driver.view.leadership.states[tp()].isr == replicas(1)
     assert error(driver) == kafka_errors.FENCED_LEADER_EPOCH
 
 
@@ -366,7 +366,7 @@ def test_request_after_the_last_restart_of_the_replica_is_carried_out() -> None:
     """The leader heard of the state that was written after it."""
     driver = served(mzxid=AFTER_REGISTRATIONS)
     send(driver, alter_partition(change(replicas(1, 2, 3), version=1)))
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2, 3)
     assert error(driver) == kafka_errors.NONE
 
 
@@ -383,7 +383,7 @@ def without(driver: Driver, broker_id: int) -> BrokersRead:
 
 def add_the_third(driver: Driver, *, version: int = 3) -> AlterPartition:
     """Return the leader's request to add broker 3 to the present state."""
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     wanted = change(replicas(1, 2, 3), epoch=state.leader_epoch, version=state.version)
     return alter_partition(wanted, version=version)
 
@@ -405,7 +405,7 @@ def as_requested() -> Driver:
     """Return a state that this tenure wrote last as the leader asked."""
     driver = as_elected()
     send(driver, add_the_third(driver), ticket=7)
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     shrunk = change(replicas(1, 2), epoch=state.leader_epoch, version=state.version)
     send(driver, alter_partition(shrunk), ticket=8)
     return driver
@@ -428,23 +428,23 @@ def test_request_older_than_a_restart_is_fenced_whoever_wrote_the_state(
 ) -> None:
     """The leader's way to the controller was cut meanwhile, and the replica lost its log."""
     driver = state_of()
-    before = driver.view.tenure.states[tp()]
+    before = driver.view.leadership.states[tp()]
     late = add_the_third(driver, version=version)
     driver.observe(back(driver, 3, 900))
-    written = driver.view.tenure.states[tp()]
+    written = driver.view.leadership.states[tp()]
     assert (written.leader, written.isr) == (LEADER, replicas(1, 2))
     assert written.leader_epoch == before.leader_epoch + 1
     send(driver, late, ticket=9)
     assert [r.error for r in results(driver, 9)] == [kafka_errors.FENCED_LEADER_EPOCH]
     driver.observe(without(driver, 1))
-    elected = driver.view.tenure.states[tp()]
+    elected = driver.view.leadership.states[tp()]
     assert (elected.leader, elected.isr) == (2, replicas(2))
 
 
 def test_replica_without_its_log_is_not_elected_though_it_is_preferred() -> None:
     """Not before it is in sync anew."""
     driver = Driver({tp(): (3, 1, 2)}, brokers=(1, 2, 3), leaders={tp(): 1})
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     read = replace(state, isr=replicas(1, 2), version=ZkVersion(1), mzxid=AFTER_REGISTRATIONS)
     driver.fold(StatesRead({tp(): read}))
     driver.observe(without(driver, 3))
@@ -452,11 +452,11 @@ def test_replica_without_its_log_is_not_elected_though_it_is_preferred() -> None
     driver.observe(back(driver, 3, 900))
     send(driver, late)
     driver.observe(PreferredElectionRead(frozenset({tp()}), ZkVersion(0)))
-    assert driver.view.tenure.states[tp()].leader == LEADER
+    assert driver.view.leadership.states[tp()].leader == LEADER
     send(driver, add_the_third(driver), ticket=2)
     driver.now = Instant(driver.now + 60.0)
     driver.observe(PreferredElectionRead(frozenset({tp()}), ZkVersion(1)))
-    assert driver.view.tenure.states[tp()].leader == 3
+    assert driver.view.leadership.states[tp()].leader == 3
 
 
 @pytest.mark.parametrize("endpoint", [ENDPOINT, None], ids=["AlterPartition", "ZooKeeper"])
@@ -468,7 +468,7 @@ def test_registration_raises_the_leader_epoch_once_where_its_replica_is_out_of_t
     driver.observe(BrokersRead({b: with_two_listeners(b) for b in driver.view.cluster.brokers}))
     driver.view.options = Options(endpoint=endpoint)
     for n in range(3):
-        state = driver.view.tenure.states[tp(n)]
+        state = driver.view.leadership.states[tp(n)]
         read = replace(state, isr=replicas(1, 2), version=ZkVersion(1), mzxid=AFTER_REGISTRATIONS)
         driver.fold(StatesRead({tp(n): read}))
     driver.settle()
@@ -478,7 +478,7 @@ def test_registration_raises_the_leader_epoch_once_where_its_replica_is_out_of_t
         driver.now = Instant(driver.now + 60.0)
         driver.observe(TimerFired(PENDING_REQUESTS_TIMER))
         driver.observe(BrokersRead(dict(driver.view.cluster.brokers)))
-    driver.view.due.add(driver.view.tenure.states)
+    driver.view.due.add(driver.view.leadership.states)
     driver.settle()
     written = [r for c in driver.changes for r in c.records if isinstance(r, StateRecord)]
     assert sorted((r.partition, r.isr, r.leader_epoch) for r in written) == [
@@ -493,7 +493,7 @@ def test_next_daemon_raises_the_leader_epoch_if_the_former_one_had_not(
 ) -> None:
     """It died between the registration and the write, or after it."""
     driver = served(mzxid=Zxid(mzxid))
-    state = driver.view.tenure.states.pop(tp())
+    state = driver.view.leadership.states.pop(tp())
     driver.fold(back(driver, 3, 900))
     driver.view.due.bounced.clear()
     driver.view.due.partitions.clear()
@@ -504,7 +504,7 @@ def test_next_daemon_raises_the_leader_epoch_if_the_former_one_had_not(
 def test_isr_that_was_written_before_a_registration_was_heard_of_fences_nothing() -> None:
     """What fences is the leader epoch: the follower's last fetch may be older as well."""
     driver = as_read()
-    before = driver.view.tenure.states[tp()]
+    before = driver.view.leadership.states[tp()]
     later = replace(before, version=ZkVersion(before.version + 1), mzxid=Zxid(950))
     driver.observe(StatesRead({tp(): later}))
     driver.observe(back(driver, 3, 900))
@@ -513,12 +513,12 @@ def test_isr_that_was_written_before_a_registration_was_heard_of_fences_nothing(
 
 def epoch(driver: Driver) -> int:
     """Return the leader epoch of the partition."""
-    return driver.view.tenure.states[tp()].leader_epoch
+    return driver.view.leadership.states[tp()].leader_epoch
 
 
 def state_version(driver: Driver) -> ZkVersion:
     """Return the version of the partition's state."""
-    return driver.view.tenure.states[tp()].version
+    return driver.view.leadership.states[tp()].version
 
 
 def test_leader_that_requested_with_a_former_epoch_gets_another_one() -> None:
@@ -558,7 +558,7 @@ def test_leader_that_a_former_controller_answered_may_have_forgotten_its_request
     """It has a moment to ask by itself; where all are in sync, there is nothing to ask."""
     driver = served(mzxid=AFTER_REGISTRATIONS)
     driver.view.options = Options(endpoint=endpoint)
-    read = replace(driver.view.tenure.states.pop(tp()), isr=replicas(*isr))
+    read = replace(driver.view.leadership.states.pop(tp()), isr=replicas(*isr))
     driver.observe(StatesRead({tp(): read}))
     pass_time(driver, 1.0)
     assert epoch(driver) == read.leader_epoch
@@ -569,20 +569,20 @@ def test_leader_that_a_former_controller_answered_may_have_forgotten_its_request
 def test_leader_that_restarted_meanwhile_is_not_told_to_lead_on() -> None:
     """It may have lost what it acknowledged: another member of the ISR leads."""
     driver = served(mzxid=AFTER_REGISTRATIONS)
-    read = driver.view.tenure.states.pop(tp())
+    read = driver.view.leadership.states.pop(tp())
     driver.observe(StatesRead({tp(): read}))
     restarted = replace(with_two_listeners(LEADER), epoch=BrokerEpoch(300))
     driver.now = Instant(driver.now + 2.5)
     driver.fold(BrokersRead({**driver.view.cluster.brokers, LEADER: restarted}))
     driver.observe(TimerFired(PENDING_REQUESTS_TIMER))
-    assert driver.view.tenure.states[tp()].leader == 2
+    assert driver.view.leadership.states[tp()].leader == 2
 
 
 def test_leader_gets_the_next_epoch_though_one_was_written_soon_after_the_answer() -> None:
     """It may have heard of that one first, and have forgotten the request of that epoch."""
     driver = served(mzxid=BEFORE_REGISTRATIONS)
     send(driver, alter_partition(change(replicas(1, 2, 3), version=1), version=0))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     driver.commit(Change((state_record(driver.view, tp(), state, LEADER, state.isr),)))
     driver.settle()
     written = epoch(driver)
@@ -601,7 +601,7 @@ def test_leader_may_hear_of_the_next_epoch_before_the_answer(
     send(driver, alter_partition(proposed, version=version))
     assert error(driver) == kafka_errors.NONE
     pass_time(driver, waited_s)
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     driver.commit(Change((state_record(driver.view, tp(), state, LEADER, replicas(1, 2)),)))
     driver.settle()
     written = epoch(driver)
@@ -617,7 +617,7 @@ def test_leader_that_waits_for_nothing_gets_no_other_epoch() -> None:
     pass_time(driver, 60.0)
     proposed = change(replicas(1, 2, 3), epoch=epoch(driver), version=state_version(driver))
     send(driver, alter_partition(proposed, version=0))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     driver.commit(Change((state_record(driver.view, tp(), state, BrokerId(1), state.isr),)))
     driver.settle()
     written = epoch(driver)
@@ -629,7 +629,7 @@ def test_state_that_a_rejected_write_put_in_doubt_is_not_the_first_of_the_tenure
     """Its leader asked no other controller meanwhile."""
     driver = served(mzxid=AFTER_REGISTRATIONS)
     pass_time(driver, 60.0)
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     write = state_record(driver.view, tp(), state, LEADER, state.isr)
     invalidate(driver.view, Change((write,), partition=tp()))
     read_again(driver, replace(state, version=ZkVersion(state.version + 1)))
@@ -644,7 +644,7 @@ def with_three_gone() -> tuple[Driver, IsrChange]:
     driver.view.options = Options(endpoint=ENDPOINT)
     without_three(driver)
     with_three(driver, 500)
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     without_three(driver)
     proposed = change(replicas(1, 2, 3), epoch=state.leader_epoch, version=state.version)
     return driver, proposed
@@ -669,7 +669,7 @@ def test_refused_member_is_answered_though_another_partition_is_not_judged() -> 
     assert error(driver) == kafka_errors.INELIGIBLE_REPLICA
     with_three(driver, 900)
     pass_time(driver, 10.0)
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2)
 
 
 def test_copy_of_a_refused_request_is_fenced() -> None:
@@ -680,18 +680,18 @@ def test_copy_of_a_refused_request_is_fenced() -> None:
     with_three(driver, 900)
     send(driver, alter_partition(proposed, version=2), ticket=2)
     assert [r.error for r in results(driver, 2)] == [kafka_errors.FENCED_LEADER_EPOCH]
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2)
     again = change(replicas(1, 2, 3), epoch=epoch(driver), version=state_version(driver))
     send(driver, alter_partition(again, version=2), ticket=3)
     assert [r.error for r in results(driver, 3)] == [kafka_errors.NONE]
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2, 3)
 
 
 def test_delegated_engine_writes_no_leader_epoch() -> None:
     """The states are the cluster's controller's."""
     driver = served(mzxid=AFTER_REGISTRATIONS)
     driver.view.role.engine = EngineName.DELEGATED
-    read = driver.view.tenure.states.pop(tp())
+    read = driver.view.leadership.states.pop(tp())
     driver.observe(StatesRead({tp(): read}))
     pass_time(driver, 2.5)
     assert epoch(driver) == read.leader_epoch
@@ -701,10 +701,10 @@ def test_request_waits_while_a_leader_epoch_is_to_be_raised() -> None:
     """The topic is read again first."""
     driver = served(mzxid=BEFORE_REGISTRATIONS)
     driver.answers_topics = False
-    read = driver.view.tenure.states[tp()]
-    driver.view.session.topics["t"].stale = True
+    read = driver.view.leadership.states[tp()]
+    driver.view.topics.by_name["t"].stale = True
     send(driver, alter_partition(change(replicas(1, 2, 3), version=1)))
-    assert driver.view.tenure.states[tp()] == read
+    assert driver.view.leadership.states[tp()] == read
     assert not answers(driver)
 
 
@@ -727,11 +727,11 @@ def test_dead_replica_that_a_leader_requested_leaves_the_isr_also_if_it_is_back(
     """Leaders before Kafka 3.2 ask for it; it may have lost its log."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2))
     back = dict(driver.view.cluster.brokers)
-    known = driver.view.tenure.states[tp()]
+    known = driver.view.leadership.states[tp()]
     write = IsrRecord(tp(), known, replicas(1, 2, 3), 0)
     apply(driver.view, write, driver.now)
     driver.observe(BrokersRead({**back, BrokerId(3): broker(3, 900)}))
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2)
 
 
 def test_broker_of_another_registration_is_refused() -> None:
@@ -771,7 +771,7 @@ def test_election_of_the_same_cycle_precedes_the_request_of_the_former_leader() 
     driver.fold(
         BrokerRequestReceived(1, alter_partition(change(replicas(1, 2))), driver.permission)
     )
-    driver.view.tenure.bounced[tp()] = {LEADER}
+    driver.view.leadership.bounced[tp()] = {LEADER}
     driver.view.due.add((tp(),))
     driver.settle()
     writes = [

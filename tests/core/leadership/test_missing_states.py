@@ -47,7 +47,7 @@ def topic(*ids: int, partitions: int = 1, czxid: int = 70, version: int = 0) -> 
 
 def create(driver: Driver, name: str, read: TopicAssignment) -> None:
     """Let a topic come into being; its states are read before a controller wrote them."""
-    listed = (driver.view.session.listed or frozenset()) | {name}
+    listed = (driver.view.topics.listed or frozenset()) | {name}
     driver.observe(TopicsListed(listed), TopicsRead({name: read}))
     driver.observe(StatesRead({TopicPartition(name, n): None for n in read.partitions}))
     driver.observe(TopicConfigsRead({name: TopicConfig(1, False)}))  # noqa: FBT003
@@ -96,7 +96,7 @@ def test_a_topic_created_anew_is_moved_by_its_own_states() -> None:
     driver = DelegatedDriver({tp(0): (0, 1), tp(1): (0, 1)})
     driver.change_isr(tp(0), replicas(0))
     create(driver, "t", topic(2, 3, partitions=3))
-    assert not driver.view.tenure.states
+    assert not driver.view.leadership.states
     submit_entries(driver, {tp(2): (1, 3), tp(0): (2, 1)})
     assert set(missing(driver)[-1]) == {tp(0), tp(2)}
     anew = {tp(n): state(2, 2, 3) for n in (0, 2)}
@@ -142,10 +142,10 @@ def test_a_state_that_cannot_be_understood_says_so_and_is_read_again(kind: type[
     """It was for ever "being read"; once repaired, the brokers are introduced to it."""
     driver = kind({tp(): (0, 1)})
     create(driver, "new", topic(1, 2))
-    driver.view.tenure.states.pop(NEW, None)
+    driver.view.leadership.states.pop(NEW, None)
     driver.observe(StatesRead({NEW: "not JSON"}))
     submit_entries(driver, {NEW: (1, 3)})
-    blocked = driver.view.work.reassignments[NEW].blocked
+    blocked = driver.view.reassignments.by_partition[NEW].blocked
     assert blocked is not None
     assert blocked.detail == "its state znode cannot be decoded: not JSON"
     assert missing(driver) == [(NEW,)]
@@ -154,7 +154,7 @@ def test_a_state_that_cannot_be_understood_says_so_and_is_read_again(kind: type[
     introduced = {e.partition for e in driver.sent if isinstance(e, SendLeaderAndIsr)}
     assert introduced == ({NEW} if kind is Driver else set())
     driver.run(NEW)
-    assert NEW not in driver.view.work.reassignments
+    assert NEW not in driver.view.reassignments.by_partition
 
 
 def test_a_watch_that_could_not_be_set_is_set_once_the_state_can_be_read() -> None:
@@ -164,14 +164,14 @@ def test_a_watch_that_could_not_be_set_is_set_once_the_state_can_be_read() -> No
     submit_entries(driver, {tp(): (0, 3)})
     driver.observe(StatesRead({tp(): "NoAuthError"}, armed=frozenset()))
     assert driver.orders == []
-    blocked = driver.view.work.reassignments[tp()].blocked
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert "NoAuthError" in blocked.detail
     driver.observe(StatesRead({tp(): state(0, 0, 1)}))
     assert ReadStates((tp(),), ReadPurpose.WATCH) in driver.sent[-1:]
     driver.answers_states = True
     driver.observe(StatesRead({tp(): state(0, 0, 1)}, armed=frozenset({tp()})))
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Syncing)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Syncing)
 
 
 def test_the_next_read_has_a_time() -> None:

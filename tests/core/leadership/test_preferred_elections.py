@@ -78,15 +78,15 @@ def is_ended(driver: Driver) -> bool:
 def test_an_election_that_lost_a_race_is_held_when_the_state_is_read() -> None:
     """The request is not deleted before the preferred leader leads."""
     driver = led_by_two()
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     lost_race(driver, election(driver, REQUESTED))
     driver.settle()
     pass_time(driver)
-    assert (list(driver.view.tenure.preferred), is_ended(driver)) == ([tp()], False)
+    assert (list(driver.view.leadership.preferred), is_ended(driver)) == ([tp()], False)
     assert has_work(driver.view, driver.now)
     driver.observe(StatesRead({tp(): replace(state, version=ZkVersion(1))}))
     pass_time(driver)
-    assert driver.view.tenure.states[tp()].leader == 1
+    assert driver.view.leadership.states[tp()].leader == 1
     pass_time(driver)
     assert is_ended(driver)
 
@@ -104,7 +104,7 @@ def test_an_election_that_was_not_written_is_decided_anew_a_second_later() -> No
     driver = led_by_two()
     election(driver, REQUESTED)
     pass_time(driver)
-    assert driver.view.tenure.states[tp()].leader == 1
+    assert driver.view.leadership.states[tp()].leader == 1
 
 
 def test_what_we_wish_ourselves_is_not_lost_either() -> None:
@@ -126,12 +126,12 @@ def test_what_we_wish_ourselves_is_not_lost_either() -> None:
             driver.answer(effect)
         if elected:
             break
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     (change,) = elected
     lost_race(driver, change)
     driver.observe(StatesRead({tp(): replace(state, version=ZkVersion(1))}))
     pass_time(driver)
-    assert driver.view.tenure.states[tp()].leader == 2
+    assert driver.view.leadership.states[tp()].leader == 2
 
 
 def test_an_election_that_is_not_permitted_is_left_to_the_next_controller() -> None:
@@ -167,9 +167,9 @@ def test_where_only_the_order_changes_kafkas_ways_elect_nobody(
     else:
         wanted = submission("request_0000000000", {tp(): (2, 1, 3)}, keep_leaders=way == "stock")
         submit(driver, wanted)
-    assert driver.view.session.topics["t"].partitions[0].replicas == (2, 1, 3)
+    assert driver.view.topics.by_name["t"].partitions[0].replicas == (2, 1, 3)
     pass_time(driver)
-    assert driver.view.tenure.states[tp()].leader == (2 if is_elected else 1)
+    assert driver.view.leadership.states[tp()].leader == (2 if is_elected else 1)
 
 
 def test_leaders_that_are_kept_are_elected_where_replicas_change() -> None:
@@ -178,16 +178,16 @@ def test_leaders_that_are_kept_are_elected_where_replicas_change() -> None:
     submit(driver, submission("request_0000000000", {tp(): (4, 1, 2)}, keep_leaders=True))
     driver.run(tp())
     pass_time(driver)
-    assert driver.view.tenure.states[tp()].leader == 4
+    assert driver.view.leadership.states[tp()].leader == 4
 
 
 def test_nor_is_one_requested_of_the_controller_where_that_is_another() -> None:
     """It would refuse."""
     driver = Driver({tp(): (1, 2, 3)}, options=delegated())
-    driver.view.tenure.preferred[tp()] = None
+    driver.view.leadership.preferred[tp()] = None
     driver.view.due.elections = True
     driver.observe(DeletionsRead(frozenset({"t"})))
-    assert not driver.view.tenure.preferred
+    assert not driver.view.leadership.preferred
     assert not any(isinstance(e, ElectPreferred) for e in driver.sent)
 
 
@@ -203,7 +203,7 @@ def test_what_does_not_exist_does_not_hold_the_request_up(partition: TopicPartit
 def test_a_state_that_cannot_be_read_does_not_hold_the_request_up() -> None:
     """It was read, and there is nothing to compare and set."""
     driver = led_by_two()
-    del driver.view.tenure.states[tp()]
+    del driver.view.leadership.states[tp()]
     driver.observe(StatesRead({tp(): "no JSON"}), REQUESTED)
     pass_time(driver)
     assert is_ended(driver)
@@ -227,11 +227,11 @@ def test_a_broker_gains_no_more_leaderships_in_a_second_than_the_limit_says() ->
     """Elections and steps share it."""
     driver = led_by_two(3, max_leader_moves_per_broker_per_second=2)
     driver.observe(PreferredElectionRead(frozenset(tp(n) for n in range(3)), ZkVersion(3)))
-    leaders = [driver.view.tenure.states[tp(n)].leader for n in range(3)]
+    leaders = [driver.view.leadership.states[tp(n)].leader for n in range(3)]
     assert leaders == [BrokerId(1), BrokerId(1), BrokerId(2)]
-    assert driver.view.tenure.leader_moves[BrokerId(1)][1] == 2
+    assert driver.view.leadership.leader_moves[BrokerId(1)][1] == 2
     pass_time(driver)
-    assert driver.view.tenure.states[tp(2)].leader == 1
+    assert driver.view.leadership.states[tp(2)].leader == 1
 
 
 def test_elections_keep_to_their_rate() -> None:
@@ -239,7 +239,7 @@ def test_elections_keep_to_their_rate() -> None:
     driver = led_by_two(3, preferred_elections_per_second=1)
 
     def elected() -> int:
-        return sum(driver.view.tenure.states[tp(n)].leader == 1 for n in range(3))
+        return sum(driver.view.leadership.states[tp(n)].leader == 1 for n in range(3))
 
     driver.observe(PreferredElectionRead(frozenset(tp(n) for n in range(3)), ZkVersion(3)))
     assert elected() == 1
@@ -253,7 +253,7 @@ def test_elections_by_the_controller_keep_to_their_rate_and_are_all_requested() 
     """Nothing else has them looked at again but the time."""
     options = replace(delegated(), preferred_elections_per_second=1)
     driver = Driver({tp(n): (1, 2, 3) for n in range(2)}, options=options)
-    driver.view.tenure.preferred = {tp(n): None for n in range(2)}
+    driver.view.leadership.preferred = {tp(n): None for n in range(2)}
     driver.view.due.elections = True
     driver.settle()
     assert [e.partitions for e in driver.sent if isinstance(e, ElectPreferred)] == [(tp(0),)]
@@ -266,15 +266,15 @@ def test_elections_by_the_controller_keep_to_their_rate_and_are_all_requested() 
 def test_a_partition_whose_state_is_not_read_yet_is_waited_for() -> None:
     """It is still in question who leads it."""
     driver = led_by_two()
-    state = driver.view.tenure.states.pop(tp())
-    driver.view.tenure.unseeded[tp()] = None
+    state = driver.view.leadership.states.pop(tp())
+    driver.view.leadership.unseeded[tp()] = None
     driver.observe(REQUESTED)
     assert SetTimer(PREFERRED_TIMER, Instant(driver.now + 1.0)) in driver.sent
     pass_time(driver)
     assert not is_ended(driver)
     driver.observe(StatesRead({tp(): state}))
     pass_time(driver)
-    assert driver.view.tenure.states[tp()].leader == 1
+    assert driver.view.leadership.states[tp()].leader == 1
 
 
 # --- the balance of leaderships ------------------------------------------------------------------
@@ -298,7 +298,7 @@ def after_an_interval(driver: Driver) -> list[int]:
     """Return who leads the first three partitions an interval later."""
     driver.now = Instant(driver.now + driver.view.options.leader_imbalance_check_interval_s)
     driver.observe(TimerFired(BALANCE_TIMER))
-    return [int(driver.view.tenure.states[tp(n)].leader) for n in range(3)]
+    return [int(driver.view.leadership.states[tp(n)].leader) for n in range(3)]
 
 
 def test_preferred_leaders_are_elected_of_a_broker_that_leads_too_few_of_its_partitions() -> None:
@@ -307,7 +307,7 @@ def test_preferred_leaders_are_elected_of_a_broker_that_leads_too_few_of_its_par
     (timer,) = [e for e in driver.sent if isinstance(e, SetTimer) and e.name == BALANCE_TIMER]
     assert timer.at == driver.now + 300.0
     driver.observe(TimerFired("anything"))
-    assert driver.view.tenure.states[tp(0)].leader == 2
+    assert driver.view.leadership.states[tp(0)].leader == 2
     assert after_an_interval(driver) == [1, 1, 1]
 
 
@@ -326,7 +326,7 @@ def test_what_is_reassigned_or_to_be_deleted_or_out_of_sync_is_not_balanced() ->
     driver = balancing()
     driver.change_isr(tp(0), (BrokerId(2), BrokerId(3)))
     driver.submit({tp(1): (1, 2, 4)})
-    assert tp(1) in driver.view.work.reassignments
+    assert tp(1) in driver.view.reassignments.by_partition
     assert after_an_interval(driver) == [2, 2, 1]
     driver = balancing()
     driver.observe(DeletionsRead(frozenset({"t"})))
@@ -345,10 +345,10 @@ def test_the_balance_is_checked_once_an_interval() -> None:
     """Elections in between are up to the operator."""
     driver = balancing()
     assert after_an_interval(driver) == [1, 1, 1]
-    checked = driver.view.cluster.balanced_at
+    checked = driver.view.leadership_process.balanced_at
     driver.now = Instant(driver.now + 10.0)
     driver.observe(TimerFired(BALANCE_TIMER))
-    assert driver.view.cluster.balanced_at == checked
+    assert driver.view.leadership_process.balanced_at == checked
 
 
 def test_partitions_of_a_topic_that_is_to_be_deleted_do_not_count_for_the_balance() -> None:
@@ -373,15 +373,15 @@ def test_partitions_of_a_topic_that_is_to_be_deleted_do_not_count_for_the_balanc
 def test_no_preferred_leader_is_elected_before_its_bounce_is_handled() -> None:
     """It may have lost its log; it leaves the ISR first, and the election finds no candidate."""
     driver = Driver({tp(): (2, 1)}, leaders={tp(): 1})
-    driver.view.tenure.bounced[tp()] = {BrokerId(2)}
-    driver.view.tenure.seeding.add(tp())
+    driver.view.leadership.bounced[tp()] = {BrokerId(2)}
+    driver.view.leadership.seeding.add(tp())
     driver.observe(REQUESTED)
-    assert driver.view.tenure.states[tp()].leader == 1
-    assert driver.view.tenure.preferred
-    driver.view.tenure.seeding.clear()
+    assert driver.view.leadership.states[tp()].leader == 1
+    assert driver.view.leadership.preferred
+    driver.view.leadership.seeding.clear()
     driver.view.due.add((tp(),))
     driver.settle()
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (1, (1,))
 
 
@@ -391,7 +391,7 @@ def test_a_replica_whose_bounce_waits_is_not_elected() -> None:
     driver.fold(PreferredElectionRead(frozenset(map(tp, range(3))), ZkVersion(3)))
     driver.fold(live(1, 2, 3, bounced=(1,)))
     decision = decide(driver.view, take_due(driver.view), driver.now)
-    held = {p for p in driver.view.tenure.states if driver.view.due.held.get(p)}
+    held = {p for p in driver.view.leadership.states if driver.view.due.held.get(p)}
     assert held
     written = [r for c in decision.changes for r in c.records if isinstance(r, StateRecord)]
     assert [r for r in written if r.partition in held] == []

@@ -41,7 +41,7 @@ class Pacer:
         """Let an interval pass; return the pace that follows."""
         self.now = Instant(self.now + PACE_EVERY_S)
         self.decide()
-        return self.view.tenure.pace
+        return self.view.pacing.pace
 
     def answer(self, took_s: float) -> None:
         """Let broker 3 answer after so long, in the middle of an interval."""
@@ -54,14 +54,14 @@ class Pacer:
 def lose_a_replica(pacer: Pacer) -> None:
     """Let a partition lose a replica out of its ISR in the running interval."""
     isr(pacer.view, tp(0, "u"), 4, 5, 6)
-    pacer.view.tenure.pace_since = Instant(NOW - 1)
+    pacer.view.pacing.pace_since = Instant(NOW - 1)
     isr(pacer.view, tp(0, "u"), 4, 5)
 
 
 def test_pace_begins_with_a_part_of_the_limit_and_grows_up_to_it() -> None:
     """What the cluster bears is found out from below."""
     pacer = Pacer()
-    assert pacer.view.tenure.pace == 10
+    assert pacer.view.pacing.pace == 10
     assert [pacer.interval() for _ in range(9)] == [14, 18, 22, 26, 30, 34, 38, 40, 40]
 
 
@@ -89,7 +89,7 @@ def test_isr_that_grows_is_no_evidence() -> None:
     """Recovery is good news."""
     pacer = Pacer()
     isr(pacer.view, tp(0, "u"), 4)
-    pacer.view.tenure.pace_since = Instant(NOW - 1)
+    pacer.view.pacing.pace_since = Instant(NOW - 1)
     isr(pacer.view, tp(0, "u"), 4, 5)
     pacer.now = Instant(NOW - 1)
     assert pacer.interval() == 14
@@ -108,7 +108,7 @@ def test_broker_that_is_slow_to_answer_halves_the_pace() -> None:
 def test_pace_never_falls_below_one() -> None:
     """Else nothing would go on at all."""
     pacer = Pacer(Options(adaptive=True, max_partitions_in_flight=2))
-    assert pacer.view.tenure.pace == 1
+    assert pacer.view.pacing.pace == 1
     pacer.answer(99.0)
     assert pacer.interval() == 1
 
@@ -118,16 +118,16 @@ def test_pace_is_not_judged_within_its_interval() -> None:
     pacer = Pacer()
     pacer.now = Instant(pacer.now + PACE_EVERY_S / 2)
     pacer.decide()
-    assert pacer.view.tenure.pace == 10
+    assert pacer.view.pacing.pace == 10
 
 
 def test_limit_lowered_live_bounds_the_pace_at_once() -> None:
     """An operator's word goes before what the cluster bears."""
     pacer = Pacer()
-    pacer.view.intake.controls = Controls(limits=Limits(max_partitions_in_flight=3))
-    pacer.view.tenure.in_flight = 3
+    pacer.view.pacing_process.controls = Controls(limits=Limits(max_partitions_in_flight=3))
+    pacer.view.pacing.in_flight = 3
     reassign(pacer.view, tp(), 1, 2, 7)
-    moved = pacer.view.work.reassignments[tp()]
+    moved = pacer.view.reassignments.by_partition[tp()]
     blocked = Budget(pacer.view, Instant(0.0)).gate(tp(), moved, replicas(7), BrokerId(1))
     assert blocked is not None
     assert blocked.by is BlockedBy.LIMIT
@@ -137,9 +137,9 @@ def test_limit_lowered_live_bounds_the_pace_at_once() -> None:
 def test_pace_bounds_what_is_in_flight() -> None:
     """It takes the place of the limit where it is lower."""
     pacer = Pacer()
-    pacer.view.tenure.in_flight = 9
+    pacer.view.pacing.in_flight = 9
     assert Budget(pacer.view, Instant(0.0)).has_slot
-    pacer.view.tenure.in_flight = 10
+    pacer.view.pacing.in_flight = 10
     assert not Budget(pacer.view, Instant(0.0)).has_slot
 
 
@@ -148,15 +148,15 @@ def test_pace_is_found_anew_in_the_next_tenure() -> None:
     pacer = Pacer()
     pacer.interval()
     observe(pacer.view, Deposed("over"), pacer.now)
-    assert pacer.view.tenure.pace is None
+    assert pacer.view.pacing.pace is None
     pacer.view.tenure.claiming = True
     observe(pacer.view, ControllerClaimed(ControllerEpoch(9)), pacer.now)
     pacer.decide()
-    assert pacer.view.tenure.pace == 10
+    assert pacer.view.pacing.pace == 10
 
 
 def test_nothing_is_decided_where_the_pace_is_not_adaptive() -> None:
     """It is off by default."""
     view: ClusterView = Pacer(Options()).view
-    assert view.tenure.pace is None
+    assert view.pacing.pace is None
     assert Budget(view, Instant(0.0)).has_slot

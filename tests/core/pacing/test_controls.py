@@ -31,7 +31,7 @@ def test_what_cannot_be_understood_holds_as_it_stood_before(path: str) -> None:
     read(driver, TURNED)
     for _ in range(2):
         read(driver, Controls(unreadable={path: GARBAGE[path]}))
-        held = driver.view.intake.controls
+        held = driver.view.pacing_process.controls
         assert (held.pauses, held.limits, held.throttle) == (
             TURNED.pauses if path == PAUSES else Pauses(),
             TURNED.limits if path == LIMITS else Limits(),
@@ -40,21 +40,21 @@ def test_what_cannot_be_understood_holds_as_it_stood_before(path: str) -> None:
         assert held.unreadable == {path: GARBAGE[path]}
         driver.view.end(Lifetime.SESSION)
     read(driver, Controls())
-    assert driver.view.intake.controls == Controls()
+    assert driver.view.pacing_process.controls == Controls()
 
 
 @pytest.mark.parametrize("path", GARBAGE)
 def test_what_was_never_understood_is_taken_for_a_pause_of_everything(path: str) -> None:
     """An operator wanted a pause, or lower limits than the settings have."""
     driver = Driver({tp(): (1, 2)})
-    driver.view.intake.controls_known = False
+    driver.view.pacing_process.controls_known = False
     read(driver, Controls(unreadable={path: GARBAGE[path]}))
     driver.submit({tp(): (1, 3)})
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 2))
-    assert list(driver.view.work.reassignments) == [tp()]
-    pause = driver.view.intake.controls.pauses.everything
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+    assert list(driver.view.reassignments.by_partition) == [tp()]
+    pause = driver.view.pacing_process.controls.pauses.everything
     assert pause is not None
     assert pause.reason == f"{path} cannot be decoded: {GARBAGE[path]}"
     read(driver, Controls())
     driver.run(tp())
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}

@@ -81,7 +81,7 @@ def test_a_shrunk_partition_that_still_has_min_isr_holds_nothing_up() -> None:
     view = a_view()
     settings(view, u=2)
     isr(view, tp(0, "u"), 4, 5)
-    assert tp(0, "u") in view.tenure.shrunk
+    assert tp(0, "u") in view.pacing.shrunk
     assert health_gate(view) is None
 
 
@@ -90,7 +90,7 @@ def test_partition_without_a_leader_counts_whatever_its_isr_says() -> None:
     view = a_view()
     settings(view, u=1)
     leaderless(view, tp(0, "u"), 4)
-    assert tp(0, "u") in view.tenure.under_min_isr
+    assert tp(0, "u") in view.pacing.under_min_isr
     assert health_gate(view) is not None
 
 
@@ -178,7 +178,7 @@ def test_nothing_is_known_after_the_tenure() -> None:
     settings(view, u=2)
     isr(view, tp(0, "u"), 4)
     observe(view, Deposed("over"), NOW)
-    assert view.tenure.shrunk == view.tenure.under_min_isr == {}
+    assert view.pacing.shrunk == view.pacing.under_min_isr == {}
 
 
 def test_unhealthy_cluster_holds_copies_but_neither_drops_nor_ways_back() -> None:
@@ -187,7 +187,7 @@ def test_unhealthy_cluster_holds_copies_but_neither_drops_nor_ways_back() -> Non
     settings(view, u=2)
     isr(view, tp(0, "u"), 4)
     reassign(view, tp(), 1, 2, 7)
-    moved = view.work.reassignments[tp()]
+    moved = view.reassignments.by_partition[tp()]
     budget = Budget(view, NOW, None, health_gate(view))
     assert budget.gate(tp(), moved, replicas(7), BrokerId(1)) == health_gate(view)
     assert budget.gate(tp(), moved, (), BrokerId(1)) is None
@@ -214,24 +214,24 @@ def test_lists_kept_as_states_come_equal_those_made_at_once(
         if index == len(changes) // 2:
             settings(view, u=least)
     kept = lists(view)
-    for found in (view.tenure.shrunk, view.tenure.under_min_isr, view.tenure.recovering):
+    for found in (view.pacing.shrunk, view.pacing.under_min_isr, view.pacing.recovering):
         found.clear()
-    view.tenure.exposed.clear()
-    view.tenure.unjudged_topics.clear()
-    for partition in view.session.partitions():
+    view.pacing.exposed.clear()
+    view.pacing.unjudged_topics.clear()
+    for partition in view.topics.partitions():
         judge(view, partition)
     assert lists(view) == kept
 
 
 def lists(view: ClusterView) -> tuple[object, ...]:
     """Return what is kept of the health."""
-    tenure = view.tenure
+    pacing = view.pacing
     return (
-        set(tenure.shrunk),
-        set(tenure.under_min_isr),
-        set(tenure.recovering),
-        {broker: set(exposed) for broker, exposed in tenure.exposed.items()},
-        set(tenure.unjudged_topics),
+        set(pacing.shrunk),
+        set(pacing.under_min_isr),
+        set(pacing.recovering),
+        {broker: set(exposed) for broker, exposed in pacing.exposed.items()},
+        set(pacing.unjudged_topics),
     )
 
 
@@ -248,7 +248,9 @@ def gate(view: ClusterView, *adding: int, leader: int = 1) -> Blocked | None:
     """Return what a step of the moved partition waits for."""
     reassign(view, tp(), 1, 2, 7)
     budget = Budget(view, NOW, None, health_gate(view))
-    return budget.gate(tp(), view.work.reassignments[tp()], replicas(*adding), BrokerId(leader))
+    return budget.gate(
+        tp(), view.reassignments.by_partition[tp()], replicas(*adding), BrokerId(leader)
+    )
 
 
 def a_mixed_view(mode: UnderMinIsr = UnderMinIsr.WAIT) -> ClusterView:
@@ -303,7 +305,7 @@ def test_a_broker_that_comes_back_makes_its_partitions_count() -> None:
     isr(view, tp(1, "u"), 5)
     view.due.capacity = False
     die(view)
-    assert view.tenure.exposed == {}
+    assert view.pacing.exposed == {}
     blocked = gate(view, 7)
     assert blocked is not None
     assert "live replicas catch up: 1 partition, u-1" in blocked.detail
@@ -317,7 +319,7 @@ def test_a_replica_on_a_failed_disk_is_as_dead_as_one_of_a_dead_broker() -> None
     view = a_mixed_view()
     isr(view, tp(1, "u"), 5)
     assert health_gate(view) is not None
-    view.tenure.offline.add((BrokerId(4), tp(1, "u")))
+    view.leadership.offline.add((BrokerId(4), tp(1, "u")))
     judge(view, tp(1, "u"))
     assert health_gate(view) is None
 

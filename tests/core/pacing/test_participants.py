@@ -134,7 +134,7 @@ def test_replica_that_others_removed_meanwhile_is_listed_as_a_receiver() -> None
     made.want({ORDERS: (4, 2, 3)})
     assert made.values("topics/orders")[FOLLOWER_REPLICAS] == "0:4"
     moved = {
-        **made.view.session.topics["orders"].partitions,
+        **made.view.topics.by_name["orders"].partitions,
         0: PartitionAssignment(replicas(1, 3)),
     }
     read = TopicsRead({"orders": TopicAssignment(moved, ZkVersion(1), Zxid(1))})
@@ -149,14 +149,14 @@ def test_replica_that_others_removed_is_listed_though_its_topic_was_in_doubt_the
     made = ThrottleRig()
     made.begin()
     made.want({ORDERS: (4, 2, 3)})
-    topic = made.view.session.topics["orders"]
+    topic = made.view.topics.by_name["orders"]
     topic.invalidate(1)
     moved = {**topic.partitions, 0: PartitionAssignment(replicas(1, 3))}
     read = {"orders": TopicAssignment(moved, ZkVersion(1), Zxid(1))}
     observe(made.view, TopicsRead(read, read_generation=0), made.now)
-    assert made.view.session.assignment(ORDERS) is None
+    assert made.view.topics.assignment(ORDERS) is None
     observe(made.view, TopicsRead(read, read_generation=1), made.now)
-    assert made.view.session.assignment(ORDERS) == moved[0]
+    assert made.view.topics.assignment(ORDERS) == moved[0]
     assert made.gate(ORDERS) is not None
     made.settle()
     assert made.values("topics/orders")[FOLLOWER_REPLICAS] == "0:2,0:4"

@@ -172,10 +172,10 @@ def test_settings_that_turn_unreadable_do_not_hold_up_what_is_throttled() -> Non
     """They were right when last read, and the next write is conditional on their version."""
     made = rig()
     made.want({orders(): (1, 2, 4)})
-    stood = made.view.own_records.entity_configs[Entity(ORDERS)]
+    stood = made.view.pacing_leadership.entity_configs[Entity(ORDERS)]
     observe(made.view, EntityConfigsRead({Entity(ORDERS): "not JSON"}), made.now)
     made.settle()
-    assert made.view.own_records.entity_configs[Entity(ORDERS)] == stood
+    assert made.view.pacing_leadership.entity_configs[Entity(ORDERS)] == stood
     assert made.gate(orders()) is None
 
 
@@ -205,8 +205,8 @@ def test_everything_is_as_before_when_the_last_partition_ended() -> None:
     made.end(orders(0), orders(1))
     assert made.values(ORDERS) == {"retention.ms": "1000"}
     assert all(made.values(f"brokers/{n}") == {} for n in range(1, 8))
-    assert made.view.work.applied_throttles == {}
-    assert made.view.own_records.entity_configs == {}
+    assert made.view.pacing_process.applied_throttles == {}
+    assert made.view.pacing_leadership.entity_configs == {}
 
 
 def test_a_topic_without_open_partitions_loses_its_throttle_while_the_request_continues() -> None:
@@ -238,7 +238,7 @@ def test_live_change_of_the_rate_rewrites_brokers_only() -> None:
     made.want({orders(0): (1, 2, 4)}, throttle=5000)
     made.writes.clear()
     limits = Limits(requests={REQUEST: RequestLimits(throttle=9000)})
-    made.view.intake.controls = Controls(limits=limits)
+    made.view.pacing_process.controls = Controls(limits=limits)
     made.change_controls()
     assert made.values("brokers/4") == rates("9000")
     written = [w.lease.entity for w in made.writes if isinstance(w, AppliedThrottleRecord)]
@@ -250,12 +250,12 @@ def test_live_change_of_the_rate_rewrites_brokers_only() -> None:
 def test_throttle_for_all_is_that_of_requests_without_their_own() -> None:
     """``reassigner throttle`` sets it; the request's own goes first."""
     made = rig()
-    made.view.intake.controls = Controls(throttle=300)
+    made.view.pacing_process.controls = Controls(throttle=300)
     made.want({orders(0): (1, 2, 4)}, throttle=None)
     made.want({orders(1): (1, 2, 5)}, throttle=800, request=OTHER)
     assert made.values("brokers/4") == rates("300")
     assert made.values("brokers/5") == rates("800")
-    made.view.intake.controls = Controls()
+    made.view.pacing_process.controls = Controls()
     made.change_controls()
     assert made.values("brokers/4") == {}
     assert made.values("brokers/5") == rates("800")
@@ -266,7 +266,9 @@ def test_a_rate_of_the_operator_stays_and_is_reported() -> None:
     made = rig(broker4={LEADER_RATE: "77"})
     made.want({orders(): (1, 2, 4)}, throttle=1000)
     assert made.values("brokers/4") == {LEADER_RATE: "77", FOLLOWER_RATE: "1000"}
-    assert made.view.own_records.kept_throttles == {Entity("brokers/4"): (f"{LEADER_RATE}=77",)}
+    assert made.view.pacing_leadership.kept_throttles == {
+        Entity("brokers/4"): (f"{LEADER_RATE}=77",)
+    }
     assert made.gate(orders()) is None
     made.end(orders())
     assert made.values("brokers/4") == {LEADER_RATE: "77"}
@@ -277,7 +279,7 @@ def test_every_replica_of_the_operator_stays() -> None:
     made = rig(orders={FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"})
     made.want({orders(): (1, 2, 4)})
     assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"}
-    assert Entity(ORDERS) not in made.view.work.applied_throttles
+    assert Entity(ORDERS) not in made.view.pacing_process.applied_throttles
     assert made.gate(orders()) is None
     made.end(orders())
     assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "*", LEADER_REPLICAS: "*"}
@@ -308,7 +310,7 @@ def test_a_rate_that_was_changed_from_outside_is_left_alone_at_the_end() -> None
     made.operator_sets("brokers/4", **{FOLLOWER_RATE: "5"})
     made.end(orders())
     assert made.values("brokers/4") == {FOLLOWER_RATE: "5"}
-    assert Entity("brokers/4") not in made.view.work.applied_throttles
+    assert Entity("brokers/4") not in made.view.pacing_process.applied_throttles
 
 
 def test_a_throttle_that_was_cleared_from_outside_is_set_again() -> None:
@@ -363,28 +365,28 @@ def test_leases_left_by_a_crash_are_lifted_outside_a_tenure() -> None:
     """No reassignment needs them; their removal needs no controller role."""
     made = left_by_a_crash()
     made.view.tenure.held = None
-    made.view.session.listed = frozenset()
+    made.view.topics.listed = frozenset()
     assert not made.view.is_warm
     made.begin()
     assert made.values("brokers/5") != {"x": "y"}
     warm = made.view
-    warm.session.listed = frozenset(warm.session.topics)
-    warm.session.legacy_read = warm.own_records.orphans_read = warm.session.cancellation_read = (
-        warm.session.queue_read
-    ) = True
-    warm.session.kill_switch = False
-    warm.deletions_session.markers = warm.session.submissions_listed = frozenset()
-    warm.session.guards = GUARDS
+    warm.topics.listed = frozenset(warm.topics.by_name)
+    warm.requests_session.legacy_read = warm.reassignments_leadership.orphans_read = (
+        warm.requests_session.cancellation_read
+    ) = warm.requests_session.queue_read = True
+    warm.requests_session.kill_switch = False
+    warm.deletions_session.markers = warm.requests_session.submissions_listed = frozenset()
+    warm.role_session.guards = GUARDS
     assert warm.is_warm
     made.change_controls()
     assert made.values("brokers/5") == {"x": "y"}
-    assert warm.work.applied_throttles == {}
+    assert warm.pacing_process.applied_throttles == {}
 
 
 def test_leases_are_not_lifted_before_the_goals_are_known() -> None:
     """After a restart nothing seems to need them; that is only because nothing was read."""
     made = left_by_a_crash()
-    made.view.own_records.specs_read = False
+    made.view.reassignments_leadership.specs_read = False
     made.begin()
     assert made.writes == []
 
@@ -392,7 +394,7 @@ def test_leases_are_not_lifted_before_the_goals_are_known() -> None:
 def test_leases_are_not_lifted_while_the_throttle_for_all_was_never_understood() -> None:
     """It may be what they are for: copies that are under way would go at full speed."""
     made = left_by_a_crash()
-    made.view.intake.controls_known = False
+    made.view.pacing_process.controls_known = False
     observe(made.view, ControlsRead(Controls(unreadable={THROTTLE: "not JSON"})), made.now)
     made.begin()
     assert made.writes == []
@@ -408,7 +410,7 @@ def test_leases_of_a_deleted_topic_end_without_touching_its_settings() -> None:
     del made.settings[Entity(ORDERS)]
     made.end(orders())
     assert Entity(ORDERS) not in made.settings
-    assert Entity(ORDERS) not in made.view.work.applied_throttles
+    assert Entity(ORDERS) not in made.view.pacing_process.applied_throttles
     ended = [
         w for w in made.writes if isinstance(w, AppliedThrottleEndedRecord) and w.entity == ORDERS
     ]
@@ -424,16 +426,16 @@ def test_throttle_is_not_abandoned_because_of_a_read_that_our_own_write_overtook
     observe(made.view, late, made.now)
     made.end(orders())
     assert made.values(ORDERS) == {}
-    assert Entity(ORDERS) not in made.view.work.applied_throttles
+    assert Entity(ORDERS) not in made.view.pacing_process.applied_throttles
 
 
 def test_way_back_throttles_what_was_dropped_and_serves_from_what_was_added() -> None:
     """A rollback copies too, in the other direction."""
     made = rig()
     made.want({orders(): (4, 5, 3)})
-    moved = replace(made.view.session.topics["orders"].partitions[0], replicas=replicas(2, 3, 4))
-    made.view.session.topics["orders"].partitions[0] = moved
-    spec = made.view.work.reassignments[orders()].spec
+    moved = replace(made.view.topics.by_name["orders"].partitions[0], replicas=replicas(2, 3, 4))
+    made.view.topics.by_name["orders"].partitions[0] = moved
+    spec = made.view.reassignments.by_partition[orders()].spec
     back = replace(
         spec,
         target=replicas(1, 2, 3),
@@ -454,10 +456,10 @@ def test_goal_that_comes_while_its_topic_is_found_right_is_not_overlooked() -> N
     """The list was right for what was known when it was looked at."""
     made = rig()
     made.want({orders(0): (1, 2, 4)})
-    made.view.work.participants.note(Entity(ORDERS))
+    made.view.pacing_process.participants.note(Entity(ORDERS))
     decision = follow_throttles(made.view, take_due(made.view), made.now)
     spec = replace(
-        made.view.work.reassignments[orders(0)].spec, target=replicas(1, 2, 6), version=None
+        made.view.reassignments.by_partition[orders(0)].spec, target=replicas(1, 2, 6), version=None
     )
     made.apply(SpecRecord(orders(1), spec))
     for change in decision.changes:
@@ -474,17 +476,19 @@ def test_many_topics_are_set_in_several_turns() -> None:
     made.begin()
     made.want({tp(0, f"t{n}"): (1, 2, 4) for n in range(CHANGES_MAX * 2)})
     assert all(made.values(f"topics/t{n}") for n in range(CHANGES_MAX * 2))
-    made.end(*list(made.view.work.reassignments))
+    made.end(*list(made.view.reassignments.by_partition))
     made.want({tp(0, f"t{n}"): (1, 2, 4) for n in range(CHANGES_MAX * 2)}, request=OTHER)
-    assert all(made.gate(p) is None for p in made.view.work.reassignments)
+    assert all(made.gate(p) is None for p in made.view.reassignments.by_partition)
 
 
 def test_reassignment_that_others_began_is_not_throttled() -> None:
     """The client that started it chose its throttle."""
     made = rig()
-    made.view.intake.controls = Controls(throttle=300)
+    made.view.pacing_process.controls = Controls(throttle=300)
     made.want({orders(0): (1, 2, 4)}, throttle=None)
-    spec = replace(made.view.work.reassignments[orders(0)].spec, route=Route.FOREIGN, version=None)
+    spec = replace(
+        made.view.reassignments.by_partition[orders(0)].spec, route=Route.FOREIGN, version=None
+    )
     made.apply(SpecRecord(orders(1), spec))
     made.settle()
     assert made.gate(orders(1)) is None
@@ -494,10 +498,10 @@ def test_reassignment_that_others_began_is_not_throttled() -> None:
 def test_every_read_is_requested_once() -> None:
     """What is being read is not asked for in each turn again."""
     made = rig()
-    made.view.intake.controls = Controls(throttle=300)
+    made.view.pacing_process.controls = Controls(throttle=300)
     made.want({orders(0): (1, 2, 4)})
     assert len(made.reads) == len(set(made.reads))
-    made.view.work.participants.note(Entity("brokers/7"))
+    made.view.pacing_process.participants.note(Entity("brokers/7"))
     effects = follow_throttles(made.view, take_due(made.view), made.now).effects
     assert not any(isinstance(e, ReadEntityConfigs) for e in effects)
 
@@ -505,7 +509,7 @@ def test_every_read_is_requested_once() -> None:
 def turned(made: ThrottleRig, throttle: int, request: RequestId = REQUEST) -> None:
     """Set a request's throttle live."""
     limits = Limits(requests={request: RequestLimits(throttle=throttle)})
-    made.view.intake.controls = replace(made.view.intake.controls, limits=limits)
+    made.view.pacing_process.controls = replace(made.view.pacing_process.controls, limits=limits)
     made.change_controls()
 
 
@@ -516,7 +520,7 @@ def test_lifting_the_throttle_of_a_request_restores_every_setting() -> None:
     turned(made, UNTHROTTLED)
     assert made.values(ORDERS) == {"retention.ms": "1000"}
     assert all(made.values(f"brokers/{n}") == {} for n in range(1, 8))
-    assert made.view.work.applied_throttles == {}
+    assert made.view.pacing_process.applied_throttles == {}
     assert made.gate(orders(0)) is None
     turned(made, 700)
     assert made.values("brokers/4") == rates("700")
@@ -526,7 +530,7 @@ def test_lifting_the_throttle_of_a_request_restores_every_setting() -> None:
 def test_lifted_throttle_holds_against_the_throttle_for_all() -> None:
     """None is not "as all": the operator wants this request at full speed."""
     made = rig()
-    made.view.intake.controls = Controls(throttle=300)
+    made.view.pacing_process.controls = Controls(throttle=300)
     made.want({orders(0): (1, 2, 4)}, throttle=None)
     assert made.values("brokers/4") == rates("300")
     turned(made, UNTHROTTLED)
@@ -551,7 +555,7 @@ def test_lifting_one_request_takes_its_partitions_off_the_lists_of_a_shared_topi
     assert len(made.writes) == written
     made.end(orders(0))
     assert made.values(ORDERS) == {FOLLOWER_REPLICAS: "7:7"}
-    assert made.view.work.applied_throttles == {}
+    assert made.view.pacing_process.applied_throttles == {}
 
 
 def test_lifting_one_request_narrows_a_list_that_covers_every_replica() -> None:
@@ -560,11 +564,11 @@ def test_lifting_one_request_narrows_a_list_that_covers_every_replica() -> None:
     made.want({orders(0): (1, 2, 4)}, throttle=5000)
     made.want({orders(1): (1, 2, 4)}, throttle=700, request=OTHER)
     entity = Entity(ORDERS)
-    lease = made.view.work.applied_throttles[entity]
+    lease = made.view.pacing_process.applied_throttles[entity]
     whole = {LEADER_REPLICAS: "*", FOLLOWER_REPLICAS: "*"}
-    made.view.work.applied_throttles[entity] = replace(lease, ours=whole)
+    made.view.pacing_process.applied_throttles[entity] = replace(lease, ours=whole)
     config = EntityConfig(whole, ZkVersion(9))
-    made.settings[entity] = made.view.own_records.entity_configs[entity] = config
+    made.settings[entity] = made.view.pacing_leadership.entity_configs[entity] = config
     turned(made, UNTHROTTLED, OTHER)
     assert made.values(ORDERS) == {
         LEADER_REPLICAS: "7:7,0:1,0:2,0:3",
@@ -578,7 +582,7 @@ def test_the_gate_says_which_throttle_is_being_set() -> None:
     """Until the write is made, or found not to be needed."""
     made = rig()
     made.want({orders(): (1, 2, 4)})
-    made.view.work.participants.note(Entity(ORDERS))
+    made.view.pacing_process.participants.note(Entity(ORDERS))
     blocked = made.gate(orders())
     assert blocked is not None
     assert blocked.detail == "the throttle of topics/orders is being set"
@@ -596,7 +600,7 @@ def test_a_list_with_nothing_of_ours_left_is_as_others_set_it(
     made.want({orders(1): (1, 2, 5)}, request=OTHER)
     assert "1:5" in made.values(ORDERS)[FOLLOWER_REPLICAS]
     limits = Limits(requests={OTHER: RequestLimits(throttle=UNTHROTTLED)})
-    made.view.intake.controls = Controls(limits=limits)
+    made.view.pacing_process.controls = Controls(limits=limits)
     made.change_controls()
     assert made.values(ORDERS).get(FOLLOWER_REPLICAS) == rest
     assert "0:1" in made.values(ORDERS)[LEADER_REPLICAS]
@@ -612,7 +616,7 @@ def test_a_turn_writes_no_more_settings_than_its_limit() -> None:
         EntityConfigsRead({Entity(f"topics/{t}"): EntityConfig({}, ZkVersion(0)) for t in topics}),
         made.now,
     )
-    made.view.work.requests[REQUEST] = Request(
+    made.view.requests.by_id[REQUEST] = Request(
         Route.REQUEST, made.now, options=RequestOptions(throttle=5)
     )
     for topic in topics:
@@ -626,38 +630,38 @@ def test_a_lease_in_doubt_is_as_it_is_read() -> None:
     """The setting was changed from outside; the rest only we write."""
     made = rig()
     made.want({orders(): (1, 2, 4)})
-    known = dict(made.view.work.applied_throttles)
-    made.view.own_records.unconfirmed_throttles.add(Entity(ORDERS))
+    known = dict(made.view.pacing_process.applied_throttles)
+    made.view.pacing_leadership.unconfirmed_throttles.add(Entity(ORDERS))
     observe(made.view, AppliedThrottlesRead({}), made.now)
-    assert known.keys() - made.view.work.applied_throttles.keys() == {ORDERS}
+    assert known.keys() - made.view.pacing_process.applied_throttles.keys() == {ORDERS}
 
 
 def test_a_lease_that_is_written_is_in_doubt_no_more() -> None:
     """A read that began before the write does not take it back."""
     made = rig()
     made.want({orders(0): (1, 2, 4)})
-    before = dict(made.view.work.applied_throttles)
+    before = dict(made.view.pacing_process.applied_throttles)
     made.operator_sets(ORDERS, **{"retention.ms": "5"})
     made.want({orders(1): (1, 2, 5)}, request=OTHER)
-    written = made.view.work.applied_throttles[Entity(ORDERS)]
+    written = made.view.pacing_process.applied_throttles[Entity(ORDERS)]
     assert written != before[Entity(ORDERS)]
     observe(made.view, AppliedThrottlesRead(before), made.now)
-    assert made.view.work.applied_throttles[Entity(ORDERS)] == written
+    assert made.view.pacing_process.applied_throttles[Entity(ORDERS)] == written
 
 
 def test_a_rate_that_others_set_over_ours_is_reported_while_it_replaces_ours() -> None:
     """The copies obey it; the operator learns why the rate of the request does not hold."""
     made = rig()
     made.want({orders(): (1, 2, 4)}, throttle=1000)
-    assert made.view.own_records.kept_throttles == {}
+    assert made.view.pacing_leadership.kept_throttles == {}
     made.operator_sets("brokers/4", **{LEADER_RATE: "77", FOLLOWER_RATE: "77"})
     made.refresh(made.view.options.config_refresh_s)
-    assert made.view.own_records.kept_throttles == {
+    assert made.view.pacing_leadership.kept_throttles == {
         Entity("brokers/4"): (f"{LEADER_RATE}=77", f"{FOLLOWER_RATE}=77")
     }
     made.operator_sets("brokers/4", **{LEADER_RATE: "1000", FOLLOWER_RATE: "1000"})
     made.refresh(made.view.options.config_refresh_s)
-    assert made.view.own_records.kept_throttles == {}
+    assert made.view.pacing_leadership.kept_throttles == {}
 
 
 @pytest.mark.parametrize(
@@ -671,7 +675,7 @@ def test_a_list_of_others_that_names_every_wanted_replica_is_reported(
     """Nothing of it is ours, so nothing of it is removed in the end."""
     made = rig(orders={FOLLOWER_REPLICAS: theirs})
     made.want({orders(): (1, 2, 4)})
-    kept = made.view.own_records.kept_throttles.get(Entity(ORDERS), ())
+    kept = made.view.pacing_leadership.kept_throttles.get(Entity(ORDERS), ())
     assert (kept == (f"{FOLLOWER_REPLICAS}={theirs}",)) == replaces
 
 
@@ -688,7 +692,7 @@ def test_a_list_that_others_extend_is_ours_until_it_covers_every_replica(
     made.want({orders(): (1, 2, 4)})
     made.operator_sets(ORDERS, **{FOLLOWER_REPLICAS: theirs})
     made.refresh(made.view.options.config_refresh_s)
-    kept = made.view.own_records.kept_throttles.get(Entity(ORDERS), ())
+    kept = made.view.pacing_leadership.kept_throttles.get(Entity(ORDERS), ())
     assert kept == ((f"{FOLLOWER_REPLICAS}={theirs}",) if replaces else ())
 
 
@@ -697,7 +701,7 @@ def test_a_long_list_of_others_is_reported_by_its_beginning() -> None:
     theirs = ",".join(["0:4", *(f"{n}:7" for n in range(1, 100))])
     made = rig(orders={FOLLOWER_REPLICAS: theirs})
     made.want({orders(): (1, 2, 4)})
-    (kept,) = made.view.own_records.kept_throttles[Entity(ORDERS)]
+    (kept,) = made.view.pacing_leadership.kept_throttles[Entity(ORDERS)]
     assert kept == f"{FOLLOWER_REPLICAS}={theirs[:60]}"
 
 
@@ -706,17 +710,17 @@ def test_a_written_setting_is_expected_at_the_version_that_the_write_leaves() ->
     made = rig()
     made.want({orders(0): (1, 2, 4)})
     entity = Entity(ORDERS)
-    assert made.view.own_records.entity_configs[entity] == made.settings[entity]
-    assert made.view.work.applied_throttles[entity].version == 0
-    stood = made.view.own_records.entity_configs[entity]
+    assert made.view.pacing_leadership.entity_configs[entity] == made.settings[entity]
+    assert made.view.pacing_process.applied_throttles[entity].version == 0
+    stood = made.view.pacing_leadership.entity_configs[entity]
     observe(made.view, EntityConfigsRead({entity: EntityConfig({}, ZkVersion(0))}), made.now)
-    assert made.view.own_records.entity_configs[entity] == stood
+    assert made.view.pacing_leadership.entity_configs[entity] == stood
     made.want({orders(1): (1, 2, 5)}, request=OTHER)
-    assert made.view.own_records.entity_configs[entity] == made.settings[entity]
-    assert made.view.work.applied_throttles[entity].version == 1
+    assert made.view.pacing_leadership.entity_configs[entity] == made.settings[entity]
+    assert made.view.pacing_process.applied_throttles[entity].version == 1
     newest = EntityConfig({"retention.ms": "5"}, ZkVersion(9))
     observe(made.view, EntityConfigsRead({entity: newest}), made.now)
-    assert made.view.own_records.entity_configs[entity] == newest
+    assert made.view.pacing_leadership.entity_configs[entity] == newest
 
 
 def test_a_rejected_throttle_is_read_at_once_and_decided_again() -> None:
@@ -727,7 +731,7 @@ def test_a_rejected_throttle_is_read_at_once_and_decided_again() -> None:
         w for w in made.writes if isinstance(w, AppliedThrottleRecord) and w.lease.entity == ORDERS
     ]
     assert invalidate(made.view, Change((written,))) == [ReadEntityConfigs((Entity(ORDERS),))]
-    assert Entity(ORDERS) in made.view.work.participants.unsettled
+    assert Entity(ORDERS) in made.view.pacing_process.participants.unsettled
     assert made.gate(orders()) is not None
 
 
@@ -736,10 +740,10 @@ def test_a_refusal_is_forgotten_once_the_throttle_is_written() -> None:
     made = rig()
     made.forbidden.add(Entity(ORDERS))
     made.want({orders(0): (1, 2, 4)})
-    assert list(made.view.own_records.throttle_refusals) == [ORDERS]
+    assert list(made.view.pacing_leadership.throttle_refusals) == [ORDERS]
     made.forbidden.clear()
     made.refresh(6.0)
-    assert made.view.own_records.throttle_refusals == {}
+    assert made.view.pacing_leadership.throttle_refusals == {}
 
 
 def test_no_step_begins_before_the_applied_throttles_are_read() -> None:
@@ -747,7 +751,7 @@ def test_no_step_begins_before_the_applied_throttles_are_read() -> None:
     made = rig()
     made.want({orders(0): (1, 2, 4)})
     assert made.gate(orders(0)) is None
-    made.view.own_records.applied_throttles_read = False
+    made.view.pacing_leadership.applied_throttles_read = False
     blocked = made.gate(orders(0))
     assert blocked is not None
     assert blocked.detail == "the applied throttles are being read"

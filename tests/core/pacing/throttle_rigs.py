@@ -73,12 +73,12 @@ class ThrottleRig:
         self.reads: list[Entity] = []
         view.role.leading = True
         view.tenure.held = Tenure(ControllerEpoch(7), self.now)
-        view.own_records.specs_read = view.own_records.history_read = True
-        view.session.controls_read = view.intake.controls_known = True
+        view.reassignments_leadership.specs_read = view.requests_leadership.history_read = True
+        view.pacing_session.controls_read = view.pacing_process.controls_known = True
         view.cluster.brokers = {BrokerId(n): broker(n) for n in range(1, 8)}
         for name, count in self.topics.items():
             assignments = {n: PartitionAssignment(replicas(*CURRENT)) for n in range(count)}
-            view.session.topics[name] = Topic(assignments, ZkVersion(0), Zxid(1), None)
+            view.topics.by_name[name] = Topic(assignments, ZkVersion(0), Zxid(1), None)
             self.settings.setdefault(Entity(f"topics/{name}"), EntityConfig({}, ZkVersion(0)))
 
     def begin(self) -> None:
@@ -97,7 +97,7 @@ class ThrottleRig:
     ) -> None:
         """Accept a request with these targets and directories, all in one turn."""
         options = RequestOptions(throttle=throttle, log_dirs_throttle=moves)
-        self.view.work.requests[request] = Request(Route.REQUEST, self.now, options=options)
+        self.view.requests.by_id[request] = Request(Route.REQUEST, self.now, options=options)
         for partition, target in partitions.items():
             spec = ReassignmentSpec(
                 replicas(*target), replicas(*CURRENT), request, Route.REQUEST, log_dirs=log_dirs
@@ -108,7 +108,7 @@ class ThrottleRig:
     def end(self, *partitions: TopicPartition) -> None:
         """Let reassignments end."""
         for partition in partitions:
-            spec = self.view.work.reassignments[partition].spec
+            spec = self.view.reassignments.by_partition[partition].spec
             self.apply(SpecEndedRecord(partition, spec.version, spec.request, "cancelled"))
         self.settle()
 
@@ -133,7 +133,9 @@ class ThrottleRig:
 
     def gate(self, partition: TopicPartition) -> Blocked | None:
         """Return what keeps the partition's step from beginning."""
-        return throttle_gate(self.view, partition, self.view.work.reassignments[partition].spec)
+        return throttle_gate(
+            self.view, partition, self.view.reassignments.by_partition[partition].spec
+        )
 
     def refresh(self, seconds: float) -> None:
         """Let time pass and a timer fire."""

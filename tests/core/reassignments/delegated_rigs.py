@@ -75,9 +75,9 @@ class DelegatedDriver(Driver):
                 if not self.answers_states:
                     return
                 known = {
-                    p: self.view.tenure.states[p]
+                    p: self.view.leadership.states[p]
                     for p in partitions
-                    if p in self.view.tenure.states
+                    if p in self.view.leadership.states
                 }
                 armed = frozenset(known) if purpose is ReadPurpose.WATCH else None
                 self.fold(StatesRead(known, armed=armed))
@@ -105,7 +105,7 @@ class DelegatedDriver(Driver):
 
     def assignment(self, partition: TopicPartition) -> PartitionAssignment:
         """Return what the topic znode says."""
-        return self.view.session.topics[partition.topic].partitions[partition.partition]
+        return self.view.topics.by_name[partition.topic].partitions[partition.partition]
 
     def change_isr(self, partition: TopicPartition, isr: Replicas) -> None:
         """Let the leader change the ISR; the controller ends the step if it can."""
@@ -148,10 +148,10 @@ class DelegatedDriver(Driver):
             )
 
     def _state(self, partition: TopicPartition) -> PartitionState:
-        return self.view.tenure.states[partition]
+        return self.view.leadership.states[partition]
 
     def _write(self, partition: TopicPartition, assignment: PartitionAssignment) -> None:
-        topic = self.view.session.topics[partition.topic]
+        topic = self.view.topics.by_name[partition.topic]
         partitions = {**topic.partitions, partition.partition: assignment}
         self.history.setdefault(partition, []).append(assignment)
         version = ZkVersion(topic.version + 1)
@@ -160,15 +160,17 @@ class DelegatedDriver(Driver):
     def run(self, partition: TopicPartition) -> None:
         """Let every new replica catch up until the reassignment ended."""
         for _ in range(50):
-            if partition not in self.view.work.reassignments:
+            if partition not in self.view.reassignments.by_partition:
                 return
             self.change_isr(partition, self.assignment(partition).replicas)
-        raise AssertionError(f"{partition} does not end: {self.view.work.reassignments[partition]}")
+        raise AssertionError(
+            f"{partition} does not end: {self.view.reassignments.by_partition[partition]}"
+        )
 
     def replace_daemon(self, *, ends_step: bool) -> None:
         """Kill the daemon and start another; a step in flight may end in between."""
-        specs = {p: r.spec for p, r in self.view.work.reassignments.items()}
-        states = dict(self.view.tenure.states)
+        specs = {p: r.spec for p, r in self.view.reassignments.by_partition.items()}
+        states = dict(self.view.leadership.states)
         self.observe(Deposed("killed"))
         for partition, state in states.items() if ends_step else ():
             assignment = self.assignment(partition)

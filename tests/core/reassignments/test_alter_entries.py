@@ -40,9 +40,9 @@ def test_an_alter_entry_may_take_its_time_from_its_answer_on() -> None:
     driver.pass_time(3 * SEEN_S)
     accept(driver)
     driver.pass_time(SEEN_S - 1)
-    assert isinstance(driver.view.work.reassignments[tp()].phase, AwaitingController)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, AwaitingController)
     driver.pass_time(1)
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Pending)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Pending)
     assert len(driver.orders) == 1
     driver.pass_time(BACKOFF_S)
     assert len(driver.orders) == 2

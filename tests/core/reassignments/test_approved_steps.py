@@ -81,7 +81,7 @@ def test_a_pending_entry_whose_partition_drifts_is_refused_and_nothing_moves(
     driver.observe(drifted(driver, 2, 1))
     driver.observe(GO_ON)
     assert reasons(driver) == [RefusalReason.DRIFTED]
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert driver.history[tp()] == []
     assert not any(isinstance(effect, AlterReassignment) for effect in driver.sent)
     ended = [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
@@ -93,13 +93,13 @@ def test_a_partition_that_another_client_reassigns_is_left_to_it() -> None:
     driver = Driver({tp(): (1, 2)})
     driver.observe(PAUSED)
     submit(driver, approved({tp(): (3, 4)}, {tp(): (1, 2)}))
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     theirs = model.PartitionAssignment(replicas(1, 2, 5), replicas(5), replicas(1))
     driver.observe(
         TopicsRead({"t": TopicAssignment({0: theirs}, ZkVersion(topic.version + 1), topic.czxid)})
     )
     assert reasons(driver) == [RefusalReason.DRIFTED]
-    assert driver.view.work.reassignments[tp()].spec.route is Route.FOREIGN
+    assert driver.view.reassignments.by_partition[tp()].spec.route is Route.FOREIGN
 
 
 def test_a_found_record_that_drifted_is_refused_at_a_claim() -> None:
@@ -142,9 +142,9 @@ def test_another_daemon_knows_the_first_step_that_was_sent(ends_step: bool) -> N
     driver = DelegatedDriver({tp(): (1, 2)})
     driver.observe(PAUSED)
     submit(driver, approved({tp(): (3, 4)}, {tp(): (1, 2)}))
-    known = driver.view.work.reassignments[tp()]
+    known = driver.view.reassignments.by_partition[tp()]
     known.spec = replace(known.spec, asked=replicas(1, 2, 3))
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     step = model.PartitionAssignment(replicas(1, 2, 3), replicas(3))
     driver.fold(
         TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(topic.version + 1), topic.czxid)})
@@ -166,5 +166,5 @@ def test_an_unanswered_request_is_taken_back_before_a_drift_is_refused() -> None
     driver.observe(GO_ON)
     assert driver.orders == [((2, 1), True)]
     assert reasons(driver) == [RefusalReason.DRIFTED]
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert driver.assignment(tp()).replicas == (2, 1)

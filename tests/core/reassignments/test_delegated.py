@@ -90,7 +90,7 @@ def at(driver: DelegatedDriver) -> Replicas:
 
 def blocked_by(driver: DelegatedDriver) -> BlockedBy | None:
     """Return what the one partition of most tests waits for."""
-    blocked = driver.view.work.reassignments[tp()].blocked
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     return None if blocked is None else blocked.by
 
 
@@ -153,7 +153,7 @@ def test_an_undeleted_copy_is_recorded_before_the_next_step() -> None:
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3, 4, 5)}))
     submit_target(driver, 3, 4, 5)
     assert at(driver) != (3, 4, 5)
-    assert (BrokerId(1), tp()) in driver.view.work.orphans
+    assert (BrokerId(1), tp()) in driver.view.reassignments.orphans
 
 
 @pytest.mark.parametrize(("after_s", "is_recorded"), [(0.2, True), (5.0, True), (5.1, False)])
@@ -167,12 +167,12 @@ def test_a_death_that_is_read_after_the_drop_is_recorded(
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     submit_target(driver, 0, 1)
     assert at(driver) == (0, 1)
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     driver.now = Instant(driver.now + after_s)
     live = {BrokerId(b): broker(b) for b in (0, 1, 3)}
     back = {BrokerId(2): broker(2, epoch=200)} if is_back else {}
     driver.observe(BrokersRead({**live, **back}))
-    assert ((BrokerId(2), tp()) in driver.view.work.orphans) == is_recorded
+    assert ((BrokerId(2), tp()) in driver.view.reassignments.orphans) == is_recorded
 
 
 def test_a_broker_that_receives_the_replica_again_has_no_orphan_of_it() -> None:
@@ -182,7 +182,7 @@ def test_a_broker_that_receives_the_replica_again_has_no_orphan_of_it() -> None:
     submit_target(driver, 0, 1, 2, name="request_0000000001")
     driver.run(tp())
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 1)}))
-    assert driver.view.work.orphans == {}
+    assert driver.view.reassignments.orphans == {}
 
 
 def test_a_replica_that_lived_when_it_was_dropped_is_no_orphan() -> None:
@@ -193,7 +193,7 @@ def test_a_replica_that_lived_when_it_was_dropped_is_no_orphan() -> None:
     driver.now = Instant(driver.now + LOST_WITHIN_S + 1.0)
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 2, 3, 4, 5)}))
     driver.run(tp())
-    assert driver.view.work.orphans == {}
+    assert driver.view.reassignments.orphans == {}
 
 
 def test_only_another_list_of_replicas_is_an_alter_entry() -> None:
@@ -259,9 +259,9 @@ def test_the_original_order_is_restored_from_every_step(caught_up: int) -> None:
     driver = DelegatedDriver({tp(): (0, 1, 2)}, min_isr=2)
     submit_target(driver, 3, 4, 5)
     for _ in range(caught_up):
-        if tp() in driver.view.work.reassignments:
+        if tp() in driver.view.reassignments.by_partition:
             driver.change_isr(tp(), at(driver))
-    moved = tp() not in driver.view.work.reassignments
+    moved = tp() not in driver.view.reassignments.by_partition
     cancel(driver)
     if not moved:
         driver.run(tp())
@@ -274,8 +274,8 @@ def test_a_cancellation_towards_dead_originals_is_not_passed_on() -> None:
     driver = DelegatedDriver({tp(): (0, 1)}, options=delegated(step_size=None))
     submit_target(driver, 2, 3)
     driver.change_isr(tp(), replicas(0, 2))
-    state = driver.view.tenure.states[tp()]
-    driver.view.tenure.states[tp()] = replace(state, leader=BrokerId(2), isr=replicas(2))
+    state = driver.view.leadership.states[tp()]
+    driver.view.leadership.states[tp()] = replace(state, leader=BrokerId(2), isr=replicas(2))
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (2, 3)}))
     cancel(driver)
     assert len(driver.orders) == 1
@@ -322,7 +322,7 @@ def test_a_refused_entry_is_reported_and_sent_again_after_a_pause() -> None:
     driver = DelegatedDriver({tp(): (0, 1)}, refuses=(39, "the controller refuses it: dead broker"))
     submit_target(driver, 1, 2)
     assert blocked_by(driver) is BlockedBy.CONTROLLER_ANSWER
-    assert driver.view.tenure.in_flight == 0
+    assert driver.view.pacing.in_flight == 0
     assert len(driver.orders) == 1
     # Nothing else has it looked at when the rest is over.
     assert SetTimer(ALTER_ANSWER_TIMER, Instant(driver.now + BACKOFF_S)) in driver.sent
@@ -338,11 +338,11 @@ def test_an_alter_entry_without_an_answer_is_followed_where_it_was_made() -> Non
     """The topic znode decides, not the answers."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     submit_target(driver, 1, 2)
-    assert isinstance(driver.view.work.reassignments[tp()].phase, AwaitingController)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, AwaitingController)
     driver.answers = True
     driver.order(tp(), replicas(0, 1, 2))
     driver.settle()
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Syncing)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Syncing)
     answer(driver, AlterOutcome.UNKNOWN, 0, 1, 2)
     driver.run(tp())
     assert at(driver) == (1, 2)
@@ -409,7 +409,7 @@ def test_a_cancel_is_not_sent_again_once_only_the_added_replica_is_in_sync(
     assert driver.orders[-1] == (replicas(0, 1), True)
     count = len(driver.orders)
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (1, 2, 3)}))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     elected = replace(
         state, leader=BrokerId(2), isr=replicas(2), version=ZkVersion(state.version + 1)
     )
@@ -445,7 +445,7 @@ def test_a_state_whose_watch_fired_before_the_read_arrived_is_not_current() -> N
     """Neither is one that was read without a watch: what changed since would go unnoticed."""
     driver = DelegatedDriver({tp(): (0, 1)})
     submit_target(driver, 2, 3)
-    known = driver.view.tenure.states[tp()]
+    known = driver.view.leadership.states[tp()]
     driver.answers_states = False
     driver.observe(StateChanged(tp()))
     cancel(driver)
@@ -534,7 +534,7 @@ def test_what_was_requested_for_another_request_does_not_outlive_the_next() -> N
     driver.order(tp(), replicas(1, 2, 3))
     driver.order(tp(), None)
     answer(driver, AlterOutcome.ANSWERED, 1, 2)
-    assert not driver.view.work.reassignments
+    assert not driver.view.reassignments.by_partition
     assert at(driver) == (1, 2)
 
 
@@ -583,9 +583,9 @@ def test_an_alter_entry_that_was_accepted_and_is_never_seen_is_given_again() -> 
     """A controller may die between its answer and its write."""
     driver = DelegatedDriver({tp(): (0, 1)}, refuses=(0, ""))
     submit_target(driver, 1, 2)
-    assert isinstance(driver.view.work.reassignments[tp()].phase, AwaitingController)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, AwaitingController)
     driver.pass_time(11)
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Pending)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Pending)
     driver.refuses = None
     driver.pass_time(6)
     driver.run(tp())
@@ -596,7 +596,7 @@ def test_an_answer_to_an_older_alter_entry_means_nothing() -> None:
     """Only the present entry is answered."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     submit_target(driver, 1, 2)
-    moved = driver.view.work.reassignments[tp()]
+    moved = driver.view.reassignments.by_partition[tp()]
     order = moved.phase
     driver.observe(ReassignmentsAltered((), BrokerId(1)))
     answer(driver, AlterOutcome.ANSWERED, 0, 1, 3)
@@ -612,7 +612,7 @@ def test_a_step_that_others_took_back_is_not_made_again_at_once() -> None:
     driver.order(tp(), None)
     driver.settle()
     assert len(driver.orders) == 1
-    assert "another client cancelled" in driver.view.work.reassignments[tp()].blocked.detail  # type: ignore[union-attr]
+    assert "another client cancelled" in driver.view.reassignments.by_partition[tp()].blocked.detail  # type: ignore[union-attr]
     driver.pass_time(61)
     driver.run(tp())
     assert at(driver) == (1, 2)
@@ -622,7 +622,7 @@ def test_states_are_read_anew_before_an_alter_entry_depends_on_them() -> None:
     """No compare-and-set notices that others changed them."""
     driver = DelegatedDriver({tp(): (0, 1)})
     submit_target(driver, 1, 2)
-    assert driver.view.tenure.watched[tp()] is True
+    assert driver.view.leadership.watched[tp()] is True
 
 
 # --- recovery ----------------------------------------------------------------------------------
@@ -637,11 +637,11 @@ def test_another_daemon_continues_from_any_point_of_a_step(
     driver = DelegatedDriver({tp(): (0, 1, 2)})
     submit_target(driver, 3, 4, 5)
     for _ in range(caught_up):
-        if tp() in driver.view.work.reassignments:
+        if tp() in driver.view.reassignments.by_partition:
             driver.change_isr(tp(), at(driver))
-    if tp() in driver.view.work.reassignments:
+    if tp() in driver.view.reassignments.by_partition:
         driver.replace_daemon(ends_step=ends_step)
-    if tp() in driver.view.work.reassignments:
+    if tp() in driver.view.reassignments.by_partition:
         driver.run(tp())
     assert at(driver) == (3, 4, 5)
 
@@ -741,9 +741,9 @@ def test_the_legacy_znode_is_left_to_the_controller() -> None:
     """It starts every entry at once: nothing of it is accepted, refused or tidied by us."""
     driver = DelegatedDriver({tp(): (0, 1)})
     driver.observe(LegacyPlanRead(plan({tp(): (1, 2)})))
-    assert driver.view.intake.legacy is None
+    assert driver.view.requests.legacy is None
     assert driver.orders == []
-    assert not driver.view.work.reassignments
+    assert not driver.view.reassignments.by_partition
 
 
 def test_goals_of_either_engine_are_the_same() -> None:
@@ -764,7 +764,7 @@ def test_leaders_that_alter_entries_move_keep_to_the_limit() -> None:
     driver = DelegatedDriver({tp(n): (0, 1) for n in range(2)}, options=options)
     submit(driver, submission(FIRST, {tp(n): (1, 2) for n in range(2)}))
     assert len(driver.orders) == 1
-    (waiting,) = [r for r in driver.view.work.reassignments.values() if not r.in_flight]
+    (waiting,) = [r for r in driver.view.reassignments.by_partition.values() if not r.in_flight]
     assert waiting.blocked is not None
     assert waiting.blocked.by is BlockedBy.LEADER_MOVES
     driver.pass_time(1.0)
@@ -809,10 +809,10 @@ def test_what_cannot_go_yet_is_not_requested_again_where_the_step_says_so_alread
     spec = ReassignmentSpec(replicas(3, 4), replicas(0, 1), FIRST, Route.REQUEST, ZkVersion(0))
     back = spec.rolled_back(replicas(0, 1), CANCEL)
     left = PartitionAssignment(replicas(0, 1, 3, 4), replicas(3, 4), replicas(4))
-    driver.view.session.topics["t"].partitions[0] = left
+    driver.view.topics.by_name["t"].partitions[0] = left
     driver.change_isr(tp(), replicas(0, 3))
-    driver.view.session.configs["t"] = replace(
-        driver.view.session.configs["t"], min_insync_replicas=2
+    driver.view.topics.configs["t"] = replace(
+        driver.view.topics.configs["t"], min_insync_replicas=2
     )
     driver.adopt({tp(): back})
     assert driver.orders == []
@@ -886,8 +886,8 @@ def test_a_step_that_has_to_wait_between_two_steps_leaves_its_slot_to_others() -
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
     driver.change_isr(tp(), at(driver))
     assert len(driver.orders) == 1
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Pending)
-    assert (blocked_by(driver), driver.view.tenure.in_flight) == (BlockedBy.PAUSED, 0)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Pending)
+    assert (blocked_by(driver), driver.view.pacing.in_flight) == (BlockedBy.PAUSED, 0)
     driver.observe(ControlsRead(Controls()))
     driver.run(tp())
     assert at(driver) == (3, 4, 5)
@@ -899,16 +899,16 @@ def test_a_step_whose_next_one_waits_for_a_read_leaves_its_slot_to_others() -> N
     submit_target(driver, 3, 4, 5)
     driver.answers_states = False
     driver.observe(StateChanged(tp()))
-    state = driver.view.tenure.states[tp()]
-    driver.view.tenure.states[tp()] = replace(state, isr=replicas(0, 1, 2, 3))
-    topic = driver.view.session.topics["t"]
+    state = driver.view.leadership.states[tp()]
+    driver.view.leadership.states[tp()] = replace(state, isr=replicas(0, 1, 2, 3))
+    topic = driver.view.topics.by_name["t"]
     ended = {0: PartitionAssignment(replicas(0, 1, 2, 3))}
     driver.sent.clear()
     driver.observe(
         TopicsRead({"t": TopicAssignment(ended, ZkVersion(topic.version + 1), topic.czxid)})
     )
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Pending)
-    assert driver.view.tenure.in_flight == 0
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Pending)
+    assert driver.view.pacing.in_flight == 0
     assert driver.orders == []
 
 
@@ -940,11 +940,11 @@ def test_a_request_that_is_not_answered_is_what_the_partition_waits_for() -> Non
     """Then, that its effect is not seen; each is reported as such."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     submit_target(driver, 1, 2)
-    waits = driver.view.work.reassignments[tp()].blocked
+    waits = driver.view.reassignments.by_partition[tp()].blocked
     assert waits is not None
     assert waits.by is BlockedBy.CONTROLLER_ANSWER
     assert waits.detail == "the controller has not answered the request yet"
     answer(driver, AlterOutcome.ANSWERED, 0, 1, 2)
-    waits = driver.view.work.reassignments[tp()].blocked
+    waits = driver.view.reassignments.by_partition[tp()].blocked
     assert waits is not None
     assert waits.detail.startswith("the controller accepted the request, and ZooKeeper does not")

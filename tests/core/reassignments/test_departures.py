@@ -30,14 +30,14 @@ SINCE = (2, 4, 3)
 
 def others_move(driver: Driver, to: tuple[int, ...], *, version: int) -> None:
     """Read a topic znode that another controller wrote."""
-    czxid = driver.view.session.topics[tp().topic].czxid
+    czxid = driver.view.topics.by_name[tp().topic].czxid
     moved = {0: PartitionAssignment(replicas(*to))}
     driver.observe(TopicsRead({tp().topic: TopicAssignment(moved, ZkVersion(version), czxid)}))
 
 
 def created_again(driver: Driver) -> None:
     """Read the topic as deleted and created again on the replicas that the other left."""
-    czxid = driver.view.session.topics[tp().topic].czxid
+    czxid = driver.view.topics.by_name[tp().topic].czxid
     moved = {0: PartitionAssignment(replicas(*SINCE))}
     later = Zxid(czxid + 1)
     driver.observe(TopicsRead({tp().topic: TopicAssignment(moved, ZkVersion(0), later)}))
@@ -72,13 +72,13 @@ def test_what_was_dropped_just_before_the_claim_is_deleted_again(driver: Driver)
     others_move(driver, SINCE, version=3)
     driver.acknowledges = False
     claim(driver, SINCE)
-    assert sorted(b for b, _ in driver.view.work.orphans) == [1, 5]
+    assert sorted(b for b, _ in driver.view.reassignments.orphans) == [1, 5]
     assert deleted(driver) == []  # no deletion before the leader acknowledged its epoch
     driver.acknowledges = True
     driver.acknowledge(tp(), replicas(*SINCE))
     driver.settle()
     assert deleted(driver) == [1, 5]
-    assert driver.view.work.orphans == {}
+    assert driver.view.reassignments.orphans == {}
 
 
 def test_what_is_dropped_while_the_claim_is_being_made_is_deleted_again() -> None:
@@ -99,7 +99,7 @@ def test_what_was_dropped_long_before_the_claim_is_left_alone(driver: Driver) ->
     others_move(driver, SINCE, version=3)
     driver.now = Instant(driver.now + DEPARTED_S + 1)
     claim(driver, SINCE)
-    assert (driver.view.work.orphans, deleted(driver)) == ({}, [])
+    assert (driver.view.reassignments.orphans, deleted(driver)) == ({}, [])
 
 
 def test_what_was_dropped_from_a_former_topic_is_left_alone(driver: Driver) -> None:
@@ -107,7 +107,7 @@ def test_what_was_dropped_from_a_former_topic_is_left_alone(driver: Driver) -> N
     others_move(driver, SINCE, version=3)
     created_again(driver)
     claim(driver, SINCE)
-    assert (driver.view.work.orphans, deleted(driver)) == ({}, [])
+    assert (driver.view.reassignments.orphans, deleted(driver)) == ({}, [])
 
 
 def test_what_is_a_replica_again_is_left_alone(driver: Driver) -> None:
@@ -115,7 +115,7 @@ def test_what_is_a_replica_again_is_left_alone(driver: Driver) -> None:
     others_move(driver, SINCE, version=3)
     others_move(driver, (2, 4, 3, 5, 1), version=4)
     claim(driver, (2, 4, 3, 5, 1))
-    assert (driver.view.work.orphans, deleted(driver)) == ({}, [])
+    assert (driver.view.reassignments.orphans, deleted(driver)) == ({}, [])
 
 
 def test_nothing_is_sent_before_the_topic_was_read_under_the_claim(driver: Driver) -> None:
@@ -123,7 +123,7 @@ def test_nothing_is_sent_before_the_topic_was_read_under_the_claim(driver: Drive
     others_move(driver, SINCE, version=3)
     driver.answers_topics = False
     claim(driver, SINCE)
-    assert driver.view.work.orphans == {}
+    assert driver.view.reassignments.orphans == {}
     others_move(driver, (2, 4, 3, 5), version=4)
     driver.acknowledge(tp(), replicas(*SINCE))
     driver.settle()

@@ -45,14 +45,14 @@ def ends(driver: DelegatedDriver) -> None:
 def test_a_move_of_others_is_followed_and_counted() -> None:
     """With its target, its original and its reason to wait; nothing is sent."""
     driver = beside_a_move_of_others(ForeignMoves.WAIT)
-    followed = driver.view.work.reassignments[THEIRS]
+    followed = driver.view.reassignments.by_partition[THEIRS]
     assert followed.spec.route is Route.FOREIGN
     assert (followed.spec.original, followed.spec.target) == (replicas(0, 1), replicas(2, 3))
     assert followed.blocked is not None
     assert followed.blocked.by is BlockedBy.REPLICA_NOT_IN_ISR
-    assert driver.view.tenure.in_flight == 0
+    assert driver.view.pacing.in_flight == 0
     ends(driver)
-    request = driver.view.work.requests[FOREIGN]
+    request = driver.view.requests.by_id[FOREIGN]
     assert (request.kind, request.total, request.done, request.open) == ("foreign", 1, 1, 0)
     assert driver.orders == []
     assert driver.wrote_for_kafka() == []
@@ -62,7 +62,7 @@ def test_ours_wait_until_others_have_ended() -> None:
     """The default: they share disks and networks."""
     driver = beside_a_move_of_others(ForeignMoves.WAIT)
     submit(driver, submission(FIRST, {OURS: (1, 2)}))
-    blocked = driver.view.work.reassignments[OURS].blocked
+    blocked = driver.view.reassignments.by_partition[OURS].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.FOREIGN_MOVES
     ends(driver)
@@ -76,8 +76,8 @@ def test_ours_may_run_beside_those_of_others() -> None:
     submit(driver, submission(FIRST, {OURS: (1, 2), THEIRS: (4, 5)}))
     driver.run(OURS)
     assert driver.assignment(OURS).replicas == (1, 2)
-    assert driver.view.work.reassignments[THEIRS].spec.route is Route.FOREIGN
-    assert FIRST in {s.request for s in driver.view.session.submissions.values()}
+    assert driver.view.reassignments.by_partition[THEIRS].spec.route is Route.FOREIGN
+    assert FIRST in {s.request for s in driver.view.requests_session.submissions.values()}
     ends(driver)
     driver.run(THEIRS)
     assert driver.assignment(THEIRS).replicas == (4, 5)
@@ -99,7 +99,7 @@ def test_what_is_submitted_meanwhile_may_be_refused() -> None:
 def test_adopted_a_move_of_others_is_like_one_of_ours() -> None:
     """It counts against the limits, a request takes it over, "everything" includes it."""
     driver = beside_a_move_of_others(ForeignMoves.ADOPT)
-    assert driver.view.tenure.in_flight == 1
+    assert driver.view.pacing.in_flight == 1
     submit(driver, submission(FIRST, {THEIRS: (2, 4)}))
     assert driver.orders[0] == (replicas(0, 1, 2), False)
     driver.run(THEIRS)
@@ -109,8 +109,8 @@ def test_adopted_a_move_of_others_is_like_one_of_ours() -> None:
 def test_a_move_of_others_whose_topic_is_deleted_leaves_no_outcome() -> None:
     """It has no request, so no history is kept that would stay incomplete for ever."""
     driver = beside_a_move_of_others(ForeignMoves.WAIT)
-    driver.observe(TopicsListed((driver.view.session.listed or frozenset()) - {THEIRS.topic}))
-    assert THEIRS not in driver.view.work.reassignments
+    driver.observe(TopicsListed((driver.view.topics.listed or frozenset()) - {THEIRS.topic}))
+    assert THEIRS not in driver.view.reassignments.by_partition
     records = [r for c in driver.changes for r in c.records]
     assert not [r for r in records if isinstance(r, RefusalRecord)]
 
@@ -118,11 +118,11 @@ def test_a_move_of_others_whose_topic_is_deleted_leaves_no_outcome() -> None:
 def test_a_move_of_others_that_has_ended_is_not_undone_by_a_later_cancellation() -> None:
     """A request that is accepted before anybody looked at that comes from where they left it."""
     driver = beside_a_move_of_others(ForeignMoves.ADOPT)
-    topic = driver.view.session.topics[THEIRS.topic]
+    topic = driver.view.topics.by_name[THEIRS.topic]
     ended = {**topic.partitions, THEIRS.partition: PartitionAssignment(replicas(2, 3))}
     version = ZkVersion(topic.version + 1)
     driver.fold(TopicsRead({THEIRS.topic: TopicAssignment(ended, version, topic.czxid)}))
-    assert driver.view.work.reassignments[THEIRS].spec.route is Route.FOREIGN
+    assert driver.view.reassignments.by_partition[THEIRS].spec.route is Route.FOREIGN
     taken = spec_of(driver.view, FIRST, THEIRS, replicas(2, 4), Route.REQUEST)
     assert taken.original == (2, 3)
 
@@ -153,7 +153,7 @@ def test_a_partition_of_ours_that_others_turn_elsewhere_is_left_to_them_meanwhil
     submit(driver, submission(FIRST, {OURS: (1, 2)}))
     driver.order(OURS, replicas(5, 6))
     driver.settle()
-    blocked = driver.view.work.reassignments[OURS].blocked
+    blocked = driver.view.reassignments.by_partition[OURS].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.FOREIGN_MOVES
     assert len(driver.orders) == 1
@@ -169,7 +169,7 @@ def test_a_move_of_others_has_the_target_that_they_give_it(target: tuple[int, ..
     driver = beside_a_move_of_others(ForeignMoves.WAIT)
     driver.order(THEIRS, replicas(*target))
     driver.settle()
-    assert driver.view.work.reassignments[THEIRS].spec.target == replicas(*target)
+    assert driver.view.reassignments.by_partition[THEIRS].spec.target == replicas(*target)
 
 
 def test_a_move_that_others_took_back_is_not_taken_for_ended() -> None:
@@ -177,6 +177,6 @@ def test_a_move_that_others_took_back_is_not_taken_for_ended() -> None:
     driver = beside_a_move_of_others(ForeignMoves.WAIT)
     driver.order(THEIRS, None)
     driver.settle()
-    assert THEIRS not in driver.view.work.reassignments
+    assert THEIRS not in driver.view.reassignments.by_partition
     ended = [r for c in driver.changes for r in c.records if isinstance(r, SpecEndedRecord)]
     assert [r.outcome for r in ended] == ["cancelled by its client"]

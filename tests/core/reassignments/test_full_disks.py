@@ -56,7 +56,7 @@ def copying(driver: Driver, targets: dict[int, list[int]], *receivers: int) -> N
     """Begin steps that copy to these brokers, each with much room on one disk."""
     submit(driver, submission("request_0000000000", {tp(n): ids for n, ids in targets.items()}))
     driver.observe(reported(driver, {b: one(500 * GB) for b in receivers}, SIZES))
-    assert all(driver.view.work.reassignments[tp(n)].in_flight for n in targets)
+    assert all(driver.view.reassignments.by_partition[tp(n)].in_flight for n in targets)
 
 
 def fill(driver: Driver, usable: int, held: dict[int, int], broker: int = 4) -> None:
@@ -68,7 +68,7 @@ def fill(driver: Driver, usable: int, held: dict[int, int], broker: int = 4) -> 
 
 def at(driver: Driver, n: int = 0) -> PartitionAssignment | None:
     """Return the entry of the topic znode."""
-    return driver.view.session.assignment(tp(n))
+    return driver.view.topics.assignment(tp(n))
 
 
 def causes(driver: Driver) -> list[str]:
@@ -88,7 +88,7 @@ def test_copy_into_a_directory_below_its_floor_is_taken_back_and_waits(
     assert at(driver) == PartitionAssignment(replicas(0, 1, 2))
     assert waits(driver) == FULL
     assert NO_ROOM in causes(driver)
-    assert driver.view.tenure.states[tp()].isr == replicas(0, 1, 2)
+    assert driver.view.leadership.states[tp()].isr == replicas(0, 1, 2)
     fill(driver, 500 * GB, {})
     assert waits(driver) is None
     driver.run(tp())
@@ -176,7 +176,7 @@ def test_deletion_of_the_copy_is_awaited_before_it_begins_again() -> None:
     assert at(driver) == PartitionAssignment(replicas(0, 1, 4), replicas(4), replicas(4))
     driver.acknowledge(tp(), [BrokerId(0), BrokerId(1)])
     driver.settle()
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Stopping)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Stopping)
     fill(driver, 500 * GB, {})
     assert at(driver) == PartitionAssignment(replicas(0, 1, 4), replicas(4), replicas(4))
 
@@ -190,7 +190,7 @@ def test_tenure_that_finds_a_copy_taken_back_ends_that_step() -> None:
     driver.acknowledges = True
     driver.restart()
     assert at(driver) == PartitionAssignment(replicas(0, 1))
-    assert not driver.view.work.reassignments[tp()].in_flight
+    assert not driver.view.reassignments.by_partition[tp()].in_flight
     fill(driver, 4 * GB, {})
     assert waits(driver) == FULL
 
@@ -245,7 +245,7 @@ def test_cancellation_of_a_step_without_room_is_a_rollback() -> None:
     driver.acknowledges = True
     driver.adopt({tp(): back})
     assert at(driver) == PartitionAssignment(replicas(5, 1, 2))
-    assert tp() not in driver.view.work.reassignments
+    assert tp() not in driver.view.reassignments.by_partition
 
 
 def test_foreign_reassignment_continues() -> None:

@@ -25,5 +25,5 @@ def test_a_topic_is_deleted_only_where_topics_were_listed(
 ) -> None:
     """A session begins without a listing."""
     view = ClusterView(Options())
-    view.session.listed = None if listed is None else frozenset(listed)
+    view.topics.listed = None if listed is None else frozenset(listed)
     assert is_deleted(view, tp()) == expected

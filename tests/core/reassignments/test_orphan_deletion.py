@@ -26,7 +26,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.model import Orphan, RemovedReplica
 from controller.core.reassignments.orphan_deletion import announce_departures, delete_orphans
 from controller.core.reassignments.phases import Stopping
 from controller.core.reassignments.records import (
@@ -42,7 +42,6 @@ from controller.core.role.claims_and_resignations import has_work
 from controller.core.role.invalidation import set_aside
 from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.role.state_polling import follow_watched
-from controller.core.state.process import RemovedReplica
 from controller.core.topics.records import TopicsListed
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
@@ -73,7 +72,7 @@ def test_a_record_of_an_orphan_that_will_never_be_ours_to_delete_goes(
     driver = Driver({tp(): (1, 2, 3)})
     orphan = Orphan(BrokerId(broker), partition, Zxid(czxid), "not live")
     driver.observe(OrphansRead(frozenset({orphan})))
-    assert driver.view.work.orphans == {}
+    assert driver.view.reassignments.orphans == {}
     assert any(OrphanEndedRecord(orphan) in change.records for change in driver.changes)
     assert not any(isinstance(effect, SendStopReplica) for effect in driver.sent)
     assert not has_work(driver.view, driver.now)
@@ -84,9 +83,9 @@ def test_a_record_is_kept_while_its_topic_may_exist() -> None:
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     orphan = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
     driver.observe(OrphansRead(frozenset({orphan})))
-    assert set(driver.view.work.orphans.values()) == {orphan}
+    assert set(driver.view.reassignments.orphans.values()) == {orphan}
     driver.observe(TopicsListed(frozenset()))
-    assert driver.view.work.orphans == {}
+    assert driver.view.reassignments.orphans == {}
 
 
 def test_a_broker_whose_disk_failed_under_a_deletion_is_not_believed_before_it_registers_anew() -> (
@@ -97,7 +96,7 @@ def test_a_broker_whose_disk_failed_under_a_deletion_is_not_believed_before_it_r
     before = driver.epoch(BrokerId(2))
     driver.submit({tp(): (1, 3)})
     driver.run(tp())
-    (orphan,) = driver.view.work.orphans.values()
+    (orphan,) = driver.view.reassignments.orphans.values()
     assert (orphan.broker, orphan.failed_in) == (2, before)
     assert deletions(driver, 2) == 1
     driver.restart()
@@ -106,7 +105,7 @@ def test_a_broker_whose_disk_failed_under_a_deletion_is_not_believed_before_it_r
     assert deletions(driver, 2) == 1
     driver.observe(BrokersRead({**driver.view.cluster.brokers, BrokerId(2): broker(2, epoch=500)}))
     assert deletions(driver, 2) == 2
-    assert driver.view.work.orphans == {}
+    assert driver.view.reassignments.orphans == {}
 
 
 def test_a_replica_is_not_added_where_its_old_copy_is_on_a_failed_disk() -> None:
@@ -116,7 +115,7 @@ def test_a_replica_is_not_added_where_its_old_copy_is_on_a_failed_disk() -> None
     driver.run(tp())
     driver.restart()
     driver.observe(LegacyPlanRead(plan({tp(): (1, 2, 3)}, czxid=60)))
-    blocked = driver.view.work.reassignments[tp()].blocked
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert blocked.detail == "broker 2 has its old copy on a failed disk"
 
@@ -129,9 +128,9 @@ def test_a_partition_is_in_question_until_its_last_orphan_is_gone() -> None:
         apply(driver.view, record, driver.now)
     apply(driver.view, OrphanEndedRecord(four), driver.now)
     apply(driver.view, OrphanEndedRecord(four), driver.now)
-    assert tp() in driver.view.work.orphaned
+    assert tp() in driver.view.reassignments.orphaned
     apply(driver.view, OrphanEndedRecord(five), driver.now)
-    assert tp() not in driver.view.work.orphaned
+    assert tp() not in driver.view.reassignments.orphaned
 
 
 @pytest.mark.parametrize("found", ["read", "recorded"])
@@ -144,9 +143,9 @@ def test_what_is_to_be_deleted_leaves_the_isr_first(found: str) -> None:
         apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
         driver.settle()
     driver.change_isr(tp(), replicas(1, 2, 3, 4))
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2, 3)
     assert deletions(driver, 4) == 1
-    assert driver.view.work.orphans == {}
+    assert driver.view.reassignments.orphans == {}
 
 
 def test_a_broker_whose_old_copy_counts_as_in_sync_can_be_a_target() -> None:
@@ -156,7 +155,7 @@ def test_a_broker_whose_old_copy_counts_as_in_sync_can_be_a_target() -> None:
     driver.change_isr(tp(), replicas(1, 2, 3, 4))
     driver.submit({tp(): (1, 2, 4)})
     driver.run(tp())
-    assert driver.view.session.known_assignment(tp()) == PartitionAssignment(replicas(1, 2, 4))
+    assert driver.view.topics.known_assignment(tp()) == PartitionAssignment(replicas(1, 2, 4))
     assert deletions(driver, 4) == 1
 
 
@@ -165,16 +164,16 @@ def test_what_is_to_be_deleted_is_kept_until_every_live_replica_caught_up() -> N
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
     driver.change_isr(tp(), replicas(1, 4))
-    assert driver.view.tenure.states[tp()].isr == replicas(1)
+    assert driver.view.leadership.states[tp()].isr == replicas(1)
     driver.submit({tp(): (1, 2, 4)})
-    blocked = driver.view.work.reassignments[tp()].blocked
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert "is kept until all live replicas are in the ISR" in blocked.detail
     assert deletions(driver, 4) == 0
     driver.change_isr(tp(), replicas(1, 2))
     assert deletions(driver, 4) == 1
     driver.run(tp())
-    assert driver.view.session.known_assignment(tp()) == PartitionAssignment(replicas(1, 2, 4))
+    assert driver.view.topics.known_assignment(tp()) == PartitionAssignment(replicas(1, 2, 4))
 
 
 @pytest.mark.parametrize("how", ["catches up", "dies", "fails its disk", "goes with a move"])
@@ -183,8 +182,8 @@ def test_what_is_kept_is_deleted_once_no_live_replica_lags(how: str) -> None:
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4, 5))
     driver.observe(OrphansRead(frozenset({ORPHAN_ON_4})))
     driver.change_isr(tp(), replicas(1, 2, 4))
-    assert (driver.view.tenure.states[tp()].isr, deletions(driver, 4)) == (replicas(1, 2), 0)
-    three, epoch = BrokerId(3), driver.view.tenure.states[tp()].leader_epoch
+    assert (driver.view.leadership.states[tp()].isr, deletions(driver, 4)) == (replicas(1, 2), 0)
+    three, epoch = BrokerId(3), driver.view.leadership.states[tp()].leader_epoch
     match how:
         case "catches up":
             driver.catch_up(tp())
@@ -199,19 +198,19 @@ def test_what_is_kept_is_deleted_once_no_live_replica_lags(how: str) -> None:
             driver.submit({tp(): (1, 2)})
             driver.run(tp())
     assert deletions(driver, 4) == 1
-    assert driver.view.work.orphans == {}
+    assert driver.view.reassignments.orphans == {}
 
 
 def test_a_leader_that_is_to_be_deleted_hands_over_first() -> None:
     """To the preferred leader: all are in sync."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     apply(driver.view, OrphanRecord(ORPHAN_ON_4), driver.now)
-    before = driver.view.tenure.states[tp()]
+    before = driver.view.leadership.states[tp()]
     changed = replace(
         before, leader=BrokerId(4), isr=replicas(4, 2, 3, 1), version=ZkVersion(before.version + 1)
     )
     driver.observe(StatesRead({tp(): changed}, armed=frozenset({tp()})))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (1, replicas(2, 3, 1))
     assert deletions(driver, 4) == 1
 
@@ -269,10 +268,10 @@ def test_orphans_are_looked_at_when_the_leader_of_one_answers_and_not_with_every
     orphan = Orphan(BrokerId(4), tp(1), Zxid(TOPIC_CZXID), "not live")
     driver.observe(OrphansRead(frozenset({orphan})))
     driver.submit({tp(0): (1, 3)})
-    orphans = driver.view.work.orphans = Walked(driver.view.work.orphans)
+    orphans = driver.view.reassignments.orphans = Walked(driver.view.reassignments.orphans)
     driver.acknowledge(tp(0), replicas(1))
     driver.settle()
-    assert driver.view.tenure.is_acknowledged(tp(0))
+    assert driver.view.leadership.is_acknowledged(tp(0))
     assert orphans.walked == 0
     driver.acknowledge(tp(1), replicas(1))
     driver.settle()
@@ -294,18 +293,18 @@ def test_a_replica_is_not_added_where_its_old_copy_is_still_being_deleted() -> N
     driver.submit({tp(): (0, 1, 2)})
     driver.acknowledge(tp(), replicas(0))
     driver.settle()
-    phase = driver.view.work.reassignments[tp()].phase
+    phase = driver.view.reassignments.by_partition[tp()].phase
     assert isinstance(phase, Stopping)
     edited = LegacyPlan({tp(): replicas(0, 1, 3)}, ZkVersion(10), Zxid(50))
     driver.observe(LegacyPlanRead(edited))
     driver.now = phase.deadline
     driver.view.due.add([tp()])
     driver.settle()
-    orphan = driver.view.work.orphans[BrokerId(3), tp()]
-    blocked = driver.view.work.reassignments[tp()].blocked
+    orphan = driver.view.reassignments.orphans[BrokerId(3), tp()]
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.STOP_REPLICA_ACK
-    epoch = driver.view.tenure.states[tp()].leader_epoch
+    epoch = driver.view.leadership.states[tp()].leader_epoch
     deleted = StopReplicaResult(tp(), epoch, delete=True, error=0)
     driver.observe(
         StopReplicaAnswered(BrokerId(3), driver.epoch(BrokerId(3)), 0, (deleted,), resent=False)
@@ -313,7 +312,7 @@ def test_a_replica_is_not_added_where_its_old_copy_is_still_being_deleted() -> N
     driver.acknowledges = True
     assert any(OrphanEndedRecord(orphan) in change.records for change in driver.changes)
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(0, 1, 3))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(0, 1, 3))
 
 
 def test_the_role_is_kept_until_orphans_are_answered_for() -> None:
@@ -322,7 +321,10 @@ def test_the_role_is_kept_until_orphans_are_answered_for() -> None:
     driver.view.options = Options(tenure_linger_s=0.0)
     driver.acknowledges = False
     orphan = Orphan(BrokerId(4), tp(), Zxid(TOPIC_CZXID), "not live")
-    driver.view.tenure.confirmed[tp()] = (BrokerId(1), driver.view.tenure.states[tp()].leader_epoch)
+    driver.view.reassignments_tenure.confirmed[tp()] = (
+        BrokerId(1),
+        driver.view.leadership.states[tp()].leader_epoch,
+    )
     driver.sent.clear()
     driver.observe(OrphansRead(frozenset({orphan})))
     assert any(isinstance(e, SendStopReplica) for e in driver.sent)
@@ -342,7 +344,7 @@ def claim_for_orphans(
     driver.observe(StatesRead({tp(): state}))
     driver.now = Instant(driver.now + 60.0)
     driver.observe(Deposed("nothing left to do"))
-    return driver.view.role.orphans_after - driver.now
+    return driver.view.reassignments.orphans_after - driver.now
 
 
 def with_orphans() -> Driver:
@@ -387,7 +389,7 @@ def test_orphans_are_tried_soon_again_where_there_is_news_of_them(news: str) -> 
     assert [claim_for_orphans(driver, orphans) for _ in range(2)] == [60.0, 120.0]
     if news == "broker":
         driver.observe(live(1, 2, 3, 4, 5))
-        assert driver.view.role.orphans_after <= driver.now
+        assert driver.view.reassignments.orphans_after <= driver.now
     if news in {"ended", "another"}:
         orphans ^= {other}
     assert claim_for_orphans(driver, orphans, (1, 2) if news == "isr" else (1,)) == 60.0
@@ -403,7 +405,7 @@ def test_a_replica_that_comes_and_goes_is_news_of_orphans_once() -> None:
 
 def departure(driver: Driver, broker: int) -> RemovedReplica:
     """Return that another controller removed a replica from the present topic."""
-    czxid = driver.view.session.topics[tp().topic].czxid
+    czxid = driver.view.topics.by_name[tp().topic].czxid
     return RemovedReplica(BrokerId(broker), tp(), czxid)
 
 
@@ -413,16 +415,16 @@ def test_replicas_that_another_controller_dropped_are_recorded_later(kept_by: st
     driver = Driver({tp(): (1, 2, 3)})
     departed = {departure(driver, 4): driver.now}
     due = Worklist(claimed=True)
-    driver.view.cluster.departed = dict(departed)
+    driver.view.reassignments.departed = dict(departed)
     (change,) = announce_departures(driver.view, due).changes
     assert [r.orphan.broker for r in change.records if isinstance(r, OrphanRecord)] == [4]
     if kept_by == "reassignment":
-        driver.view.cluster.departed = {}
+        driver.view.reassignments.departed = {}
         driver.submit({tp(): (1, 2, 5)})
-        assert tp() in driver.view.work.reassignments
-        driver.view.cluster.departed = dict(departed)
+        assert tp() in driver.view.reassignments.by_partition
+        driver.view.reassignments.departed = dict(departed)
     else:
-        driver.view.session.topics["t"].invalidate(driver.view.cluster.read_generation + 1)
+        driver.view.topics.by_name["t"].invalidate(driver.view.role.read_generation + 1)
     assert announce_departures(driver.view, due).changes == ()
 
 
@@ -432,16 +434,16 @@ def test_the_record_of_an_orphan_is_kept_while_its_topic_is_not_read() -> None:
     orphan = Orphan(BrokerId(4), tp(0, "new"), Zxid(TOPIC_CZXID), "not live")
     driver.observe(TopicsListed(frozenset({"t", "new"})), OrphansRead(frozenset({orphan})))
     assert follow_watched(driver.view, Worklist(orphans=True)).changes == ()
-    driver.view.session.listed = frozenset({"t"})
+    driver.view.topics.listed = frozenset({"t"})
     (change,) = follow_watched(driver.view, Worklist(orphans=True)).changes
     assert change.records == (OrphanEndedRecord(orphan),)
 
 
 def deletable(driver: Driver) -> Worklist:
     """Let the leader have confirmed its present epoch, with the record of an orphan on 4."""
-    state = driver.view.tenure.states[tp()]
-    driver.view.tenure.confirmed[tp()] = (state.leader, state.leader_epoch)
-    driver.view.work.orphans[BrokerId(4), tp()] = ORPHAN_ON_4
+    state = driver.view.leadership.states[tp()]
+    driver.view.reassignments_tenure.confirmed[tp()] = (state.leader, state.leader_epoch)
+    driver.view.reassignments.orphans[BrokerId(4), tp()] = ORPHAN_ON_4
     return Worklist(orphans=True)
 
 
@@ -449,7 +451,7 @@ def test_the_deletion_of_an_orphan_stops_its_replica_first() -> None:
     """Both requests carry the present leader epoch, so that a later one makes them outdated."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4))
     decision = delete_orphans(driver.view, deletable(driver))
-    epoch = driver.view.tenure.states[tp()].leader_epoch
+    epoch = driver.view.leadership.states[tp()].leader_epoch
     assert decision.changes == ()
     assert decision.effects == tuple(
         SendStopReplica(tp(), BrokerId(4), epoch, delete) for delete in (False, True)
@@ -458,28 +460,30 @@ def test_the_deletion_of_an_orphan_stops_its_replica_first() -> None:
 
 FORBIDS: dict[str, Callable[[ClusterView], object]] = {
     "its broker is dead": lambda view: view.cluster.brokers.pop(BrokerId(4)),
-    "its deletion was requested": lambda view: view.tenure.orphans_tried.add(ORPHAN_ON_4),
-    "its disk failed": lambda view: view.work.orphans_failed.add(ORPHAN_ON_4),
-    "the topic may have changed": lambda view: view.session.topics["t"].invalidate(99),
-    "the topic is not read": lambda view: view.session.topics.pop("t"),
-    "the topic is another one": lambda view: setattr(view.session.topics["t"], "czxid", Zxid(10)),
-    "the partition is not in its topic": lambda view: view.session.topics["t"].partitions.clear(),
-    "the broker is a replica again": lambda view: view.session.topics["t"].partitions.update(
+    "its deletion was requested": lambda view: view.reassignments_tenure.orphans_tried.add(
+        ORPHAN_ON_4
+    ),
+    "its disk failed": lambda view: view.reassignments.orphans_failed.add(ORPHAN_ON_4),
+    "the topic may have changed": lambda view: view.topics.by_name["t"].invalidate(99),
+    "the topic is not read": lambda view: view.topics.by_name.pop("t"),
+    "the topic is another one": lambda view: setattr(view.topics.by_name["t"], "czxid", Zxid(10)),
+    "the partition is not in its topic": lambda view: view.topics.by_name["t"].partitions.clear(),
+    "the broker is a replica again": lambda view: view.topics.by_name["t"].partitions.update(
         {0: PartitionAssignment(replicas(1, 2, 3, 4), replicas(4))}
     ),
-    "the state is not known": lambda view: view.tenure.states.pop(tp()),
-    "it is in the ISR": lambda view: view.tenure.states.update(
-        {tp(): replace(view.tenure.states[tp()], isr=replicas(1, 2, 3, 4))}
+    "the state is not known": lambda view: view.leadership.states.pop(tp()),
+    "it is in the ISR": lambda view: view.leadership.states.update(
+        {tp(): replace(view.leadership.states[tp()], isr=replicas(1, 2, 3, 4))}
     ),
-    "a live replica lags": lambda view: view.tenure.states.update(
-        {tp(): replace(view.tenure.states[tp()], isr=replicas(1, 2))}
+    "a live replica lags": lambda view: view.leadership.states.update(
+        {tp(): replace(view.leadership.states[tp()], isr=replicas(1, 2))}
     ),
-    "the leader confirmed nothing": lambda view: view.tenure.confirmed.clear(),
-    "the leader confirmed an older epoch": lambda view: view.tenure.states.update(
-        {tp(): replace(view.tenure.states[tp()], leader_epoch=LeaderEpoch(1))}
+    "the leader confirmed nothing": lambda view: view.reassignments_tenure.confirmed.clear(),
+    "the leader confirmed an older epoch": lambda view: view.leadership.states.update(
+        {tp(): replace(view.leadership.states[tp()], leader_epoch=LeaderEpoch(1))}
     ),
-    "a former leader confirmed the epoch": lambda view: view.tenure.states.update(
-        {tp(): replace(view.tenure.states[tp()], leader=BrokerId(2))}
+    "a former leader confirmed the epoch": lambda view: view.leadership.states.update(
+        {tp(): replace(view.leadership.states[tp()], leader=BrokerId(2))}
     ),
 }
 
@@ -500,11 +504,11 @@ def test_an_orphan_that_is_not_deleted_delays_no_other(before: str) -> None:
     view = driver.view
     czxid = TOPIC_CZXID - 1 if before == "obsolete" else TOPIC_CZXID
     first = Orphan(BrokerId(5), tp(), Zxid(czxid), "not live")
-    view.work.orphans[BrokerId(5), tp()] = first
+    view.reassignments.orphans[BrokerId(5), tp()] = first
     if before == "requested":
-        view.tenure.orphans_tried.add(first)
+        view.reassignments_tenure.orphans_tried.add(first)
     elif before == "on a failed disk":
-        view.work.orphans_failed.add(first)
+        view.reassignments.orphans_failed.add(first)
     decision = delete_orphans(view, deletable(driver))
     assert [e.broker for e in decision.effects if isinstance(e, SendStopReplica)] == [4, 4]
     ended = [c.records for c in decision.changes]
@@ -534,7 +538,7 @@ def test_the_leader_confirms_its_epoch_before_a_departed_replica_is_deleted(
 ) -> None:
     """One that restarted gets the epoch of its repair only, whenever that is durable."""
     driver = Driver({tp(): (1, 2, 3)})
-    driver.view.cluster.departed = {departure(driver, 4): driver.now}
+    driver.view.reassignments.departed = {departure(driver, 4): driver.now}
     due = Worklist(claimed=True)
     if is_bounced:
         due.bounced.add(BrokerId(1))

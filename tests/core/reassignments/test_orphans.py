@@ -40,7 +40,7 @@ def moved_by_another(at: tuple[int, ...], spec: ReassignmentSpec) -> Driver:
 
 def orphans(view: ClusterView) -> list[BrokerId]:
     """Return the brokers of which records say that they may have a log."""
-    return sorted(broker for broker, partition in view.work.orphans if partition == tp())
+    return sorted(broker for broker, partition in view.reassignments.orphans if partition == tp())
 
 
 def legacy_goal() -> ReassignmentSpec:
@@ -52,11 +52,11 @@ def drop(driver: Driver) -> None:
     """Take the entry out of the plan."""
     listed = plan({tp(): (2, 3, 4)}, CZXID)
     driver.observe(LegacyPlanRead(listed))
-    assert tp() in driver.view.work.reassignments
-    assert driver.view.intake.legacy is not None
-    version = ZkVersion(driver.view.intake.legacy.version + 1)
+    assert tp() in driver.view.reassignments.by_partition
+    assert driver.view.requests.legacy is not None
+    version = ZkVersion(driver.view.requests.legacy.version + 1)
     driver.observe(LegacyPlanRead(LegacyPlan({}, version, listed.czxid)))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
 
 
 def test_an_entry_that_is_removed_leaves_no_log_unrecorded() -> None:
@@ -65,7 +65,7 @@ def test_an_entry_that_is_removed_leaves_no_log_unrecorded() -> None:
     drop(driver)
     assert orphans(driver.view) == [1]
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(1, 7)}))
-    driver.acknowledge(tp(), driver.view.tenure.states[tp()].isr)
+    driver.acknowledge(tp(), driver.view.leadership.states[tp()].isr)
     driver.settle()
     deleted = [e for e in driver.sent if isinstance(e, SendStopReplica) and e.delete]
     assert [(e.partition, e.broker) for e in deleted] == [(tp(), 1)]
@@ -97,6 +97,6 @@ def test_a_cancellation_before_the_first_step_leaves_no_log_unrecorded(
     driver.observe(LegacyPlanRead(None))
     driver.acknowledges = False
     driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(100), 0)))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert driver.history[tp()] == []
     assert orphans(driver.view) == list(abandoned)

@@ -36,12 +36,12 @@ def _copying(*waiting: int) -> Driver:
 
 
 def _stands(driver: Driver, number: int = 0) -> tuple[Phase, Instant]:
-    reassignment = driver.view.work.reassignments[tp(number)]
+    reassignment = driver.view.reassignments.by_partition[tp(number)]
     return reassignment.phase, reassignment.phase_since
 
 
 def _read(driver: Driver, assignment: PartitionAssignment) -> None:
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     version = ZkVersion(topic.version + 1)
     driver.observe(TopicsRead({"t": TopicAssignment({0: assignment}, version, topic.czxid)}))
 
@@ -53,7 +53,7 @@ def test_a_step_that_a_controller_ended_after_us_waits_since_that_was_read() -> 
     assert driver.view.tenure.resigning
     _read(driver, PartitionAssignment(replicas(0, 1, 2, 3)))
     assert _stands(driver) == (Pending(), LATER)
-    reassignment = driver.view.work.reassignments[tp()]
+    reassignment = driver.view.reassignments.by_partition[tp()]
     blocked = BlockedReasons(driver.view, driver.now).of(reassignment)
     assert blocked is not None
     assert blocked.by is BlockedBy.DRAINING
@@ -76,7 +76,7 @@ def test_the_end_of_a_tenure_begins_the_wait_of_what_was_in_flight() -> None:
     """A pending partition stays pending, also after the next claim."""
     driver = _copying(1)
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))
-    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.by_partition.items()}
     driver.observe(Deposed("the session expired"))
     assert _stands(driver) == (Pending(), LATER)
     assert _stands(driver, 1) == (Pending(), Instant(1000.0))

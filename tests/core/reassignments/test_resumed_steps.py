@@ -69,9 +69,9 @@ def test_a_reassignment_after_its_first_step_continues_while_disabled() -> None:
     driver.observe(KillSwitchRead(is_on=True))
     took_over(driver, {tp(n): spec((3, 4, 5), (0, 1, 2)) for n in range(2)})
     driver.run(tp(0))
-    assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(3, 4, 5))
+    assert driver.view.topics.assignment(tp(0)) == PartitionAssignment(replicas(3, 4, 5))
     assert driver.history[tp(1)] == []
-    blocked = driver.view.work.reassignments[tp(1)].blocked
+    blocked = driver.view.reassignments.by_partition[tp(1)].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.KILL_SWITCH
 
@@ -80,7 +80,7 @@ def test_what_another_daemon_accepted_does_not_begin_while_reassignments_are_dis
     """It ended what we had begun: our steps were of that record, not of the one that stands now."""
     driver = Driver({tp(): (0, 1, 2)}, answers_configs=True)
     driver.submit({tp(): (3, 4, 5)})
-    assert driver.view.work.reassignments[tp()].begun
+    assert driver.view.reassignments.by_partition[tp()].begun
     driver.observe(LeadershipLost("the session expired"))
     ended = TopicAssignment({0: PartitionAssignment(replicas(3, 4, 5))}, ZkVersion(5), Zxid(9))
     driver.observe(TopicsListed(frozenset({"t"})), TopicsRead({"t": ended}))
@@ -90,11 +90,11 @@ def test_what_another_daemon_accepted_does_not_begin_while_reassignments_are_dis
     driver.history[tp()].clear()
     driver.observe(StatesRead({tp(): state}))
     assert driver.history[tp()] == []
-    blocked = driver.view.work.reassignments[tp()].blocked
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.KILL_SWITCH
     driver.observe(KillSwitchRead(is_on=False))
-    assert driver.view.work.reassignments[tp()].in_flight
+    assert driver.view.reassignments.by_partition[tp()].in_flight
 
 
 def test_a_reassignment_towards_an_earlier_target_continues_while_disabled() -> None:
@@ -104,7 +104,7 @@ def test_a_reassignment_towards_an_earlier_target_continues_while_disabled() -> 
     changed = replace(spec((4, 5, 6), (0, 1, 2)), abandoned=frozenset(replicas(3)))
     took_over(driver, {tp(): changed})
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
 
 
 def test_a_rollback_continues_outside_the_window() -> None:
@@ -114,9 +114,9 @@ def test_a_rollback_continues_outside_the_window() -> None:
     by = RequestId("cancel-0000000000000064")
     took_over(driver, {tp(n): spec((0, 1, 2), (0, 1, 2), cancelled_by=by) for n in range(3)})
     for n in range(3):
-        assert driver.view.work.reassignments[tp(n)].in_flight
+        assert driver.view.reassignments.by_partition[tp(n)].in_flight
         driver.run(tp(n))
-        assert driver.view.session.assignment(tp(n)) == PartitionAssignment(replicas(0, 1, 2))
+        assert driver.view.topics.assignment(tp(n)) == PartitionAssignment(replicas(0, 1, 2))
 
 
 def test_what_was_begun_goes_before_what_was_not() -> None:
@@ -124,7 +124,7 @@ def test_what_was_begun_goes_before_what_was_not() -> None:
     driver = Driver({tp(0): (0, 1), tp(1): (0, 1), tp(2): (0, 2)}, options=ONE_AT_A_TIME)
     took_over(driver, {tp(n): spec((2, 3), (0, 1)) for n in range(3)})
     driver.run(tp(0))
-    assert driver.view.work.reassignments[tp(2)].in_flight
+    assert driver.view.reassignments.by_partition[tp(2)].in_flight
     assert driver.history[tp(1)] == []
 
 
@@ -133,17 +133,17 @@ def test_what_another_controller_ended_counts_as_moved() -> None:
     driver = Driver({tp(): (3, 4, 5)})
     driver.view.work.sizes[tp()] = 10
     took_over(driver, {tp(): spec((3, 4, 5), (0, 1, 2))})
-    assert not driver.view.work.reassignments
-    assert driver.view.work.requests[REQUEST].moved_bytes == 30
-    assert driver.view.work.requests[REQUEST].uncounted == 0
+    assert not driver.view.reassignments.by_partition
+    assert driver.view.requests.by_id[REQUEST].moved_bytes == 30
+    assert driver.view.requests.by_id[REQUEST].uncounted == 0
 
 
 def test_what_ended_before_it_was_measured_is_not_missed_in_silence() -> None:
     """Its bytes are unknown: a count says that the sum omits it, unless nothing was copied."""
     driver = Driver({tp(0): (3, 4, 5), tp(1): (0, 2, 1)})
     took_over(driver, {tp(0): spec((3, 4, 5), (0, 1, 2)), tp(1): spec((0, 2, 1), (0, 1, 2))})
-    assert not driver.view.work.reassignments
-    request = driver.view.work.requests[REQUEST]
+    assert not driver.view.reassignments.by_partition
+    request = driver.view.requests.by_id[REQUEST]
     assert (request.moved_bytes, request.uncounted) == (None, 1)
 
 
@@ -156,14 +156,14 @@ def test_a_step_that_others_began_gives_up_no_good_copy_while_one_of_its_target_
     driver.change_isr(tp(), replicas(1, 4, 2, 3))
     driver.states[tp()].clear()
     took_over(driver, {tp(): spec((2, 5, 3), (1, 4, 5))})
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 4, 2, 3)
-    blocked = driver.view.work.reassignments[tp()].blocked
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 4, 2, 3)
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.BROKER_DEAD
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(7)}))
     driver.catch_up(tp(), 5)
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(2, 5, 3))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(2, 5, 3))
 
 
 @pytest.mark.parametrize("step_size", [1, None])
@@ -180,14 +180,14 @@ def test_a_step_for_a_smaller_target_keeps_what_the_present_one_needs(
     driver.states[tp()].clear()
     took_over(driver, {tp(): replace(spec((3, 5), (1, 2)), abandoned=frozenset(replicas(4)))})
     if is_dead:
-        assert driver.view.tenure.states[tp()].isr == replicas(2, 5)
-        blocked = driver.view.work.reassignments[tp()].blocked
+        assert driver.view.leadership.states[tp()].isr == replicas(2, 5)
+        blocked = driver.view.reassignments.by_partition[tp()].blocked
         assert blocked is not None
         assert blocked.by is BlockedBy.BROKER_DEAD
         driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(7)}))
     driver.run(tp())
     assert all(len(s.isr) >= 2 for s in driver.states[tp()])
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(3, 5))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(3, 5))
 
 
 def test_a_replica_that_was_dead_when_its_step_began_stays_while_it_is_a_good_copy() -> None:
@@ -199,10 +199,10 @@ def test_a_replica_that_was_dead_when_its_step_began_stays_while_it_is_a_good_co
     driver.states[tp()].clear()
     took_over(driver, {tp(): spec((4, 5, 6), (1, 2, 3))})
     driver.catch_up(tp(), 4)
-    assert driver.view.tenure.states[tp()].isr == replicas(3, 1, 4)
+    assert driver.view.leadership.states[tp()].isr == replicas(3, 1, 4)
     driver.run(tp())
     assert all(len(s.isr) >= 3 for s in driver.states[tp()][2:])
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
     assert all(len(a.target_replicas) <= 4 for a in driver.history[tp()])
 
 
@@ -211,12 +211,14 @@ def test_a_step_that_min_isr_was_raised_over_keeps_its_replicas_until_the_next_h
     step = PartitionAssignment(replicas(2, 3, 4), replicas(4), replicas(4))
     driver = Driver({tp(): (2, 3)}, options=Options(step_size=1), min_isr=3)
     driver.fold(TopicsRead({"t": TopicAssignment({0: step}, ZkVersion(1), Zxid(9))}))
-    state = replace(driver.view.tenure.states[tp()], isr=replicas(3, 2, 4), version=ZkVersion(7))
+    state = replace(
+        driver.view.leadership.states[tp()], isr=replicas(3, 2, 4), version=ZkVersion(7)
+    )
     driver.fold(StatesRead({tp(): state}))
     driver.states[tp()].clear()
     took_over(driver, {tp(): replace(spec((1, 2, 5), (2, 3)), abandoned=frozenset(replicas(4)))})
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 2, 5))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(1, 2, 5))
     assert all(len(s.isr) >= 3 for s in driver.states[tp()])
 
 
@@ -236,7 +238,7 @@ def test_a_step_keeps_a_good_copy_that_it_was_to_take_back_and_the_present_targe
     original = (4, 3, 1) if is_back else (4, 5, 1)
     took_over(driver, {tp(): spec((4, 3, 1), original, cancelled_by=by)})
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(4, 3, 1))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(4, 3, 1))
     assert all(len(s.isr) >= 3 for s in driver.states[tp()])
 
 
@@ -257,8 +259,10 @@ def test_a_jump_of_kafkas_controller_is_reduced_to_what_a_step_may_copy(
     driver = Driver({tp(): (0, 1)}, options=Options(step_size=step_size))
     driver.submit({tp(): (2, 3, 4, 5)})
     jump = PartitionAssignment(replicas(2, 3, 4, 5, 0, 1), replicas(2, 3, 4, 5), replicas(0, 1))
-    driver.view.session.topics["t"].partitions[0] = jump
-    driver.view.tenure.states[tp()] = replace(driver.view.tenure.states[tp()], isr=replicas(*isr))
+    driver.view.topics.by_name["t"].partitions[0] = jump
+    driver.view.leadership.states[tp()] = replace(
+        driver.view.leadership.states[tp()], isr=replicas(*isr)
+    )
     turn = NativeContext.of(driver.view, tp(), driver.now)
     assert isinstance(turn, NativeContext)
     reduced = turn.reduced()
@@ -273,7 +277,7 @@ def test_a_step_that_adds_again_what_was_to_be_deleted_ends_its_record_with_its_
     """A record that outlives it would have the new copy deleted."""
     driver = Driver({tp(): (0, 1)})
     driver.submit({tp(): (0, 1, 4)})
-    orphan = Orphan(BrokerId(4), tp(), driver.view.session.topics["t"].czxid, "not live")
+    orphan = Orphan(BrokerId(4), tp(), driver.view.topics.by_name["t"].czxid, "not live")
     apply(driver.view, OrphanRecord(orphan), driver.now)
     turn = NativeContext.of(driver.view, tp(), driver.now)
     assert isinstance(turn, NativeContext)
@@ -288,9 +292,9 @@ def test_a_step_that_another_controller_ended_is_not_written_again() -> None:
     driver = Driver({tp(): (0, 1)})
     driver.submit({tp(): (0, 1, 4)})
     written = list(driver.history[tp()])
-    driver.view.session.topics["t"].partitions[0] = PartitionAssignment(replicas(0, 1, 4))
+    driver.view.topics.by_name["t"].partitions[0] = PartitionAssignment(replicas(0, 1, 4))
     driver.catch_up(tp(), 4)
-    assert tp() not in driver.view.work.reassignments
+    assert tp() not in driver.view.reassignments.by_partition
     assert driver.history[tp()] == written
 
 
@@ -298,12 +302,12 @@ def test_a_record_at_its_target_ends_only_on_a_topic_that_was_read_in_the_tenure
     """The former controller may have moved the partition after the last read; now only we do."""
     driver = Driver({tp(): (0, 1)}, answers_topics=False)
     took_over(driver, {tp(): spec((0, 1), (1, 2))})
-    assert tp() in driver.view.work.reassignments
+    assert tp() in driver.view.reassignments.by_partition
     moved = TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(1), Zxid(9))
     driver.observe(TopicsRead({"t": moved}))
-    assert tp() in driver.view.work.reassignments
+    assert tp() in driver.view.reassignments.by_partition
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(0, 1))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(0, 1))
 
 
 def test_a_record_at_its_target_ends_without_a_step() -> None:
@@ -311,7 +315,7 @@ def test_a_record_at_its_target_ends_without_a_step() -> None:
     driver = Driver({tp(): (0, 1)})
     driver.sent.clear()
     took_over(driver, {tp(): spec((0, 1), (1, 2))})
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert driver.history[tp()] == []
     assert driver.states[tp()] == []
     assert SendUpdateMetadata((tp(),)) in driver.sent
@@ -334,14 +338,14 @@ def test_between_two_steps_no_old_replica_leaves_while_one_of_the_target_is_out_
     driver.states[tp()].clear()
     driver.sent.clear()
     took_over(driver, {tp(): spec(target, original)})
-    blocked = driver.view.work.reassignments[tp()].blocked
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.REPLICA_NOT_IN_ISR
     assert driver.history[tp()] == []
     assert driver.states[tp()] == []
     assert not any(isinstance(e, SendStopReplica) for e in driver.sent)
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(*target))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(*target))
     assert all(len(s.isr) >= len(target) for s in driver.states[tp()])
 
 
@@ -352,11 +356,11 @@ def test_a_record_at_its_target_ends_while_a_replica_lags_but_old_copies_stay_un
     driver.states[tp()].clear()
     driver.sent.clear()
     took_over(driver, {tp(): spec((3, 4, 5), (0, 1, 2))})
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert driver.history[tp()] == []
     assert driver.states[tp()] == []
     kept = {(BrokerId(b), tp()) for b in (0, 1, 2)}
-    assert driver.view.work.orphans.keys() == kept
+    assert driver.view.reassignments.orphans.keys() == kept
     assert not any(isinstance(e, SendStopReplica) for e in driver.sent)
     driver.catch_up(tp(), 5)
     stopped = {e.broker for e in driver.sent if isinstance(e, SendStopReplica) and e.delete}
@@ -368,7 +372,7 @@ def test_a_jump_whose_original_replicas_are_unknown_is_not_reduced() -> None:
     driver = Driver({tp(): (0, 1)}, options=Options(step_size=1))
     driver.submit({tp(): (2, 3, 4, 5)})
     jump = PartitionAssignment(replicas(2, 3, 4, 5, 0, 1), replicas(2, 3, 4, 5), replicas(0, 1))
-    driver.view.session.topics["t"].partitions[0] = jump
+    driver.view.topics.by_name["t"].partitions[0] = jump
     turn = NativeContext.of(driver.view, tp(), driver.now)
     assert isinstance(turn, NativeContext)
     assert turn.reduced() is not None

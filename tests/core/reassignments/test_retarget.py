@@ -51,7 +51,9 @@ def found(
 def is_back(driver: Driver) -> bool:
     """Whether the partition is where it was, and nothing drives it."""
     plain = PartitionAssignment(replicas(1, 2, 3))
-    return driver.view.session.assignment(tp()) == plain and not driver.view.work.reassignments
+    return (
+        driver.view.topics.assignment(tp()) == plain and not driver.view.reassignments.by_partition
+    )
 
 
 @pytest.mark.parametrize("step_size", [1, 2, None])
@@ -73,7 +75,7 @@ def test_a_copy_that_is_lost_goes_in_place_of_the_good_one_that_the_step_removes
     driver = found(step, 5, 6, 4, step_size=1)
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(6)}))
     driver.change_isr(tp(), replicas(5, 4, 1))
-    turned = driver.view.session.assignment(tp())
+    turned = driver.view.topics.assignment(tp())
     assert turned is not None
     assert 4 in turned.replicas
     assert 6 not in turned.target_replicas
@@ -86,9 +88,9 @@ def test_a_lagging_original_that_is_there_already_is_waited_for() -> None:
     """It catches up, and the good copy goes as the step says."""
     step = PartitionAssignment(replicas(4, 1, 2, 5), replicas(1), replicas(5))
     driver = found(step, 4, 1, 5, step_size=1)
-    assert driver.view.session.assignment(tp()) == step
+    assert driver.view.topics.assignment(tp()) == step
     driver.catch_up(tp(), 2)
-    assert driver.view.tenure.states[tp()].isr == replicas(4, 1, 2)
+    assert driver.view.leadership.states[tp()].isr == replicas(4, 1, 2)
     driver.run(tp())
     assert is_back(driver)
 
@@ -97,7 +99,7 @@ def test_an_original_that_the_step_adds_is_waited_for() -> None:
     """Until it is in sync the replicas to keep are unknown, and the step stays as it is."""
     driver = found(OTHERS_STEP, 5, 4, step_size=1)
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(7) if b != 1}))
-    assert driver.view.session.assignment(tp()) == OTHERS_STEP
+    assert driver.view.topics.assignment(tp()) == OTHERS_STEP
 
 
 @pytest.mark.parametrize("step_size", [1, 2, None])
@@ -105,9 +107,9 @@ def test_good_copies_stay_until_live_originals_caught_up(step_size: int | None) 
     """A Kafka controller began the plan whole; the replica set has outgrown the bound already."""
     step = PartitionAssignment(replicas(4, 5, 6, 1, 2, 3), replicas(4, 5, 6), replicas(1, 2, 3))
     driver = found(step, 1, 4, 5, step_size=step_size)
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 4, 5)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 4, 5)
     driver.catch_up(tp(), 2)
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 4, 5, 2)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 4, 5, 2)
     driver.run(tp())
     assert is_back(driver)
 
@@ -118,7 +120,7 @@ def test_good_copies_make_no_room_before_a_live_original_caught_up(*, is_dead: b
     driver = found(PartitionAssignment(replicas(3, 4, 5, 1)), 3, 4, 5, step_size=1)
     if is_dead:
         driver.observe(BrokersRead({BrokerId(b): broker(b) for b in range(7) if b != 1}))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert len(state.isr) == (2 if is_dead else 3)
     driver.catch_up(tp(), *(() if is_dead else (1,)))
     assert all(len(s.isr) >= 3 for s in driver.states[tp()]) is not is_dead
@@ -134,7 +136,7 @@ def test_good_copies_wait_for_no_original_that_is_dead() -> None:
     driver = found(step, 1, 4, 5, step_size=1)
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 1, 2, 4, 5, 6)}))
     driver.catch_up(tp(), 2)
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2)
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2)
     driver.run(tp())
     assert is_back(driver)
 

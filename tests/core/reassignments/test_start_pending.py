@@ -60,7 +60,7 @@ def scan_again(driver: Driver) -> bool:
 
 def end_those_in_flight(driver: Driver) -> None:
     """Let all that is being copied arrive."""
-    for partition in [p for p, r in driver.view.work.reassignments.items() if r.in_flight]:
+    for partition in [p for p, r in driver.view.reassignments.by_partition.items() if r.in_flight]:
         driver.catch_up(partition)
 
 
@@ -92,7 +92,7 @@ def test_blocked_partitions_do_not_keep_later_ones_from_beginning(
     for _ in range(2 * len(others)):
         scan_again(driver)
         end_those_in_flight(driver)
-    assert driver.view.work.reassignments.keys() == set(stuck)
+    assert driver.view.reassignments.by_partition.keys() == set(stuck)
 
 
 def test_everybody_is_looked_at_once_and_then_the_daemon_rests() -> None:
@@ -103,8 +103,8 @@ def test_everybody_is_looked_at_once_and_then_the_daemon_rests() -> None:
     for _ in range(ceil(MANY / SCAN_MAX) - 1):
         assert scan_again(driver)
     assert not scan_again(driver)
-    assert driver.view.tenure.in_flight == 2
-    waits = {reason_of(driver, p) for p in driver.view.tenure.waiting}
+    assert driver.view.pacing.in_flight == 2
+    waits = {reason_of(driver, p) for p in driver.view.pacing.waiting}
     assert waits == {"broker 6 receives its limit of copies"}
 
 
@@ -122,15 +122,15 @@ def test_no_partition_that_could_begin_waits_and_every_reason_is_true() -> None:
         }
     )
     looked = 0
-    while driver.view.work.reassignments:
+    while driver.view.reassignments.by_partition:
         true = full_brokers(driver)
-        for partition in (*driver.view.tenure.resumed, *driver.view.tenure.waiting):
+        for partition in (*driver.view.pacing.resumed, *driver.view.pacing.waiting):
             budget = Budget(driver.view, driver.now)
             step = native.advance(driver.view, partition, driver.now, budget)
             assert isinstance(step, Blocked)
             assert reason_of(driver, partition) in true
             looked += 1
-        moving = [p for p, r in driver.view.work.reassignments.items() if r.in_flight]
+        moving = [p for p, r in driver.view.reassignments.by_partition.items() if r.in_flight]
         driver.catch_up(moving[looked % len(moving)])
     assert looked > len(entries)
 
@@ -141,19 +141,19 @@ def full_brokers(driver: Driver) -> set[str]:
     receive, serve = view.options.max_incoming_per_broker, view.options.max_outgoing_per_broker
     full = {
         f"broker {b} receives its limit of copies"
-        for b, n in view.tenure.incoming.items()
+        for b, n in view.pacing.incoming.items()
         if n >= receive
     }
     return full | {
         f"broker {b} serves its limit of copies"
-        for b, n in view.tenure.outgoing.items()
+        for b, n in view.pacing.outgoing.items()
         if n >= serve
     }
 
 
 def reason_of(driver: Driver, partition: TopicPartition) -> str:
     """Return what a partition is said to wait for."""
-    blocked = driver.view.work.reassignments[partition].blocked
+    blocked = driver.view.reassignments.by_partition[partition].blocked
     assert blocked is not None
     return blocked.detail
 
@@ -182,7 +182,7 @@ def test_a_scan_decides_once_for_all_that_wait_for_a_slot_of_the_same_broker() -
     driver.adopt({p: spec((r[0], 4 + p.partition % 2), r, LARGE) for p, r in entries.items()})
     budget = CountingBudget(driver.view, driver.now)
     decision = start_pending(driver.view, Worklist(capacity=True), driver.now, budget, ())
-    assert len(driver.view.tenure.waiting) == len(entries) - 2
+    assert len(driver.view.pacing.waiting) == len(entries) - 2
     assert (decision.changes, budget.requested) == ((), 2)
 
 
@@ -193,7 +193,7 @@ def test_no_step_begins_before_a_bounce_is_handled(kept: str) -> None:
     driver.adopt({tp(n): spec((1, 3), (1, 2), LARGE) for n in range(2)})
     view = driver.view
     if kept == "until it is read":
-        view.tenure.bounced[tp(0)] = {BrokerId(2)}
+        view.leadership.bounced[tp(0)] = {BrokerId(2)}
     else:
         view.due.held[tp(0)] = frozenset({BrokerId(2)})
     view.options = Options()
@@ -208,16 +208,16 @@ def test_no_step_of_a_partition_that_is_examined_begins_before_a_bounce_is_handl
     driver.adopt({tp(): spec((1, 3), (1, 2), LARGE)})
     view = driver.view
     view.options = Options()
-    view.tenure.bounced[tp()] = {BrokerId(2)}
-    view.tenure.seeding.add(tp())
+    view.leadership.bounced[tp()] = {BrokerId(2)}
+    view.leadership.seeding.add(tp())
     view.due.add((tp(),))
     driver.settle()
-    assert view.tenure.states[tp()].isr == (1, 2)
-    assert view.tenure.states[tp()].leader_epoch == 0
-    blocked = view.work.reassignments[tp()].blocked
+    assert view.leadership.states[tp()].isr == (1, 2)
+    assert view.leadership.states[tp()].leader_epoch == 0
+    blocked = view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.STATE_UNKNOWN
-    view.tenure.seeding.clear()
+    view.leadership.seeding.clear()
     view.due.add((tp(),))
     driver.settle()
     first = next(r for c in driver.changes for r in c.records if isinstance(r, StateRecord))

@@ -57,11 +57,11 @@ def test_apply_refuses_what_the_table_does_not_list(before: Phase, after: Phase)
     driver = Driver({tp(): (1, 2)})
     driver.acknowledges = False
     driver.submit({tp(): (1, 3)})
-    driver.view.work.reassignments[tp()].phase = before
+    driver.view.reassignments.by_partition[tp()].phase = before
     record = PhaseRecord(tp(), after, driver.now, "test")
     if type(after) in LEGAL[type(before)]:
         apply(driver.view, record, driver.now)
-        assert driver.view.work.reassignments[tp()].phase == after
+        assert driver.view.reassignments.by_partition[tp()].phase == after
     else:
         with pytest.raises(InvariantError, match="cannot be followed by"):
             apply(driver.view, record, driver.now)

@@ -26,7 +26,7 @@ def waiting(usable: dict[int, int], sizes: dict[int, int] | None = None) -> list
 
 def in_turn(driver: Driver) -> list[int]:
     """Return the pending partitions in their order."""
-    line = driver.view.tenure.waiting
+    line = driver.view.pacing.waiting
     return [p.partition for p in line.in_turn(list(line.requests()))]
 
 

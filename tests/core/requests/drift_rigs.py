@@ -79,7 +79,7 @@ class RacingDriver(Driver):
     def settle(self) -> None:
         """Decide, commit what is not overtaken, and answer until nothing is due."""
         for _ in range(1000):
-            self.states_stored |= self.view.tenure.states
+            self.states_stored |= self.view.leadership.states
             if not self.view.due:
                 return
             decision = decide(self.view, take_due(self.view), self.now)
@@ -120,7 +120,7 @@ class RacingDriver(Driver):
                 super().answer(effect)
 
     def _judge(self, partition: TopicPartition) -> None:
-        running = self.view.work.reassignments[partition].spec
+        running = self.view.reassignments.by_partition[partition].spec
         if running.route is Route.FOREIGN or partition in self.moved:
             return
         there = self.stored[partition.topic].partitions[partition.partition]
@@ -130,11 +130,11 @@ class RacingDriver(Driver):
     def _is_overtaken(self, change: Change) -> bool:
         """Return whether a change depends on a topic znode that another client wrote since."""
         relied = {r.partition.topic for r in change.records if _relies(r)}
-        topics = self.view.session.topics
+        topics = self.view.topics.by_name
         return any(self.stored[t].version != topics[t].version for t in relied)
 
     def _store(self) -> None:
-        for name, topic in self.view.session.topics.items():
+        for name, topic in self.view.topics.by_name.items():
             known = self.stored.get(name)
             if known is None or known.version < topic.version:
                 self.stored[name] = model.TopicAssignment(
@@ -192,7 +192,7 @@ class ObservedAlters(DelegatedDriver):
             drifted = self.drifts[effect.partition]
             if drifted.target_replicas == effect.target:
                 # The very step that is about to be asked for would be no drift.
-                target = self.view.work.reassignments[effect.partition].spec.target
+                target = self.view.reassignments.by_partition[effect.partition].spec.target
                 named = {*effect.target, *target}
                 drifted = PartitionAssignment(
                     next((r,) for r in replicas(*range(BROKERS)) if r not in named)
@@ -305,7 +305,7 @@ def play(seed: int, *, is_native: bool) -> None:
     assert drifted_in(driver) == Counter(list(drifts)), f"seed {seed}"
     for partition in list(before)[:UNTOUCHED]:
         driver.run(partition)
-        reached = driver.view.session.assignment(partition)
+        reached = driver.view.topics.assignment(partition)
         assert reached == PartitionAssignment(targets[partition]), f"seed {seed}: {partition}"
     assert driver.moved.isdisjoint(drifts)
 

@@ -139,7 +139,7 @@ def test_a_part_of_a_request_that_has_ended_is_one_too_many() -> None:
     submit(driver, submission(NAME, {tp(): (1, 3)}, part_of=ended))
     (refusal,) = outcomes(driver)[RequestId(NAME)].refused
     assert refusal.reason is RefusalReason.TOO_MANY_PARTS
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
 
 
 def test_a_name_that_comes_again_waits_for_the_request_of_that_name() -> None:
@@ -148,9 +148,9 @@ def test_a_name_that_comes_again_waits_for_the_request_of_that_name() -> None:
     submit(driver, submission(NAME, {tp(0): (1, 3)}))
     again = submission(NAME, {tp(1): (1, 3)}, czxid=90)
     submit(driver, replace(again, created_ms=again.created_ms + 1))
-    assert set(driver.view.work.reassignments) == {tp(0)}
+    assert set(driver.view.reassignments.by_partition) == {tp(0)}
     driver.run(tp(0))
-    assert set(driver.view.work.reassignments) == {tp(1)}
+    assert set(driver.view.reassignments.by_partition) == {tp(1)}
     driver.run(tp(1))
     ended = [r for c in driver.changes for r in c.records]
     summaries = [r.summary for r in ended if isinstance(r, RequestOutcomeRecord)]
@@ -164,7 +164,7 @@ def test_whatever_is_decided_by_a_request_holds_for_that_version_of_it() -> None
     read = replace(submission(NAME, {tp(): (1, 3)}), version=ZkVersion(4))
     driver.fold(SubmissionsListed(frozenset({NAME})))
     driver.fold(SubmissionsRead({NAME: read}))
-    while NAME in driver.view.session.submissions:
+    while NAME in driver.view.requests_session.submissions:
         decision = decide(driver.view, take_due(driver.view), driver.now)
         for batch in Batcher(driver.view).batches(decision.changes):
             checked = [(o.path, getattr(o, "version", None)) for o in batch.operations]
@@ -176,7 +176,7 @@ def test_whatever_is_decided_by_a_request_holds_for_that_version_of_it() -> None
 def test_a_request_that_was_changed_is_read_again() -> None:
     """What was decided by the old version of it is refused, and that version forgotten."""
     driver = Driver({tp(): (1, 2)})
-    driver.view.session.configs.pop("t")
+    driver.view.topics.configs.pop("t")
     submit(driver, submission(NAME, {tp(): (1, 3)}))
     driver.sent.clear()
     change = Change((SubmissionReliedRecord(NAME, ZkVersion(0)),))
@@ -194,7 +194,7 @@ def pass_time(driver: Driver) -> None:
 def test_entries_of_a_request_that_was_withdrawn_are_not_done() -> None:
     """An operator deleted its znode before all of it was accepted."""
     driver = Driver({tp(0): (1, 2), tp(0, "u"): (1, 2), tp(1, "u"): (1, 2)})
-    driver.view.session.configs.pop("u")
+    driver.view.topics.configs.pop("u")
     entries = {tp(0): (1, 3), tp(0, "u"): (3, 4), tp(1, "u"): (3, 4)}
     submit(driver, submission(NAME, entries))
     driver.run(tp(0))
@@ -225,10 +225,10 @@ def test_what_a_daemon_before_had_accepted_and_done_is_not_repeated() -> None:
     driver.observe(HistoryRead({RequestId(NAME): history}, {}))
     submit(driver, submission(NAME, {tp(0): (1, 3), tp(1): (1, 3)}))
     assert ReadAccepted(RequestId(NAME)) in driver.sent
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     before = AcceptedEntry(tp(0), replicas(1, 2), replicas(1, 3))
     driver.observe(AcceptedRead(RequestId(NAME), (before,)))
-    assert set(driver.view.work.reassignments) == {tp(1)}
+    assert set(driver.view.reassignments.by_partition) == {tp(1)}
     driver.run(tp(1))
     summary = outcomes(driver)[RequestId(NAME)]
     assert (summary.total, summary.done) == (2, 2)

@@ -149,8 +149,8 @@ def test_entries_that_were_not_approved_are_refused_as_a_whole() -> None:
         driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
         submit(driver, changed)
         assert reasons(driver) == [RefusalReason.NOT_APPROVED]
-        assert driver.view.work.reassignments == {}
-        assert driver.view.session.submissions == {}
+        assert driver.view.reassignments.by_partition == {}
+        assert driver.view.requests_session.submissions == {}
         assert outcomes(driver)[RequestId(NAME)].approved_by == "ann"
 
 
@@ -200,7 +200,7 @@ def test_parts_of_which_one_is_not_as_approved_are_refused_all() -> None:
     first, second = in_parts()
     submit(driver, replace(first, entries={tp(0): replicas(1, 4)}), second)
     assert reasons(driver) == [RefusalReason.NOT_APPROVED] * 2
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
 
 
 def test_parts_that_name_different_approvals_are_refused() -> None:
@@ -222,7 +222,7 @@ def test_a_part_that_is_left_after_a_restart_is_accepted_by_its_verified_version
         )
         driver.observe(SubmissionsRead({LATER: replace(second, version=ZkVersion(version))}))
         assert reasons(driver) == expected
-        assert (tp(1) in driver.view.work.reassignments) is not bool(expected)
+        assert (tp(1) in driver.view.reassignments.by_partition) is not bool(expected)
 
 
 # --- cancellation and atomic requests ------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_a_part_that_is_left_after_a_restart_is_accepted_by_its_verified_version
 
 def drifted(driver: Driver, *ids: int) -> TopicsRead:
     """Return the read of the topic after another client gave its partition other replicas."""
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     changed = {**topic.partitions, 0: model.PartitionAssignment(replicas(*ids))}
     version = ZkVersion(topic.version + 1)
     return TopicsRead({"t": model.TopicAssignment(changed, version, topic.czxid)})
@@ -243,7 +243,7 @@ def test_a_cancellation_does_not_undo_what_another_client_did() -> None:
     submit(driver, approved({tp(): (1, 3)}, {tp(): (1, 2)}))
     driver.fold(drifted(driver, 4, 5))
     driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(70), 1_000)))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert reasons(driver) == [RefusalReason.DRIFTED]
     assert driver.history[tp()] == []
 
@@ -281,8 +281,8 @@ def test_the_legacy_plan_and_the_queue_are_refused_where_approval_is_required() 
     driver.observe(QueueRead(plan({tp(1): (1, 3)}, czxid=77)))
     assert refusals(driver) == [(RefusalReason.NOT_APPROVED, REQUIRED)] * 2
     assert outcomes(driver)[queue_request_id(Zxid(77))].done == 0
-    assert driver.view.work.reassignments == {}
-    assert driver.view.intake.legacy is None
+    assert driver.view.reassignments.by_partition == {}
+    assert driver.view.requests.legacy is None
 
 
 def test_a_rollback_needs_no_approval() -> None:

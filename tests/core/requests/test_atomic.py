@@ -55,7 +55,7 @@ def spec(target: tuple[int, ...], original: tuple[int, ...], *abandoned: int) ->
 
 def taken_by_halves(driver: Driver, specs: Mapping[TopicPartition, ReassignmentSpec]) -> None:
     """Claim where a daemon died that had accepted these entries of the request and no others."""
-    known = dict(driver.view.tenure.states)
+    known = dict(driver.view.leadership.states)
     driver.observe(Deposed("a new process"))
     part = Part(REQUEST, 3, 1_700_000_000_000, RequestOptions(atomic=True))
     rows = tuple(AcceptedEntry(p, g.original, g.target) for p, g in specs.items())
@@ -77,7 +77,7 @@ def test_an_atomic_request_with_one_bad_entry_starts_nothing() -> None:
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
     bad = {tp(0): (1, 3), tp(1): (1, 3), tp(9): (1, 2)}
     submit(driver, submission("request_0000000002", bad, atomic=True))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     summary = outcomes(driver)[RequestId("request_0000000002")]
     assert summary.done == 0
     assert {r.reason for r in summary.refused} == {
@@ -106,9 +106,9 @@ def test_an_atomic_request_waits_for_all_its_parts() -> None:
     first = submission("request_0000000003", {tp(0): (1, 3)}, atomic=True, part_of=whole, parts=2)
     second = submission("request_0000000004", {tp(1): (1, 3)}, atomic=True, part_of=whole, parts=2)
     submit(driver, first)
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     submit(driver, second)
-    assert set(driver.view.work.reassignments) == {tp(0), tp(1)}
+    assert set(driver.view.reassignments.by_partition) == {tp(0), tp(1)}
     driver.run(tp(0))
     driver.run(tp(1))
     assert outcomes(driver)[whole].done == 2
@@ -128,7 +128,7 @@ def test_nothing_begins_while_the_rest_of_a_request_is_listed_and_not_read() -> 
     assert driver.history[tp(0)] == []
     whole = {tp(0): (1, 3)}
     submit(driver, submission(REQUEST, whole, atomic=True))
-    assert driver.view.work.reassignments[tp(0)].in_flight
+    assert driver.view.reassignments.by_partition[tp(0)].in_flight
 
 
 def test_accepted_entries_continue_after_the_request_znode_was_deleted() -> None:
@@ -136,7 +136,7 @@ def test_accepted_entries_continue_after_the_request_znode_was_deleted() -> None
     driver = Driver({tp(0): (1, 2)})
     taken_by_halves(driver, {tp(0): spec((1, 3), (1, 2))})
     driver.observe(SubmissionsListed(frozenset()))
-    assert driver.view.work.reassignments[tp(0)].in_flight
+    assert driver.view.reassignments.by_partition[tp(0)].in_flight
 
 
 def test_what_was_accepted_of_a_request_is_taken_back_when_the_rest_turns_out_bad() -> None:
@@ -146,14 +146,14 @@ def test_what_was_accepted_of_a_request_is_taken_back_when_the_rest_turns_out_ba
     driver.acknowledges = False
     specs = {tp(0): spec((0, 1, 6), (0, 1, 2), 3, 4, 5), tp(1): spec((1, 3), (1, 2))}
     taken_by_halves(driver, specs)
-    assert driver.view.work.reassignments[tp(0)].in_flight
+    assert driver.view.reassignments.by_partition[tp(0)].in_flight
     submit(driver, submission(REQUEST, {**taken(specs), tp(9): (1, 2)}, atomic=True))
-    assert driver.view.work.reassignments[tp(0)].spec.rolls_back
+    assert driver.view.reassignments.by_partition[tp(0)].spec.rolls_back
     driver.acknowledges = True
     driver.acknowledge(tp(0), replicas(0, 1, 2))
     driver.settle()
-    assert driver.view.work.reassignments == {}
-    assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(0, 1, 2))
+    assert driver.view.reassignments.by_partition == {}
+    assert driver.view.topics.assignment(tp(0)) == PartitionAssignment(replicas(0, 1, 2))
     assert all(6 not in assignment.replicas for assignment in driver.history[tp(0)])
     assert driver.history[tp(1)] == []
     summary = outcomes(driver)[REQUEST]
@@ -172,7 +172,7 @@ def test_what_was_accepted_is_led_back_also_while_its_topic_is_in_doubt() -> Non
     driver.acknowledges = False
     specs = {tp(0): spec((0, 1, 6), (0, 1, 2), 3, 4, 5)}
     taken_by_halves(driver, specs)
-    driver.view.session.topics["t"].stale = True
+    driver.view.topics.by_name["t"].stale = True
     (change,) = take_back(driver.view, REQUEST, "the rest of it is bad")
     (record,) = change.records
     assert isinstance(record, SpecRecord)
@@ -189,7 +189,7 @@ def test_a_way_back_that_is_under_way_is_not_begun_again() -> None:
     driver.changes.clear()
     bad = {tp(0): (0, 1, 6), tp(1): (1, 3), tp(9): (1, 2)}
     submit(driver, submission(REQUEST, bad, atomic=True))
-    assert driver.view.work.reassignments[tp(0)].in_flight
+    assert driver.view.reassignments.by_partition[tp(0)].in_flight
     specs = [r for c in driver.changes for r in c.records if isinstance(r, SpecRecord)]
     assert [r.spec.target for r in specs] == [replicas(0, 1, 2)]
-    assert driver.view.session.submissions == {}
+    assert driver.view.requests_session.submissions == {}

@@ -76,9 +76,9 @@ def turn(driver: Driver) -> None:
 def accepted_in_part() -> Driver:
     """Return the same with the first chunk accepted, and the others not."""
     driver = submitted(entries())
-    while not driver.view.work.reassignments:
+    while not driver.view.reassignments.by_partition:
         turn(driver)
-    assert len(driver.view.work.reassignments) == CHUNK
+    assert len(driver.view.reassignments.by_partition) == CHUNK
     return driver
 
 
@@ -130,12 +130,15 @@ def test_what_turns_bad_after_the_whole_was_found_good_refuses_the_whole(
     driver = accepted_in_part()
     if isinstance(change, SpecsRead):
         change = SpecsRead(
-            {p: r.spec for p, r in driver.view.work.reassignments.items()}, change.unreadable
+            {p: r.spec for p, r in driver.view.reassignments.by_partition.items()},
+            change.unreadable,
         )
     driver.observe(change)
     # The plan is accepted in a turn of its own, and the next chunk with it.
     assert taken(driver) <= ({"t0", "t1"} if isinstance(change, LegacyPlanRead) else {"t0"})
-    assert not any(r.spec.request == REQUEST for r in driver.view.work.reassignments.values())
+    assert not any(
+        r.spec.request == REQUEST for r in driver.view.reassignments.by_partition.values()
+    )
     assert not any(driver.history[p] for p in whole() if p != tp(7, LAST))
     summary = outcomes(driver)[REQUEST]
     assert summary.done == 0
@@ -156,16 +159,16 @@ def test_what_a_client_changes_after_the_whole_was_found_good_is_judged_as_it_st
     )
     driver.observe(SubmissionsRead({changed.name: changed}))
     assert taken(driver) == {"t0"}
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert outcomes(driver)[REQUEST].done == 0
 
 
 def test_the_whole_is_judged_once_however_many_chunks_it_is_accepted_in() -> None:
     """An entry is judged with the whole and when it is accepted, not again with each chunk."""
     driver = submitted(entries())
-    judged = driver.view.session.unreadable_topics = Looked(driver.view.session.unreadable_topics)
+    judged = driver.view.topics.unreadable = Looked(driver.view.topics.unreadable)
     driver.settle()
-    assert driver.view.work.reassignments.keys() == set(whole())
+    assert driver.view.reassignments.by_partition.keys() == set(whole())
     turns = len(whole()) // CHUNK + 2
     assert judged.looked <= 2 * len(whole()) + turns * len(TOPICS)
 
@@ -174,9 +177,9 @@ def test_work_on_a_topic_beside_has_only_its_entries_judged_again() -> None:
     """Other requests go on while a large one is being accepted."""
     driver = accepted_in_part()
     driver.fold(read_anew(LAST, range(EACH + 1)))
-    judged = driver.view.session.unreadable_topics = Looked(driver.view.session.unreadable_topics)
+    judged = driver.view.topics.unreadable = Looked(driver.view.topics.unreadable)
     turn(driver)
-    assert len(driver.view.work.reassignments) == 2 * CHUNK
+    assert len(driver.view.reassignments.by_partition) == 2 * CHUNK
     assert judged.looked <= EACH + CHUNK + 2 * len(TOPICS)
 
 
@@ -187,4 +190,4 @@ def test_what_the_whole_was_found_good_by_is_forgotten_with_its_end() -> None:
     assert REQUEST in outcomes(driver)
     found = [r for c in driver.changes for r in c.records if isinstance(r, AtomicCheckedRecord)]
     assert [r.request for r in found] == [REQUEST]
-    assert driver.view.session.atomic_checks == {}
+    assert driver.view.requests_session.atomic_checks == {}

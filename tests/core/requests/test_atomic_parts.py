@@ -41,7 +41,7 @@ def test_a_part_that_turns_out_bad_takes_back_what_a_daemon_before_accepted() ->
     options = RequestOptions(atomic=True, parts=2, part_of=NAME)
     driver.observe(HistoryRead({NAME: OpenHistory({FIRST: Part(FIRST, 1, 0, options)}, 0)}, {}))
     submit(driver, submission(SECOND, {tp(1): (1, 4)}, atomic=True, parts=2, part_of=NAME))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     summary = outcomes(driver)[NAME]
     assert (summary.total, summary.done) == (2, 0)
     assert [r.reason for r in summary.refused] == [RefusalReason.UNKNOWN_BROKER]
@@ -57,11 +57,11 @@ def half_accepted() -> Driver:
     two = submission(SECOND, rest, atomic=True, parts=2, part_of=NAME)
     driver.fold(SubmissionsListed(frozenset({one.name, two.name})))
     driver.fold(SubmissionsRead({one.name: one, two.name: two}))
-    while one.name in driver.view.session.submissions:
+    while one.name in driver.view.requests_session.submissions:
         for change in decide(driver.view, take_due(driver.view), driver.now).changes:
             driver.commit(change)
-    assert two.name in driver.view.session.submissions
-    assert driver.view.work.reassignments[tp(0)].spec.target == replicas(1, 3)
+    assert two.name in driver.view.requests_session.submissions
+    assert driver.view.reassignments.by_partition[tp(0)].spec.target == replicas(1, 3)
     return driver
 
 
@@ -69,7 +69,7 @@ def test_a_part_that_turns_out_bad_takes_back_the_part_before_it() -> None:
     """A broker dies while the second part, larger than a chunk, is being accepted."""
     driver = half_accepted()
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (1, 2, 3)}))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert not any(history for history in driver.history.values())
     summary = outcomes(driver)[NAME]
     assert (summary.total, summary.done) == (200, 0)
@@ -79,6 +79,6 @@ def test_a_part_that_is_disabled_takes_back_the_part_before_it() -> None:
     """Else that would begin once work is enabled again, without the rest."""
     driver = half_accepted()
     driver.observe(KillSwitchRead(is_on=True))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     summary = outcomes(driver)[NAME]
     assert (summary.total, summary.done) == (200, 0)

@@ -93,7 +93,8 @@ def back_at(driver: Driver, partition: TopicPartition, *ids: int) -> bool:
     """Whether a partition has exactly these replicas, in order, and nothing drives it."""
     wanted = PartitionAssignment(replicas(*ids))
     return (
-        driver.view.session.assignment(partition) == wanted and not driver.view.work.reassignments
+        driver.view.topics.assignment(partition) == wanted
+        and not driver.view.reassignments.by_partition
     )
 
 
@@ -123,7 +124,7 @@ def test_the_single_jump_goes_back_in_one_step() -> None:
     driver.catch_up(tp(), 3)
     cancel(driver)
     assert back_at(driver, tp(), 0, 1, 2)
-    assert set(driver.view.tenure.states[tp()].isr) == set(replicas(0, 1, 2))
+    assert set(driver.view.leadership.states[tp()].isr) == set(replicas(0, 1, 2))
 
 
 @pytest.mark.parametrize("steps", range(1, 4))
@@ -146,7 +147,7 @@ def test_what_has_not_begun_never_does() -> None:
     submit(driver, submission("request_0000000000", {tp(0): (1, 3), tp(1): (1, 3)}))
     cancel(driver)
     assert driver.history[tp(1)] == []
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert outcomes(driver)[CANCEL].fates == {OutcomeKind.ROLLED_BACK: 1, OutcomeKind.CANCELLED: 1}
     records = [r for change in driver.changes for r in change.records]
     ended = {r.partition: r.stands for r in records if isinstance(r, SpecEndedRecord)}
@@ -173,7 +174,7 @@ def test_a_cancellation_that_waits_for_a_state_goes_before_the_step_by_that_stat
     """Another controller ended the move meanwhile: it is led back, not recorded as done."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3, 4), acknowledges=False)
     driver.submit({tp(): (1, 2, 4)})
-    spec = driver.view.work.reassignments[tp()].spec
+    spec = driver.view.reassignments.by_partition[tp()].spec
     ended = TopicAssignment({0: PartitionAssignment(replicas(1, 2, 4))}, ZkVersion(7), Zxid(9))
     driver.observe(Deposed("the session ended"), TopicsRead({"t": ended}), LegacyPlanRead(None))
     driver.observe(SpecsRead({tp(): spec}, {}), *driver.own_records()[1:])
@@ -183,7 +184,7 @@ def test_a_cancellation_that_waits_for_a_state_goes_before_the_step_by_that_stat
         BrokerId(1), LeaderEpoch(9), replicas(1, 2, 4), ControllerEpoch(1), ZkVersion(9)
     )
     driver.observe(StatesRead({tp(): state}))
-    assert driver.view.work.reassignments[tp()].spec.rolls_back
+    assert driver.view.reassignments.by_partition[tp()].spec.rolls_back
 
 
 def test_adding_only_and_removing_only_moves_are_cancelled() -> None:
@@ -197,8 +198,8 @@ def test_adding_only_and_removing_only_moves_are_cancelled() -> None:
     driver.settle()
     for partition in (tp(0), tp(1)):
         driver.run(partition)
-    assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(1, 2))
-    assert driver.view.session.assignment(tp(1)) == PartitionAssignment(replicas(1, 2, 3))
+    assert driver.view.topics.assignment(tp(0)) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.topics.assignment(tp(1)) == PartitionAssignment(replicas(1, 2, 3))
 
 
 def test_the_legacy_entry_is_rewritten_in_the_same_multi() -> None:
@@ -215,7 +216,7 @@ def test_the_legacy_entry_is_rewritten_in_the_same_multi() -> None:
     ]
     assert any(isinstance(r, SpecRecord) for r in turning.records)
     assert back_at(driver, tp(), 0, 1, 2)
-    assert driver.view.intake.legacy is None
+    assert driver.view.requests.legacy is None
 
 
 def test_only_what_is_selected_goes_back() -> None:
@@ -228,7 +229,7 @@ def test_only_what_is_selected_goes_back() -> None:
         submission("request_0000000001", {tp(0, "b"): (1, 3), tp(1, "b"): (1, 3)}, czxid=61),
     )
     cancel(driver, partitions=frozenset({tp(1, "b")}))
-    assert set(driver.view.work.reassignments) == {tp(0, "a"), tp(0, "b")}
+    assert set(driver.view.reassignments.by_partition) == {tp(0, "a"), tp(0, "b")}
     assert has_ended(driver)
 
 
@@ -236,14 +237,14 @@ def test_without_known_originals_it_is_skipped() -> None:
     """The original is unknown; the reassignment continues and the outcome has the reason."""
     driver = Driver({tp(): (0, 1, 2)})
     submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
-    spec = driver.view.work.reassignments[tp()].spec
-    driver.view.work.reassignments[tp()].spec = type(spec)(
+    spec = driver.view.reassignments.by_partition[tp()].spec
+    driver.view.reassignments.by_partition[tp()].spec = type(spec)(
         spec.target, None, spec.request, spec.route, spec.version
     )
     cancel(driver)
     assert has_ended(driver)
     assert outcomes(driver)[CANCEL].fates == {OutcomeKind.SKIPPED: 1}
-    assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4, 5)
+    assert driver.view.reassignments.by_partition[tp()].spec.target == replicas(3, 4, 5)
 
 
 def test_what_would_go_offline_is_skipped() -> None:
@@ -251,7 +252,7 @@ def test_what_would_go_offline_is_skipped() -> None:
     driver = Driver({tp(): (0, 1)}, options=Options(step_size=None))
     submit(driver, submission("request_0000000000", {tp(): (3, 4)}))
     driver.catch_up(tp(), 3)
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     driver.change_isr(tp(), replicas(3))
     del state
     cancel(driver)
@@ -267,7 +268,7 @@ def test_a_dead_original_does_not_hold_up_the_way_back() -> None:
     cancel(driver)
     driver.run(tp())
     assert back_at(driver, tp(), 0, 1, 2)
-    assert set(driver.view.tenure.states[tp()].isr) == set(replicas(0, 2))
+    assert set(driver.view.leadership.states[tp()].isr) == set(replicas(0, 2))
 
 
 def test_a_way_back_that_would_leave_too_few_in_sync_waits() -> None:
@@ -278,8 +279,8 @@ def test_a_way_back_that_would_leave_too_few_in_sync_waits() -> None:
     driver.change_isr(tp(), replicas(0, 3))
     cancel(driver)
     driver.settle()
-    assert set(driver.view.tenure.states[tp()].isr) == set(replicas(0, 3))
-    blocked = driver.view.work.reassignments[tp()].blocked
+    assert set(driver.view.leadership.states[tp()].isr) == set(replicas(0, 3))
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert not has_ended(driver)
     driver.change_isr(tp(), replicas(0, 3, 2))
@@ -294,10 +295,10 @@ def test_a_good_copy_goes_back_only_when_the_originals_that_live_have_caught_up(
     driver.catch_up(tp(), 3)
     driver.change_isr(tp(), replicas(0, 3))
     cancel(driver)
-    assert driver.view.tenure.states[tp()].isr == replicas(0, 3)
-    assert driver.view.work.reassignments[tp()].deleted == {4}
+    assert driver.view.leadership.states[tp()].isr == replicas(0, 3)
+    assert driver.view.reassignments.by_partition[tp()].deleted == {4}
     driver.change_isr(tp(), replicas(0, 3, 1))
-    assert driver.view.tenure.states[tp()].isr == replicas(0, 3, 1)
+    assert driver.view.leadership.states[tp()].isr == replicas(0, 3, 1)
     driver.run(tp())
     assert back_at(driver, tp(), 0, 1, 2)
 
@@ -309,7 +310,7 @@ def test_a_good_copy_does_not_make_room_for_another_target_before_that_is_copied
     driver.catch_up(tp(), 3)
     driver.change_isr(tp(), replicas(0, 3))
     submit(driver, submission("request_0000000001", {tp(): (0, 4, 5)}))
-    assert driver.view.tenure.states[tp()].isr == replicas(0, 3)
+    assert driver.view.leadership.states[tp()].isr == replicas(0, 3)
     driver.run(tp())
     assert back_at(driver, tp(), 0, 4, 5)
 
@@ -330,7 +331,7 @@ def test_what_is_not_understood_cancels_nothing() -> None:
     driver = Driver({tp(): (0, 1, 2)})
     submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
     cancel(driver, unreadable="not JSON", raw=b"cancel please")
-    assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4, 5)
+    assert driver.view.reassignments.by_partition[tp()].spec.target == replicas(3, 4, 5)
     assert outcomes(driver)[CANCEL].raw == b"cancel please"
 
 
@@ -343,7 +344,7 @@ def test_what_is_submitted_later_waits_until_all_is_chosen() -> None:
     assert not has_ended(driver)
     submit(driver, submission("request_0000000001", {tp(1): (3, 1, 2)}, czxid=CZXID + 1))
     assert has_ended(driver)
-    assert set(driver.view.work.reassignments) == {tp(1)}
+    assert set(driver.view.reassignments.by_partition) == {tp(1)}
 
 
 def test_a_request_that_was_not_accepted_yet_is_cancelled_as_well() -> None:
@@ -355,7 +356,7 @@ def test_a_request_that_was_not_accepted_yet_is_cancelled_as_well() -> None:
     driver.observe(SubmissionsListed(frozenset({"request_0000000000"})))
     cancel(driver)
     submit(driver, submission("request_0000000000", {tp(0): (3, 4, 5)}))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert outcomes(driver)[RequestId("request_0000000000")].fates == {OutcomeKind.CANCELLED: 1}
 
 
@@ -408,13 +409,13 @@ def test_a_queue_in_doubt_holds_up_the_cancellation() -> None:
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("lunch")))))
     queued = plan({tp(0): (3, 4, 5)}, czxid=CZXID - 1)
     driver.observe(QueueRead(queued))
-    assert driver.view.intake.queue is not None
-    driver.view.intake.queue.stale = True
+    assert driver.view.requests.queue is not None
+    driver.view.requests.queue.stale = True
     cancel_beside(driver)
     assert not has_ended(driver)
     driver.observe(QueueRead(queued))
     assert has_ended(driver)
-    assert tp(0) not in driver.view.work.reassignments
+    assert tp(0) not in driver.view.reassignments.by_partition
 
 
 def rolling_back() -> Driver:
@@ -425,7 +426,7 @@ def rolling_back() -> Driver:
     driver.catch_up(tp(0), 3)
     driver.acknowledges = False
     cancel(driver, requests=frozenset({name}))
-    assert driver.view.work.reassignments[tp(0)].spec.rolls_back
+    assert driver.view.reassignments.by_partition[tp(0)].spec.rolls_back
     assert not has_ended(driver)
     return driver
 
@@ -434,9 +435,9 @@ def test_what_is_added_to_a_cancellation_takes_a_plan_written_since_its_begin() 
     """What was asked for before its last change is meant, as far as that selects it."""
     driver = rolling_back()
     driver.observe(LegacyPlanRead(plan({tp(1): (3, 4, 5)}, czxid=CZXID + 1)))
-    assert driver.view.work.reassignments[tp(1)].in_flight
+    assert driver.view.reassignments.by_partition[tp(1)].in_flight
     add_to(driver)
-    assert driver.view.work.reassignments[tp(1)].spec.rolls_back
+    assert driver.view.reassignments.by_partition[tp(1)].spec.rolls_back
 
 
 def test_what_is_added_to_a_cancellation_takes_a_queue_written_since_its_begin() -> None:
@@ -444,21 +445,21 @@ def test_what_is_added_to_a_cancellation_takes_a_queue_written_since_its_begin()
     driver = rolling_back()
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("lunch")))))
     driver.observe(QueueRead(plan({tp(1): (3, 4, 5)}, czxid=CZXID + 1)))
-    assert driver.view.intake.queue is not None
+    assert driver.view.requests.queue is not None
     add_to(driver)
-    assert driver.view.intake.queue is None
+    assert driver.view.requests.queue is None
 
 
 def test_what_is_added_to_a_cancellation_takes_a_request_written_since_its_begin() -> None:
     """It is not accepted any more."""
     driver = rolling_back()
-    config = driver.view.session.configs.pop("t")
+    config = driver.view.topics.configs.pop("t")
     name = RequestId("request_0000000001")
     submit(driver, submission(name, {tp(1): (3, 4, 5)}, czxid=CZXID + 1))
-    assert name in driver.view.session.submissions
+    assert name in driver.view.requests_session.submissions
     add_to(driver)
     driver.observe(TopicConfigsRead({"t": config}))
-    assert tp(1) not in driver.view.work.reassignments
+    assert tp(1) not in driver.view.reassignments.by_partition
     assert outcomes(driver) == {}
     driver.acknowledges = True
     driver.acknowledge(tp(0), replicas(0))
@@ -486,7 +487,7 @@ def test_one_partition_is_cancelled_beside_what_was_submitted_since_everything_w
         name = f"request_000000000{number}"
         submit(driver, submission(name, {tp(number): (3, 4, 5)}, czxid=time))
     select(driver, 1, 200, partitions=frozenset({tp(2)}))
-    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.by_partition.items()}
     assert specs[tp(0)].rolls_back
     assert not specs[tp(1)].rolls_back
     assert tp(2) not in specs or specs[tp(2)].rolls_back
@@ -500,9 +501,9 @@ def test_what_was_skipped_is_cancelled_when_it_is_named_after_a_newer_request() 
     skip = PartitionOutcome(CANCEL, tp(1), OutcomeKind.SKIPPED, "it would go offline")
     driver.commit(Change((PartitionOutcomeRecord(skip),), partition=tp(1)))
     select(driver, 1, 200, partitions=frozenset({tp(1)}))
-    spec = driver.view.work.reassignments[tp(1)].spec
+    spec = driver.view.reassignments.by_partition[tp(1)].spec
     assert spec.rolls_back
-    assert "1" in driver.view.work.requests[CANCEL].parts
+    assert "1" in driver.view.requests.by_id[CANCEL].parts
 
 
 def test_what_is_written_after_the_last_change_of_a_cancellation_is_not_meant() -> None:
@@ -510,7 +511,7 @@ def test_what_is_written_after_the_last_change_of_a_cancellation_is_not_meant() 
     driver = rolling_back()
     add_to(driver, mzxid=CZXID + 1)
     submit(driver, submission("request_0000000001", {tp(1): (3, 4, 5)}, czxid=CZXID + 2))
-    assert not driver.view.work.reassignments[tp(1)].spec.rolls_back
+    assert not driver.view.reassignments.by_partition[tp(1)].spec.rolls_back
 
 
 def test_scope_all_moves_back_what_was_finished() -> None:
@@ -545,9 +546,9 @@ def test_what_was_undone_is_undone_again_where_a_newer_request_finished_since() 
     driver.run(tp(0))
     assert back_at(driver, tp(0), 0, 3)
     # As where another partition of the first request is still on its way back.
-    driver.view.intake.cancellation_ended = None
-    driver.view.work.requests[CANCEL].has_ended = False
-    driver.view.work.requests[CANCEL].settled.add(tp(0))
+    driver.view.requests.cancellation_ended = None
+    driver.view.requests.by_id[CANCEL].has_ended = False
+    driver.view.requests.by_id[CANCEL].settled.add(tp(0))
     scope = CancelScope.ALL
     select(driver, 1, 200, requests=frozenset({second}), scope=scope)
     driver.observe(AcceptedRead(second, (_entry(tp(0), (0, 1), (0, 3)),)))
@@ -661,7 +662,7 @@ def test_the_way_back_of_what_was_finished_is_as_gentle_as_the_way_there() -> No
     assert throttle_of(driver.view, CANCEL) == 5_000_000
     records = [type(r) for c in driver.changes for r in c.records]
     assert records.index(PartRecord) < records.index(SpecRecord)
-    spec = driver.view.work.reassignments[tp()].spec
+    spec = driver.view.reassignments.by_partition[tp()].spec
     assert step_size_of(driver.view, spec) is None
     assert windows_of(driver.view, CANCEL) == ()
     part = [r.part for c in driver.changes for r in c.records if isinstance(r, PartRecord)][-1]
@@ -701,7 +702,7 @@ def test_the_way_back_takes_the_smallest_of_the_step_sizes(
         AcceptedRead(names[0], (_entry(tp(0), (1, 2), (3, 4)),), wishes[0]),
         AcceptedRead(names[1], (_entry(tp(1), (1, 2), (3, 4)),), wishes[1]),
     )
-    assert step_size_of(driver.view, driver.view.work.reassignments[tp(0)].spec) == expected
+    assert step_size_of(driver.view, driver.view.reassignments.by_partition[tp(0)].spec) == expected
 
 
 def test_a_cancelled_move_is_recovered_by_a_second_daemon() -> None:
@@ -710,7 +711,7 @@ def test_a_cancelled_move_is_recovered_by_a_second_daemon() -> None:
     submit(driver, submission("request_0000000000", {tp(): (3, 4, 5)}))
     driver.catch_up(tp())
     cancel(driver)
-    spec = driver.view.work.reassignments[tp()].spec
+    spec = driver.view.reassignments.by_partition[tp()].spec
     assert spec.cancelled_by == CANCEL
     driver.adopt({tp(): spec})
     driver.observe(LegacyPlanRead(None))
@@ -730,8 +731,8 @@ def test_a_plan_in_doubt_holds_up_the_cancellation() -> None:
     """What was added to it may be older than the cancellation, and would begin after it."""
     driver = Driver({tp(0): (0, 1, 2), tp(1): (0, 1, 2)})
     driver.submit({tp(0): (3, 4, 5)})
-    assert driver.view.intake.legacy is not None
-    driver.view.intake.legacy.stale = True
+    assert driver.view.requests.legacy is not None
+    driver.view.requests.legacy.stale = True
     cancel(driver, partitions=frozenset({tp(1)}))
     assert not has_ended(driver)
     driver.observe(LegacyPlanRead(plan({tp(0): (3, 4, 5)})))
@@ -743,7 +744,7 @@ def test_the_outcome_of_a_cancellation_has_the_time_of_its_end(*, is_known: bool
     """0: the wall clock was not read yet."""
     driver = Driver({tp(): (1, 2)})
     if not is_known:
-        driver.view.cluster.wall = None
+        driver.view.pacing_process.wall = None
     cancel(driver)
     assert outcomes(driver)[CANCEL].ended_ms == (WALL_S * 1000 if is_known else 0)
 
@@ -767,11 +768,11 @@ def test_a_cancellation_needs_the_role_for_a_foreign_reassignment_that_it_names(
     driver = Driver({tp(): (1, 2, 3), tp(1): (1, 2), tp(0, "u"): (1, 2)})
     driver.observe(Deposed("another one"), *driver.own_records())
     moved = PartitionAssignment(replicas(1, 2, 3), replicas(3))
-    driver.view.session.topics["t"].partitions[0] = moved
+    driver.view.topics.by_name["t"].partitions[0] = moved
     selection = NAMED[named]
-    driver.view.intake.cancellation = Cancellation(ZkVersion(0), Zxid(CZXID), 0, **selection)  # type: ignore[arg-type]
+    driver.view.requests.cancellation = Cancellation(ZkVersion(0), Zxid(CZXID), 0, **selection)  # type: ignore[arg-type]
     assert needs_the_role(driver.view) == is_needed
-    driver.view.intake.cancellation = Cancellation(
+    driver.view.requests.cancellation = Cancellation(
         ZkVersion(0), Zxid(CZXID), 0, unreadable="not JSON", scope=CancelScope.ALL
     )
     assert not needs_the_role(driver.view)
@@ -785,7 +786,7 @@ def test_a_cancellation_needs_the_role_where_there_is_anything_to_select(there_i
     if there_is == "a reassignment":
         submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
     driver.observe(Deposed("another one"))
-    view.intake.cancellation = Cancellation(ZkVersion(0), Zxid(CZXID), 0)
+    view.requests.cancellation = Cancellation(ZkVersion(0), Zxid(CZXID), 0)
     match there_is:
         case "a legacy plan":
             driver.fold(LegacyPlanRead(plan({tp(): (1, 2, 4)})))
@@ -803,8 +804,8 @@ def test_a_cancellation_does_not_end_before_a_stale_queue_is_read() -> None:
     driver = Driver({tp(): (1, 2, 3)})
     driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
     driver.observe(QueueRead(plan({tp(): (1, 2, 4)})))
-    assert driver.view.intake.queue is not None
-    driver.view.intake.queue.stale = True
+    assert driver.view.requests.queue is not None
+    driver.view.requests.queue.stale = True
     cancel(driver)
     assert not has_ended(driver)
     driver.observe(QueueRead(plan({}, czxid=51)))
@@ -815,12 +816,12 @@ def test_a_cancellation_waits_for_a_topic_that_is_being_read() -> None:
     """Its replicas decide whether there is anything to roll back."""
     driver = Driver({tp(): (1, 2)}, answers_topics=False)
     submit(driver, submission("request_0000000000", {tp(): (1, 3)}))
-    topic = driver.view.session.topics["t"]
-    topic.invalidate(driver.view.cluster.read_generation + 1)
-    driver.view.cluster.read_generation += 1
+    topic = driver.view.topics.by_name["t"]
+    topic.invalidate(driver.view.role.read_generation + 1)
+    driver.view.role.read_generation += 1
     cancel(driver)
     assert not has_ended(driver)
-    assert not driver.view.work.reassignments[tp()].spec.rolls_back
+    assert not driver.view.reassignments.by_partition[tp()].spec.rolls_back
     read = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
     driver.observe(TopicsRead({"t": read}))
     driver.run(tp())
@@ -831,10 +832,10 @@ def test_a_cancellation_waits_for_a_topic_that_is_being_read() -> None:
 def test_a_cancellation_does_not_end_before_foreign_reassignments_are_adopted() -> None:
     """It may name one of them, which is a reassignment of ours only then."""
     driver = Driver({tp(): (1, 2, 3)})
-    driver.view.tenure.may_have_foreign = True
-    driver.view.intake.cancellation = Cancellation(
+    driver.view.reassignments_tenure.may_have_foreign = True
+    driver.view.requests.cancellation = Cancellation(
         ZkVersion(0), Zxid(CZXID), 0, topics=frozenset({"t"})
     )
     assert follow_cancellation(driver.view, driver.now).changes == ()
-    driver.view.tenure.may_have_foreign = False
+    driver.view.reassignments_tenure.may_have_foreign = False
     assert follow_cancellation(driver.view, driver.now).changes

@@ -84,7 +84,7 @@ def test_a_record_found_at_a_claim_ends_where_its_topic_was_created_again() -> N
     """Neither its target nor its original replicas were meant for the present topic."""
     driver = Driver({tp(): (1, 2)})
     driver.adopt({tp(): of_topic(FORMER)})
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert refusals(driver) == [("r", "the topic was deleted and created again")]
     ended = [
         record
@@ -112,7 +112,7 @@ def test_a_pending_reassignment_ends_when_its_topic_is_created_again() -> None:
     driver.submit({tp(): (3, 4)})
     assert [spec.topic_czxid for spec in accepted_specs(driver)] == [PRESENT]
     driver.observe(created_again(2, 3))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     request = legacy_request_id(Zxid(50))
     assert refusals(driver) == [(request, "the topic was deleted and created again")]
     driver.observe(GO_ON)
@@ -135,7 +135,7 @@ def test_an_entry_waits_for_the_end_of_the_record() -> None:
     driver = Driver({tp(): (1, 2)})
     driver.observe(PAUSED)
     submit(driver, submission(NAME, {tp(): (5, 6)}))
-    driver.view.work.reassignments[tp()].spec = of_topic(FORMER, NAME)
+    driver.view.reassignments.by_partition[tp()].spec = of_topic(FORMER, NAME)
     later = "request_0000000001"
     submit(driver, submission(later, {tp(): (3, 4)}))
     assert [spec.request for spec in accepted_specs(driver)] == [NAME]
@@ -152,10 +152,10 @@ def test_the_entry_of_a_newer_plan_is_judged_by_itself() -> None:
     driver = Driver({tp(): (1, 2)})
     driver.observe(PAUSED)
     old = replace(of_topic(FORMER, "legacy-0000000000000001"), route=Route.LEGACY)
-    driver.view.intake.legacy = None
+    driver.view.requests.legacy = None
     driver.adopt({tp(): old})
     driver.observe(LegacyPlanRead(plan({tp(): (5, 6)})))
-    known = driver.view.work.reassignments[tp()]
+    known = driver.view.reassignments.by_partition[tp()]
     assert known.spec.request == legacy_request_id(Zxid(50))
     assert known.spec.original == (1, 2)
     driver.observe(GO_ON)
@@ -170,7 +170,7 @@ def test_a_cancellation_does_not_reverse_the_record_of_a_former_topic() -> None:
     driver.submit({tp(): (3, 4)})
     driver.fold(created_again(2, 3))
     driver.observe(CancellationRead(submissions.Cancellation(ZkVersion(0), Zxid(70), 1_000)))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert not any(spec.rolls_back for spec in accepted_specs(driver))
 
 
@@ -180,7 +180,7 @@ def test_a_foreign_reassignment_of_the_new_topic_is_found_when_the_record_ends()
     driver.observe(PAUSED)
     driver.submit({tp(): (3, 4)})
     driver.observe(created_again(1, 2, 3, adding=(3,)))
-    assert driver.view.work.reassignments[tp()].spec.route is Route.FOREIGN
+    assert driver.view.reassignments.by_partition[tp()].spec.route is Route.FOREIGN
 
 
 def test_a_foreign_reassignment_that_is_rolled_back_is_recorded_for_its_topic() -> None:
@@ -192,7 +192,7 @@ def test_a_foreign_reassignment_that_is_rolled_back_is_recorded_for_its_topic() 
     driver.observe(TopicsRead({"t": begun}))
     driver.observe(ControllerClaimed(model.ControllerEpoch(30)), LegacyPlanRead(None))
     driver.observe(StatesRead(driver.first_states))
-    assert driver.view.work.reassignments[tp()].spec.route is Route.FOREIGN
+    assert driver.view.reassignments.by_partition[tp()].spec.route is Route.FOREIGN
     named = submissions.Cancellation(ZkVersion(0), Zxid(70), 1_000, partitions=frozenset({tp()}))
     driver.observe(CancellationRead(named))
     written = [spec for spec in accepted_specs(driver) if spec.rolls_back]
@@ -210,7 +210,7 @@ def claim_at_once(
     """Claim where an earlier daemon left these records; everything is read in the first cycle."""
     topics = {
         name: model.TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
-        for name, topic in driver.view.session.topics.items()
+        for name, topic in driver.view.topics.by_name.items()
     }
     driver.observe(Deposed("a new process"))
     for read in (
@@ -233,7 +233,7 @@ def test_very_many_records_move_nothing_before_each_is_examined() -> None:
     """A cycle considers pending reassignments that it does not examine."""
     driver = Driver(dict.fromkeys(MANY, (1, 2)), options=Options(look_chunk=1))
     claim_at_once(driver, dict.fromkeys(MANY, of_topic(FORMER)))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert not any(driver.history.values())
     assert not any(driver.states.values())
 
@@ -243,7 +243,7 @@ def test_very_many_records_request_nothing_of_the_controller() -> None:
     options = replace(delegated(), look_chunk=1)
     driver = DelegatedDriver(dict.fromkeys(MANY, (1, 2)), options=options)
     claim_at_once(driver, dict.fromkeys(MANY, of_topic(FORMER)))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert driver.orders == []
 
 
@@ -256,7 +256,7 @@ def test_the_entries_of_a_plan_are_not_accepted_again_for_the_new_topic() -> Non
     claim_at_once(driver, dict.fromkeys(MANY, former), listed)
     assert accepted_specs(driver) == []
     assert not any(driver.history.values())
-    assert driver.view.intake.legacy is None
+    assert driver.view.requests.legacy is None
     ended = "the topic was deleted and created again"
     assert refusals(driver) == [(request, ended)] * len(MANY)
 
@@ -273,7 +273,7 @@ def test_an_entry_of_a_plan_is_not_refused_for_a_request_for_the_former_topic() 
     driver.observe(LegacyPlanRead(plan({tp(): (5, 6)})))
     driver.observe(TopicConfigsRead({"t": model.TopicConfig(1, False)}))  # noqa: FBT003
     assert refusals(driver) == [(NAME, "the topic was deleted and created again")]
-    spec = driver.view.work.reassignments[tp()].spec
+    spec = driver.view.reassignments.by_partition[tp()].spec
     assert (spec.route, spec.original, spec.target) == (Route.LEGACY, (2, 3), (5, 6))
 
 
@@ -287,7 +287,10 @@ def test_a_request_is_not_refused_for_a_plan_for_the_former_topic() -> None:
     claim_at_once(driver, dict.fromkeys(MANY, former))
     ended = "the topic was deleted and created again"
     assert refusals(driver) == [(request, ended)] * len(MANY)
-    kept = {p: (r.spec.request, r.spec.original) for p, r in driver.view.work.reassignments.items()}
+    kept = {
+        p: (r.spec.request, r.spec.original)
+        for p, r in driver.view.reassignments.by_partition.items()
+    }
     assert kept == dict.fromkeys(MANY, (NAME, (1, 2)))
 
 
@@ -299,7 +302,7 @@ def test_the_end_of_the_record_moves_no_leadership_of_the_new_topic() -> None:
     driver = Driver({tp(): (1, 2)}, leaders={tp(): 2})
     former = replace(of_topic(FORMER, legacy_request_id(Zxid(50))), route=Route.LEGACY)
     claim_at_once(driver, {tp(): former}, plan({tp(): (5, 6)}))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     assert driver.states[tp()] == []
 
 
@@ -308,12 +311,12 @@ def test_the_record_throttles_nothing() -> None:
     driver = Driver({tp(): (1, 2)})
     driver.observe(Deposed("a new process"), *driver.own_records())
     driver.observe(SpecsRead({tp(): of_topic(FORMER)}, {}))
-    assert tp() in driver.view.work.reassignments
-    assert not driver.view.work.participants.requests
+    assert tp() in driver.view.reassignments.by_partition
+    assert not driver.view.pacing_process.participants.requests
     driver.observe(SpecsRead({tp(): of_topic(PRESENT)}, {}))
-    assert driver.view.work.participants.requests
+    assert driver.view.pacing_process.participants.requests
     driver.observe(created_again(2, 3))
-    assert not driver.view.work.participants.requests
+    assert not driver.view.pacing_process.participants.requests
 
 
 def test_an_alter_entry_for_the_former_topic_is_withdrawn() -> None:
@@ -321,7 +324,7 @@ def test_an_alter_entry_for_the_former_topic_is_withdrawn() -> None:
     driver = DelegatedDriver({tp(): (1, 2)}, answers=False)
     submit(driver, submission(NAME, {tp(): (1, 3)}))
     assert preconditions_of(driver.view, tp()) is not None
-    driver.view.session.topics["t"].czxid = Zxid(90)
+    driver.view.topics.by_name["t"].czxid = Zxid(90)
     assert preconditions_of(driver.view, tp()) is None
 
 
@@ -331,14 +334,14 @@ def test_a_foreign_reassignment_of_the_former_topic_is_not_rolled_back() -> None
     assignment = model.PartitionAssignment(replicas(1, 2, 3), replicas(3))
     begun = model.TopicAssignment({0: assignment}, ZkVersion(1), PRESENT)
     driver.observe(TopicsRead({"t": begun}))
-    assert driver.view.work.reassignments[tp()].spec.route is Route.FOREIGN
+    assert driver.view.reassignments.by_partition[tp()].spec.route is Route.FOREIGN
     driver.fold(created_again(2, 3))
     named = submissions.Cancellation(ZkVersion(0), Zxid(70), 1_000, partitions=frozenset({tp()}))
     driver.observe(CancellationRead(named))
     state = replace(driver.first_states[tp()], leader=model.BrokerId(2), isr=replicas(2, 3))
     driver.observe(StatesRead({tp(): state}))
     assert accepted_specs(driver)[1:] == []
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
 
 
 @pytest.mark.parametrize("recorded_in", [Zxid(8), Zxid(10), None])

@@ -19,7 +19,7 @@ def test_a_begun_request_that_is_not_shown_any_more_ends() -> None:
     part = Part(begun.name, 2, begun.created_ms)
     driver.observe(HistoryRead({begun.request: OpenHistory({begun.name: part}, 0)}, {}))
     submit(driver, replace(begun, unreadable="ZooKeeper does not show it", created_ms=UNKNOWN_MS))
-    assert driver.view.session.submissions == {}
+    assert driver.view.requests_session.submissions == {}
     driver.now = Instant(driver.now + 20)
     driver.observe(TimerFired("x"))
     summary = outcomes(driver)[begun.request]

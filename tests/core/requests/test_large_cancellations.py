@@ -24,7 +24,7 @@ def moving() -> Driver:
     """Return a request whose partitions are all being copied."""
     driver = Driver({tp(n): (0, 1) for n in range(COUNT)}, options=ALL_AT_ONCE)
     submit(driver, submission(NAME, {tp(n): (0, 2) for n in range(COUNT)}))
-    assert driver.view.tenure.in_flight == COUNT
+    assert driver.view.pacing.in_flight == COUNT
     return driver
 
 
@@ -42,8 +42,8 @@ def test_whether_anything_is_on_its_way_back_is_known_without_looking_for_it() -
     driver.acknowledge(tp(29), replicas(0, 1, 2))
     driver.settle()
     driver.run(tp(29))
-    assert driver.view.intake.cancellation is None
-    assert len(driver.view.work.reassignments) == COUNT - 1
+    assert driver.view.requests.cancellation is None
+    assert len(driver.view.reassignments.by_partition) == COUNT - 1
 
 
 def test_what_became_of_each_partition_is_kept_no_longer_than_it_is_added_up() -> None:
@@ -57,7 +57,7 @@ def test_what_became_of_each_partition_is_kept_no_longer_than_it_is_added_up() -
     for n in range(COUNT):
         if n == 10:
             (plan_ended,) = outcomes(driver).values()
-            assert (plan_ended.kind, driver.view.intake.cancellation is None) == ("legacy", False)
+            assert (plan_ended.kind, driver.view.requests.cancellation is None) == ("legacy", False)
         driver.acknowledge(tp(n), replicas(0, 1, 2))
         driver.settle()
         driver.run(tp(n))
@@ -67,7 +67,7 @@ def test_what_became_of_each_partition_is_kept_no_longer_than_it_is_added_up() -
         "request": {OutcomeKind.ROLLED_BACK: COUNT - 10},
         "cancel": {OutcomeKind.ROLLED_BACK: COUNT},
     }
-    requests = {r.kind: r for r in driver.view.work.requests.values()}
+    requests = {r.kind: r for r in driver.view.requests.by_id.values()}
     assert requests["request"].fates == fates["request"]
     assert not any(r.endings for r in requests.values())
 
@@ -84,8 +84,10 @@ def test_what_goes_back_already_is_not_gathered_again_for_the_next_chunk() -> No
     driver.acknowledges = False
     entries = (AcceptedEntry(tp(n), replicas(0, 1), replicas(0, 2)) for n in range(COUNT))
     driver.observe(AcceptedRead(NAME, tuple(entries)))
-    request = driver.view.work.requests[NAME]
-    assert all(r.spec.target == replicas(0, 1) for r in driver.view.work.reassignments.values())
+    request = driver.view.requests.by_id[NAME]
+    assert all(
+        r.spec.target == replicas(0, 1) for r in driver.view.reassignments.by_partition.values()
+    )
     gathered = request.endings = Looked(request.endings)
     assert undo_finished(driver.view, read, COUNT, driver.now) == ([], ())
     assert gathered.looked == 0

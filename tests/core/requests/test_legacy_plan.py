@@ -48,7 +48,7 @@ def in_flight(options: Options | None = None) -> Driver:
     """Return a partition in the first of several steps."""
     driver = Driver({tp(): (0, 1, 2)}, options=options or Options())
     driver.submit({tp(): (3, 4, 5)})
-    assert driver.view.work.reassignments[tp()].in_flight
+    assert driver.view.reassignments.by_partition[tp()].in_flight
     return driver
 
 
@@ -59,8 +59,8 @@ def resigned(driver: Driver) -> bool:
 
 def listed(driver: Driver) -> list[object]:
     """Return the partitions in the legacy znode."""
-    assert driver.view.intake.legacy is not None
-    return list(driver.view.intake.legacy.entries)
+    assert driver.view.requests.legacy is not None
+    return list(driver.view.requests.legacy.entries)
 
 
 def test_between_two_steps_an_entry_is_taken_out_before_the_role_is_given_back() -> None:
@@ -72,7 +72,7 @@ def test_between_two_steps_an_entry_is_taken_out_before_the_role_is_given_back()
     driver.catch_up(tp())
     assert resigned(driver)
     assert listed(driver) == []
-    assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4, 5)
+    assert driver.view.reassignments.by_partition[tp()].spec.target == replicas(3, 4, 5)
 
 
 def test_what_is_in_flight_stays_listed_when_the_daemon_stops() -> None:
@@ -88,7 +88,7 @@ def test_an_entry_whose_topic_is_deleted_meanwhile_is_counted_once() -> None:
     driver = in_flight()
     driver.observe(TopicsListed(frozenset()), TopicsRead({"t": None}))
     driver.observe(LegacyPlanRead(None))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     (summary,) = outcomes(driver).values()
     assert (summary.total, summary.done, len(summary.refused)) == (1, 0, 1)
 
@@ -100,7 +100,7 @@ def half_way(route: Route) -> Driver:
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
     spec = ReassignmentSpec(replicas(3, 4, 5), replicas(0, 1, 2), name, route, ZkVersion(0))
     driver.adopt({tp(): spec})
-    assert not driver.view.work.reassignments[tp()].in_flight
+    assert not driver.view.reassignments.by_partition[tp()].in_flight
     return driver
 
 
@@ -109,7 +109,7 @@ def test_what_an_earlier_daemon_left_half_way_is_not_dropped_as_not_begun() -> N
     driver = half_way(Route.LEGACY)
     driver.observe(LegacyPlanRead(plan({tp(9): (1,)}, czxid=50)))
     driver.observe(LegacyPlanRead(None))
-    assert tp() in driver.view.work.reassignments
+    assert tp() in driver.view.reassignments.by_partition
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
@@ -119,27 +119,27 @@ def test_what_another_controller_began_is_not_dropped_as_not_begun(*, has_begun:
     driver = Driver({tp(): (0, 1, 2)}, options=options, answers_topics=False)
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("night")))))
     driver.submit({tp(): (0, 1, 3)})
-    known = dict(driver.view.tenure.states)
+    known = dict(driver.view.leadership.states)
     driver.observe(Deposed("x"))
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     driver.observe(*driver.own_records()[1:], LegacyPlanRead(plan({tp(): (0, 1, 3)})))
     driver.observe(LegacyPlanRead(None))
-    spec = driver.view.work.reassignments[tp()].spec
+    spec = driver.view.reassignments.by_partition[tp()].spec
     plain = PartitionAssignment(replicas(0, 1, 2))
     begun = PartitionAssignment(replicas(0, 1, 3, 2), replicas(3), replicas(2))
     found = TopicAssignment({0: begun if has_begun else plain}, ZkVersion(1), Zxid(9))
     driver.observe(TopicsRead({"t": found}), StatesRead(known))
-    assert (tp() in driver.view.work.reassignments) is has_begun
+    assert (tp() in driver.view.reassignments.by_partition) is has_begun
     if has_begun:
-        assert driver.view.work.reassignments[tp()].spec == spec
+        assert driver.view.reassignments.by_partition[tp()].spec == spec
 
 
 def edited() -> Driver:
     """Return a daemon that waits with an entry, of which an operator just asked something else."""
     driver = half_way(Route.LEGACY)
-    driver.view.session.configs.clear()
+    driver.view.topics.configs.clear()
     driver.observe(LegacyPlanRead(plan({tp(): (5, 4, 3)}, czxid=50)))
-    assert driver.view.work.reassignments[tp()].spec.target == replicas(3, 4, 5)
+    assert driver.view.reassignments.by_partition[tp()].spec.target == replicas(3, 4, 5)
     return driver
 
 
@@ -182,11 +182,11 @@ def test_an_entry_taken_out_of_a_plan_does_not_end_the_way_back_of_another_plan(
         AppliedThrottlesRead({}),
     )
     driver.observe(ControllerClaimed(ControllerEpoch(8)))
-    driver.view.session.configs.clear()
+    driver.view.topics.configs.clear()
     driver.observe(LegacyPlanRead(plan({tp(): (3, 5), tp(1): (1, 3)})))
-    assert driver.view.work.reassignments[tp()].spec == spec
+    assert driver.view.reassignments.by_partition[tp()].spec == spec
     driver.observe(LegacyPlanRead(replace(plan({tp(1): (1, 3)}), version=ZkVersion(1))))
-    assert driver.view.work.reassignments[tp()].spec == spec
+    assert driver.view.reassignments.by_partition[tp()].spec == spec
 
 
 def test_a_reassignment_of_an_earlier_daemon_continues_while_disabled() -> None:
@@ -194,7 +194,7 @@ def test_a_reassignment_of_an_earlier_daemon_continues_while_disabled() -> None:
     driver = half_way(Route.REQUEST)
     driver.observe(KillSwitchRead(is_on=True))
     driver.observe(ControlsRead(Controls()))
-    assert driver.view.work.reassignments[tp()].in_flight
+    assert driver.view.reassignments.by_partition[tp()].in_flight
 
 
 def test_mirrored_entries_stay_listed() -> None:
@@ -209,11 +209,11 @@ def test_mirrored_entries_stay_listed() -> None:
 def test_the_role_is_not_given_back_before_a_plan_is_accepted() -> None:
     """Only an accepted entry can be taken out; its topic's settings are still being read."""
     driver = Driver({tp(): (0, 1, 2)})
-    driver.view.session.configs.clear()
+    driver.view.topics.configs.clear()
     driver.submit({tp(): (3, 4, 5)})
     driver.observe(DeletionsRead(frozenset({"other"})))
     assert not resigned(driver)
-    driver.view.session.config_errors["t"] = "no broker answers"
+    driver.view.topics.config_errors["t"] = "no broker answers"
     driver.view.due.tenure = True
     driver.settle()
     assert resigned(driver)
@@ -250,10 +250,10 @@ def test_a_step_that_was_found_keeps_its_copies_until_the_new_one_is_there(
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     driver.submit({tp(): target})
     driver.observe(StatesRead(driver.first_states))
-    assert driver.view.work.reassignments[tp()].in_flight
-    assert driver.view.tenure.states[tp()].isr == replicas(*isr)
+    assert driver.view.reassignments.by_partition[tp()].in_flight
+    assert driver.view.leadership.states[tp()].isr == replicas(*isr)
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(*target))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(*target))
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
@@ -264,7 +264,7 @@ def test_an_entry_of_a_partition_that_its_topic_was_made_anew_without_ends(
     driver = Driver({tp(0): (0, 1), tp(1): (0, 1)})
     driver.acknowledges = False
     driver.submit({tp(0): (2, 3), tp(1): (2, 3)})
-    spec = driver.view.work.reassignments[tp(1)].spec
+    spec = driver.view.reassignments.by_partition[tp(1)].spec
     anew = TopicAssignment({0: PartitionAssignment(replicas(0))}, ZkVersion(0), Zxid(99))
     driver.observe(Deposed("given back for a deletion"))
     driver.observe(TopicsListed(frozenset()))
@@ -274,8 +274,8 @@ def test_an_entry_of_a_partition_that_its_topic_was_made_anew_without_ends(
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)), LegacyPlanRead(None))
     if is_cancelled:
         driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(100), 0)))
-        assert driver.view.intake.cancellation is None
-    assert driver.view.work.reassignments == {}
+        assert driver.view.requests.cancellation is None
+    assert driver.view.reassignments.by_partition == {}
     refused = outcomes(driver)[spec.request].refused
     assert [r.detail for r in refused] == ["the topic was deleted and created again"]
 
@@ -286,7 +286,7 @@ def test_an_entry_ends_when_its_topic_loses_the_partition_in_the_tenure() -> Non
     driver.submit({tp(1): (2, 3)})
     anew = TopicAssignment({0: PartitionAssignment(replicas(0))}, ZkVersion(0), Zxid(99))
     driver.observe(TopicsRead({"t": anew}))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
 
 
 @pytest.mark.parametrize("limit", [0, 1], ids=["waiting", "in flight"])
@@ -297,13 +297,13 @@ def test_an_entry_ends_when_its_topic_was_made_anew_and_deleted_before_it_was_re
     driver = Driver({tp(): (0, 1)}, options=Options(max_partitions_in_flight=limit))
     driver.answers_topics = False
     driver.submit({tp(): (2, 3)})
-    assert driver.view.work.reassignments[tp()].in_flight == bool(limit)
+    assert driver.view.reassignments.by_partition[tp()].in_flight == bool(limit)
     driver.observe(TopicsListed(frozenset()), TopicsListed(frozenset({"t"})))
-    assert tp() in driver.view.work.reassignments
+    assert tp() in driver.view.reassignments.by_partition
     driver.observe(TopicsRead({"t": None}))
-    assert tp() in driver.view.work.reassignments, "the listing may be younger"
+    assert tp() in driver.view.reassignments.by_partition, "the listing may be younger"
     driver.observe(TopicsRead({"t": None}))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
 
 
 PLAN = 50
@@ -315,7 +315,7 @@ def begun_by_kafka_2_3(
 ) -> Driver:
     """Return a tenure over a partition as it was seen, then found with a plan [3, 4] in force."""
     driver = Driver({tp(): known[0]} if known else {}, brokers=(1, 2, 3, 4))
-    states = dict(driver.view.tenure.states)
+    states = dict(driver.view.leadership.states)
     driver.observe(Deposed("idle"), *driver.own_records())
     read = {0: PartitionAssignment(replicas(*found))}
     topic = TopicAssignment(read, ZkVersion(1), Zxid(9), None, Zxid(written), is_marked)
@@ -334,7 +334,7 @@ def begun_by_kafka_2_3(
 
 def original(driver: Driver) -> Replicas | None:
     """Return where the partition was, as our record has it."""
-    return driver.view.work.reassignments[tp()].spec.original
+    return driver.view.reassignments.by_partition[tp()].spec.original
 
 
 def test_a_union_that_kafka_2_3_wrote_is_no_original() -> None:
@@ -378,7 +378,7 @@ def test_an_entry_whose_topic_znode_became_unreadable_is_refused() -> None:
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     driver.observe(TopicsRead({"t": "not valid JSON"}))
     driver.observe(LegacyPlanRead(plan({tp(): (1, 2, 4)})))
-    assert driver.view.session.topics["t"].stale
-    refused = [r for request in driver.view.work.requests.values() for r in request.refused]
+    assert driver.view.topics.by_name["t"].stale
+    refused = [r for request in driver.view.requests.by_id.values() for r in request.refused]
     assert [r.reason for r in refused] == [RefusalReason.UNREADABLE]
     assert not has_undecided(driver.view)

@@ -60,7 +60,7 @@ def test_a_request_takes_short_turns_as_soon_as_another_is_there() -> None:
 def test_of_several_requests_none_takes_a_long_turn_before_all_are_accepted() -> None:
     """Nor are very many partitions looked at in one; what was accepted long ago does not count."""
     driver = of_many()
-    many = list(driver.view.session.submissions[HUGE].entries)
+    many = list(driver.view.requests_session.submissions[HUGE].entries)
     small = submission(SMALL, {tp(0): (1, 4)})
     listed(driver, HUGE, SMALL)
     observe(driver.view, SubmissionsRead({SMALL: small}), driver.now)
@@ -74,20 +74,20 @@ def test_a_plan_that_is_not_accepted_yet_shares_turns_with_a_request() -> None:
     """Where all of it is under way, the request is alone again."""
     driver = Driver({tp(): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=0))
     submit(driver, submission(HUGE, {tp(1): (1, 3)}))
-    driver.view.session.submissions[HUGE] = submission(HUGE, {tp(1): (1, 3)})
+    driver.view.requests_session.submissions[HUGE] = submission(HUGE, {tp(1): (1, 3)})
     assert cycle_share(driver.view, CHUNK) == CHUNK
     driver.fold(LegacyPlanRead(plan({tp(): (1, 3)})))
     assert cycle_share(driver.view, CHUNK) == CHUNK // 10
     driver.settle()
-    assert tp() in driver.view.work.reassignments
+    assert tp() in driver.view.reassignments.by_partition
     assert cycle_share(driver.view, CHUNK) == CHUNK
 
 
 def test_settings_are_requested_while_a_request_is_opened() -> None:
     """They are known when its entries are judged, in the turn after that."""
     driver = Driver({tp(): (1, 2)})
-    driver.view.session.configs.clear()
-    driver.view.session.requested_configs.clear()
+    driver.view.topics.configs.clear()
+    driver.view.topics.requested_configs.clear()
     listed(driver, SMALL)
     read = SubmissionsRead({SMALL: submission(SMALL, {tp(): (1, 3)})})
     observe(driver.view, read, driver.now)

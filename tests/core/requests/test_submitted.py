@@ -62,7 +62,9 @@ def submission(name: str, entries: Entries, czxid: int = 60, **options: object) 
 
 def submit(driver: Driver, *submissions: Submission) -> None:
     """Write requests and let them be read."""
-    listed = set(driver.view.session.submissions_listed or ()) | {s.name for s in submissions}
+    listed = set(driver.view.requests_session.submissions_listed or ()) | {
+        s.name for s in submissions
+    }
     driver.observe(SubmissionsListed(frozenset(listed)))
     driver.observe(SubmissionsRead({s.name: s for s in submissions}))
 
@@ -81,12 +83,12 @@ def test_a_request_is_accepted_deleted_and_carried_out() -> None:
     """The goal is durable first; the znode goes when every entry was dealt with."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
     submit(driver, submission("request_0000000000", {tp(0): (1, 3), tp(1): (2, 3)}))
-    assert driver.view.session.submissions == {}
+    assert driver.view.requests_session.submissions == {}
     kinds = [type(r) for change in driver.changes for r in change.records]
     assert kinds.index(PartRecord) < kinds.index(SpecRecord) < kinds.index(SubmissionEndedRecord)
     driver.run(tp(0))
     driver.run(tp(1))
-    assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(1, 3))
+    assert driver.view.topics.assignment(tp(0)) == PartitionAssignment(replicas(1, 3))
     summary = outcomes(driver)[RequestId("request_0000000000")]
     assert (summary.total, summary.done, summary.refused) == (2, 2, ())
 
@@ -106,8 +108,8 @@ def test_overlapping_requests_write_a_record_once_in_a_turn() -> None:
         for change in decision.changes:
             driver.commit(change)
     for n in range(3):
-        assert driver.view.work.reassignments[tp(n)].spec.request == later.request
-    assert driver.view.session.submissions == {}
+        assert driver.view.reassignments.by_partition[tp(n)].spec.request == later.request
+    assert driver.view.requests_session.submissions == {}
 
 
 def test_no_outcome_is_written_before_all_that_is_listed_was_read() -> None:
@@ -135,7 +137,7 @@ def test_an_outcome_another_daemon_wrote_is_not_written_again() -> None:
         LeadershipGained(),
         ControllerClaimed(ControllerEpoch(EPOCH + 1)),
     )
-    assert driver.view.work.requests[request].has_ended
+    assert driver.view.requests.by_id[request].has_ended
     assert request not in outcomes(driver)
 
 
@@ -145,7 +147,7 @@ def test_an_unreadable_request_is_refused_as_unreadable_while_disabled() -> None
     driver.observe(KillSwitchRead(is_on=True))
     garbage = submission("request_0000000000", {})
     submit(driver, replace(garbage, unreadable="not JSON", raw=b"{"))
-    assert driver.view.session.submissions == {}
+    assert driver.view.requests_session.submissions == {}
     summary = outcomes(driver)[RequestId("request_0000000000")]
     assert (summary.total, summary.raw) == (1, b"{")
     assert [r.reason for r in summary.refused] == [RefusalReason.UNREADABLE]
@@ -161,7 +163,7 @@ def test_a_request_supersedes_a_foreign_reassignment_that_was_not_adopted_yet() 
         TopicsRead({"t": TopicAssignment({0: begun}, ZkVersion(1), Zxid(9))}),
         TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}),
     )
-    spec = driver.view.work.reassignments[tp(0)].spec
+    spec = driver.view.reassignments.by_partition[tp(0)].spec
     assert (spec.request, spec.original, spec.target) == (request, replicas(1, 2), replicas(3, 2))
     assert spec.abandoned == frozenset(replicas(4))
 
@@ -172,9 +174,9 @@ def test_what_is_done_already_is_the_last_word_on_what_another_request_would_mov
     moves = submission("request_0000000000", {tp(0): (1, 3)})
     stays = submission("request_0000000001", {tp(0): (1, 2)}, priority=-5)
     submit(driver, moves, stays)
-    if tp(0) in driver.view.work.reassignments:
+    if tp(0) in driver.view.reassignments.by_partition:
         driver.run(tp(0))
-    assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.topics.assignment(tp(0)) == PartitionAssignment(replicas(1, 2))
     assert outcomes(driver)[moves.request].fates == {OutcomeKind.SUPERSEDED: 1}
     assert outcomes(driver)[stays.request].done == 1
 
@@ -208,7 +210,7 @@ def test_a_partition_on_the_legacy_route_refuses_a_request() -> None:
     submit(driver, submission("request_0000000007", {tp(0): (1, 4)}))
     summary = outcomes(driver)[RequestId("request_0000000007")]
     assert [r.reason for r in summary.refused] == [RefusalReason.OTHER_ROUTE]
-    assert driver.view.work.reassignments[tp(0)].spec.route is Route.LEGACY
+    assert driver.view.reassignments.by_partition[tp(0)].spec.route is Route.LEGACY
 
 
 def test_a_partition_of_a_request_refuses_the_legacy_route() -> None:
@@ -216,7 +218,7 @@ def test_a_partition_of_a_request_refuses_the_legacy_route() -> None:
     driver = Driver({tp(0): (1, 2)})
     submit(driver, submission("request_0000000008", {tp(0): (1, 3)}))
     driver.submit({tp(0): (1, 4)})
-    refused = driver.view.work.requests[RequestId(f"legacy-{50:016x}")].refused
+    refused = driver.view.requests.by_id[RequestId(f"legacy-{50:016x}")].refused
     assert [r.reason for r in refused] == [RefusalReason.OTHER_ROUTE]
 
 
@@ -224,7 +226,7 @@ def test_kip_236_a_change_in_flight_drops_the_intermediate_replica() -> None:
     """[1,2] to [2,3], then to [2,4]: replica 3 goes at once, not when 4 is in sync."""
     driver = Driver({tp(): (1, 2)})
     submit(driver, submission("request_0000000009", {tp(): (2, 3)}))
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(
         replicas(1, 2, 3), replicas(3)
     )
     submit(driver, submission("request_0000000010", {tp(): (2, 4)}, czxid=61))
@@ -232,7 +234,7 @@ def test_kip_236_a_change_in_flight_drops_the_intermediate_replica() -> None:
     assert first == PartitionAssignment(replicas(1, 2, 3), replicas(3), replicas(3))
     assert all(3 not in a.replicas for a in later)
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(2, 4))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(2, 4))
     before = outcomes(driver)[RequestId("request_0000000009")]
     assert before.fates == {OutcomeKind.SUPERSEDED: 1}
     assert outcomes(driver)[RequestId("request_0000000010")].done == 1
@@ -243,11 +245,11 @@ def test_a_change_in_flight_keeps_a_replica_that_both_targets_want() -> None:
     driver = Driver({tp(): (1, 2)})
     submit(driver, submission("request_0000000011", {tp(): (3, 4)}))
     submit(driver, submission("request_0000000012", {tp(): (3, 5)}, czxid=61))
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(
         replicas(1, 2, 3), replicas(3)
     )
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(3, 5))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(3, 5))
 
 
 def test_the_originals_survive_a_change() -> None:
@@ -256,7 +258,7 @@ def test_the_originals_survive_a_change() -> None:
     submit(driver, submission("request_0000000013", {tp(): (3, 4)}))
     driver.catch_up(tp())
     submit(driver, submission("request_0000000014", {tp(): (4, 5)}, czxid=61))
-    spec = driver.view.work.reassignments[tp()].spec
+    spec = driver.view.reassignments.by_partition[tp()].spec
     assert spec.original == replicas(1, 2)
     assert spec.version == 1
 
@@ -269,7 +271,7 @@ def test_what_is_taken_over_takes_no_step_towards_the_former_target_in_that_turn
     driver.observe(ControlsRead(Controls()), QueueRead(plan({tp(): (4, 1, 2)})))
     driver.run(tp())
     assert all(3 not in a.replicas for a in driver.history[tp()])
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(4, 1, 2))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(4, 1, 2))
 
 
 def test_while_disabled_requests_are_refused_and_reassignments_in_flight_continue() -> None:
@@ -281,11 +283,11 @@ def test_while_disabled_requests_are_refused_and_reassignments_in_flight_continu
     summary = outcomes(driver)[RequestId("request_0000000016")]
     assert [r.reason for r in summary.refused] == [RefusalReason.DISABLED]
     driver.run(tp(0))
-    assert driver.view.session.assignment(tp(0)) == PartitionAssignment(replicas(3, 4))
-    assert driver.view.session.assignment(tp(1)) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.topics.assignment(tp(0)) == PartitionAssignment(replicas(3, 4))
+    assert driver.view.topics.assignment(tp(1)) == PartitionAssignment(replicas(1, 2))
     driver.observe(KillSwitchRead(is_on=False))
     driver.run(tp(1))
-    assert driver.view.session.assignment(tp(1)) == PartitionAssignment(replicas(3, 4))
+    assert driver.view.topics.assignment(tp(1)) == PartitionAssignment(replicas(3, 4))
 
 
 def test_disabled_refuses_without_the_role() -> None:
@@ -305,11 +307,11 @@ def test_a_huge_request_does_not_stand_before_a_small_one() -> None:
     driver = Driver({**many, tp(0, "small"): (1, 2)}, options=Options(max_partitions_in_flight=4))
     submit(driver, submission("request_0000000018", dict.fromkeys(many, (1, 3))))
     submit(driver, submission("request_0000000019", {tp(0, "small"): (1, 3)}, czxid=61))
-    for partition in list(driver.view.work.reassignments):
-        if driver.view.work.reassignments[partition].in_flight:
+    for partition in list(driver.view.reassignments.by_partition):
+        if driver.view.reassignments.by_partition[partition].in_flight:
             driver.run(partition)
             break
-    assert driver.view.work.reassignments[tp(0, "small")].in_flight
+    assert driver.view.reassignments.by_partition[tp(0, "small")].in_flight
 
 
 def test_the_higher_priority_goes_first() -> None:
@@ -321,14 +323,14 @@ def test_the_higher_priority_goes_first() -> None:
     )
     submit(driver, submission("request_0000000021", {tp(3): (1, 3)}, czxid=61, priority=5))
     driver.run(tp(0))
-    assert driver.view.work.reassignments[tp(3)].in_flight
+    assert driver.view.reassignments.by_partition[tp(3)].in_flight
 
 
 def test_a_request_may_have_a_step_size_of_its_own() -> None:
     """``all`` is the single jump, whatever the daemon's setting."""
     driver = Driver({tp(): (1, 2)})
     submit(driver, submission("request_0000000022", {tp(): (3, 4)}, step_size="all"))
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(
         replicas(3, 4, 1, 2), replicas(3, 4), replicas(1, 2)
     )
 
@@ -338,11 +340,11 @@ def test_an_interrupted_acceptance_is_repeated_without_harm() -> None:
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)})
     request = submission("request_0000000023", {tp(0): (1, 3), tp(1): (1, 3)})
     submit(driver, request)
-    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.by_partition.items()}
     driver.adopt(specs)
     driver.changes.clear()
     submit(driver, request)
-    assert driver.view.session.submissions == {}
+    assert driver.view.requests_session.submissions == {}
     assert not any(isinstance(r, AcceptedRecord) for c in driver.changes for r in c.records)
 
 
@@ -350,12 +352,12 @@ def test_the_legacy_plan_may_be_changed_in_flight() -> None:
     """The drop set works on either route."""
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (2, 3)})
-    legacy = driver.view.intake.legacy
+    legacy = driver.view.requests.legacy
     assert legacy is not None
     version = ZkVersion(legacy.version + 1)
     driver.observe(LegacyPlanRead(replace(plan({tp(): (2, 4)}), version=version)))
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(2, 4))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(2, 4))
     assert all(3 not in a.replicas or 3 in a.removing_replicas for a in driver.history[tp()][1:])
 
 
@@ -367,9 +369,9 @@ def test_the_last_word_counts_where_requests_that_waited_are_accepted_together()
         submission("request_0000000000", {tp(): (1, 3)}),
         submission("request_0000000001", {tp(): (1, 2)}),
     )
-    if tp() in driver.view.work.reassignments:
+    if tp() in driver.view.reassignments.by_partition:
         driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(1, 2))
     assert outcomes(driver)[RequestId("request_0000000000")].fates == {OutcomeKind.SUPERSEDED: 1}
 
 
@@ -418,11 +420,11 @@ def test_a_partition_that_the_topic_lacks_is_refused_only_when_it_was_read_again
     requested = submission("request_0000000000", {tp(1): (1, 3), tp(2): (1, 3)})
     submit(driver, requested)
     assert driver.sent.count(ReadTopics(("t",))) == 1
-    assert driver.view.work.requests[requested.request].refused == []
+    assert driver.view.requests.by_id[requested.request].refused == []
     grown = dict.fromkeys(range(2), PartitionAssignment(replicas(1, 2)))
     driver.observe(TopicsRead({"t": TopicAssignment(grown, ZkVersion(1), Zxid(9))}))
-    assert set(driver.view.work.reassignments) == {tp(1)}
-    (refusal,) = driver.view.work.requests[requested.request].refused
+    assert set(driver.view.reassignments.by_partition) == {tp(1)}
+    (refusal,) = driver.view.requests.by_id[requested.request].refused
     assert refusal.partition == tp(2)
     assert driver.sent.count(ReadTopics(("t",))) == 1
 
@@ -434,6 +436,6 @@ def test_a_request_waits_for_earlier_ones_that_are_listed_and_not_read() -> None
     second = submission("request_0000000001", {tp(): (1, 4)})
     driver.observe(SubmissionsListed(frozenset({first.name, second.name})))
     driver.observe(SubmissionsRead({second.name: second}))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
     driver.observe(SubmissionsRead({first.name: first}))
-    assert driver.view.work.reassignments[tp()].spec.target == replicas(1, 4)
+    assert driver.view.reassignments.by_partition[tp()].spec.target == replicas(1, 4)

@@ -47,8 +47,8 @@ def unanswered() -> Driver:
     partitions = (tp(), OTHER, UNMOVED)
     driver = Driver(dict.fromkeys(partitions, (1, 2, 3)), acknowledges=False)
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4), OTHER: (1, 2, 4)}))
-    assert driver.view.tenure.in_flight == 2
-    assert not driver.view.tenure.acked
+    assert driver.view.pacing.in_flight == 2
+    assert not driver.view.leadership.acked
     return driver
 
 
@@ -62,7 +62,7 @@ def answer(
     """Let the leader answer for partitions, in their order."""
     epoch = driver.epoch(LEADER) if epoch is None else epoch
     results = tuple(
-        LeaderAndIsrResult(p, driver.view.tenure.states[p].leader_epoch, error)
+        LeaderAndIsrResult(p, driver.view.leadership.states[p].leader_epoch, error)
         for p, error in results_of.items()
     )
     event = LeaderAndIsrAnswered(LEADER, epoch, NONE, results, resent=resent)
@@ -98,17 +98,17 @@ def test_an_answer_of_an_earlier_registration_counts_for_nothing() -> None:
     """The broker may have restarted since, and know nothing of what it acknowledged."""
     driver, both = unanswered(), {tp(): NONE, OTHER: NONE}
     answer(driver, both, epoch=BrokerEpoch(driver.epoch(LEADER) - 1))
-    assert not driver.view.tenure.acked
+    assert not driver.view.leadership.acked
     answer(driver, both)
-    assert set(driver.view.tenure.acked) == {tp(), OTHER}
+    assert set(driver.view.leadership.acked) == {tp(), OTHER}
 
 
 def test_an_answer_says_of_each_partition_what_it_says_of_that_one() -> None:
     """A broker answers for all partitions at once, moved or not, of whichever log directory."""
     driver = unanswered()
     answer(driver, {UNMOVED: NONE, tp(): KAFKA_STORAGE_ERROR, OTHER: NONE})
-    assert set(driver.view.tenure.acked) == {OTHER}
-    assert driver.view.tenure.offline == {(LEADER, tp())}
+    assert set(driver.view.leadership.acked) == {OTHER}
+    assert driver.view.leadership.offline == {(LEADER, tp())}
 
 
 @pytest.mark.parametrize(
@@ -125,26 +125,26 @@ def test_a_leader_that_has_the_epoch_already_acknowledges_what_only_this_tenure_
     """Of an epoch of another controller it may have heard from that one."""
     driver = unanswered()
     state = PartitionState(LEADER, LeaderEpoch(5), replicas(1, 2, 3), writer, ZkVersion(5))
-    driver.view.tenure.states[tp()] = state
+    driver.view.leadership.states[tp()] = state
     answer(driver, {tp(): STALE_CONTROLLER_EPOCH}, resent=resent)
-    assert (tp() in driver.view.tenure.acked) == counts
+    assert (tp() in driver.view.leadership.acked) == counts
 
 
 def test_an_orphan_that_could_not_be_deleted_is_not_tried_again_in_the_tenure() -> None:
     """Its disk failed: the broker would answer the same, and the role is not held for it."""
     driver = Driver({tp(): (1, 2)}, acknowledges=False)
     four = BrokerId(4)
-    orphan = Orphan(four, tp(), driver.view.session.topics["t"].czxid, "not live")
+    orphan = Orphan(four, tp(), driver.view.topics.by_name["t"].czxid, "not live")
     driver.observe(OrphansRead(frozenset({orphan})))
     driver.acknowledge(tp(), driver.view.cluster.brokers)
     driver.settle()
     assert has_orphans(driver.view, driver.now)
     result = StopReplicaResult(
         tp(),
-        driver.view.tenure.states[tp()].leader_epoch,
+        driver.view.leadership.states[tp()].leader_epoch,
         True,  # noqa: FBT003 - the result's fields in order
         KAFKA_STORAGE_ERROR,
     )
     driver.observe(StopReplicaAnswered(four, driver.epoch(four), NONE, (result,), resent=False))
     assert not has_orphans(driver.view, driver.now)
-    assert driver.view.work.orphans
+    assert driver.view.reassignments.orphans

@@ -48,7 +48,7 @@ def as_read(
     driver: Driver, before: Mapping[TopicPartition, PartitionState]
 ) -> dict[TopicPartition, PartitionState]:
     """Return the states as they are read again; those written since have a later transaction."""
-    states = driver.view.tenure.states
+    states = driver.view.leadership.states
     return {p: s if s == before[p] else replace(s, mzxid=Zxid(950)) for p, s in states.items()}
 
 
@@ -68,14 +68,14 @@ def test_a_bounce_just_before_the_claim_is_treated_where_no_controller_did(
 ) -> None:
     """What the former controller made of it is in the state, written after the registration."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
-    known = written_at(mzxid, driver.view.tenure.states)
+    known = written_at(mzxid, driver.view.leadership.states)
     driver.observe(Deposed("x"), *driver.own_records())
     driver.observe(live(1, 2, 3, bounced=(1,)))
     claim(driver, before_s)
     driver.observe(CLAIMED)
     driver.sent.clear()
     driver.observe(StatesRead(known))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert state.leader == leader
     sent = [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
     assert len(sent) == 1  # Nothing of the epoch before the bounce.
@@ -85,33 +85,33 @@ def test_a_bounce_just_before_the_claim_is_treated_where_no_controller_did(
 def test_a_bounce_of_a_follower_is_treated_where_no_controller_did() -> None:
     """It may lack what was acknowledged, and would lead next."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
-    known = written_at(900, driver.view.tenure.states)
+    known = written_at(900, driver.view.leadership.states)
     driver.observe(Deposed("x"), *driver.own_records())
     driver.observe(live(1, 2, 3, bounced=(2,)))
     claim(driver)
     driver.observe(CLAIMED)
     driver.observe(StatesRead(known))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(1), replicas(1, 3))
 
 
 def test_a_bounce_while_resigning_is_treated_in_the_next_tenure() -> None:
     """``/controller`` is ours until then: no Kafka controller treats it."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
-    known = written_at(900, driver.view.tenure.states)
+    known = written_at(900, driver.view.leadership.states)
     issued(driver.view, ResignController("x"), driver.now)
     driver.observe(live(1, 2, 3, bounced=(1,)))
     driver.observe(Deposed("resigned"), *driver.own_records())
     claim(driver)
     driver.observe(CLAIMED)
     driver.observe(StatesRead(known))
-    assert driver.view.tenure.states[tp()].leader == 2
+    assert driver.view.leadership.states[tp()].leader == 2
 
 
 def test_a_bounce_during_a_claim_without_an_answer_is_treated_after_the_next() -> None:
     """The first claim may have been made."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
-    known = written_at(900, driver.view.tenure.states)
+    known = written_at(900, driver.view.leadership.states)
     driver.observe(Deposed("x"), *driver.own_records())
     claim(driver)
     driver.observe(live(1, 2, 3, bounced=(1,)))
@@ -119,7 +119,7 @@ def test_a_bounce_during_a_claim_without_an_answer_is_treated_after_the_next() -
     claim(driver)
     driver.observe(CLAIMED)
     driver.observe(StatesRead(known))
-    assert driver.view.tenure.states[tp()].leader == 2
+    assert driver.view.leadership.states[tp()].leader == 2
 
 
 @pytest.mark.parametrize("is_topic_first", [True, False])
@@ -130,7 +130,7 @@ def test_a_bounce_of_a_replica_that_the_former_controller_added_is_treated(
     """The assignment as known when it bounced does not have it."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), answers_topics=False)
     moved = {0: PartitionAssignment(replicas(3, 2))}
-    state = replace(driver.view.tenure.states[tp()], leader=BrokerId(3), isr=replicas(3, 2))
+    state = replace(driver.view.leadership.states[tp()], leader=BrokerId(3), isr=replicas(3, 2))
     driver.observe(Deposed("x"), *driver.own_records())
     claim(driver)
     bounce = live(1, 2, 3, bounced=(3,))
@@ -144,7 +144,7 @@ def test_a_bounce_of_a_replica_that_the_former_controller_added_is_treated(
     )
     driver.observe(read[not is_topic_first])
     driver.observe(read[is_topic_first])
-    assert driver.view.tenure.states[tp()].leader == 2
+    assert driver.view.leadership.states[tp()].leader == 2
 
 
 def test_brokers_that_the_first_read_shows_have_not_bounced() -> None:
@@ -162,7 +162,7 @@ def test_a_registration_that_is_read_just_after_the_state_is_treated(
 ) -> None:
     """After a pause, both are handled in one cycle: none examined the state of a dead broker."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
-    known = written_at(900, driver.view.tenure.states)
+    known = written_at(900, driver.view.leadership.states)
     others = [b for b in (1, 2, 3) if b != replica]
     driver.observe(Deposed("x"), *driver.own_records())
     if was_known:
@@ -171,7 +171,7 @@ def test_a_registration_that_is_read_just_after_the_state_is_treated(
     driver.observe(CLAIMED)
     driver.observe(StatesRead(known), live(1, 2, 3, bounced=(replica,)))
     driver.observe(StatesRead(as_read(driver, known)))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert replica not in state.isr
     assert state.leader_epoch == known[tp()].leader_epoch + 1
 
@@ -179,23 +179,23 @@ def test_a_registration_that_is_read_just_after_the_state_is_treated(
 def test_no_step_begins_before_a_bounce_is_treated() -> None:
     """The state is read again first; a step would write a leader that may lack records."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     topic.stale = True
     driver.answers_topics = False
     driver.observe(live(1, 2, 3, bounced=(1,)))
     driver.submit({tp(): (1, 3)})
     again = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
     driver.observe(TopicsRead({"t": again}))
-    assert tp() in driver.view.work.reassignments
+    assert tp() in driver.view.reassignments.by_partition
     assert driver.states[tp()] == []
-    driver.observe(StatesRead({tp(): driver.view.tenure.states[tp()]}))
+    driver.observe(StatesRead({tp(): driver.view.leadership.states[tp()]}))
     assert driver.states[tp()][0].leader == 2
 
 
 def test_a_replica_whose_bounce_waits_does_not_replace_a_leader_that_died() -> None:
     """One that was in sync all the time does, though it comes later in the assignment."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     topic.stale = True
     driver.answers_topics = False
     driver.observe(live(1, 2, 3, bounced=(1, 2)))
@@ -203,5 +203,5 @@ def test_a_replica_whose_bounce_waits_does_not_replace_a_leader_that_died() -> N
     driver.observe(TopicsRead({"t": again}))
     assert driver.states[tp()] == []
     driver.observe(live(2, 3, bounced=(2,)))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(3), replicas(3))

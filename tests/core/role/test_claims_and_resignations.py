@@ -88,7 +88,7 @@ def test_the_role_is_given_back_when_the_last_work_was_an_election() -> None:
     driver = Driver({tp(n): (1, 2) for n in range(3)}, options=options)
     submit(driver, submission("request_0000000000", {tp(n): (2, 1) for n in range(3)}))
     run_timers(driver)
-    assert [driver.view.tenure.states[tp(n)].leader for n in range(3)] == [2, 2, 2]
+    assert [driver.view.leadership.states[tp(n)].leader for n in range(3)] == [2, 2, 2]
     assert any(isinstance(e, SetTimer) and e.name == LINGER_TIMER for e in driver.sent)
     assert any(isinstance(e, ResignController) for e in driver.sent)
 
@@ -113,9 +113,9 @@ def test_a_paused_plan_does_not_fall_to_a_broker_that_would_start_it_whole(
     driver.observe(ControlsRead(Controls(pauses=Pauses(everything=Pause("lunch")))))
     driver.submit({tp(): (3, 4)})
     linger(driver)
-    assert driver.view.intake.legacy is not None
+    assert driver.view.requests.legacy is not None
     resigned = any(isinstance(e, ResignController) for e in driver.sent)
-    assert resigned == (not driver.view.intake.legacy.entries) == (mode is LegacyMode.ABSORB)
+    assert resigned == (not driver.view.requests.legacy.entries) == (mode is LegacyMode.ABSORB)
 
 
 def waiting_for_health(options: Options) -> Driver:
@@ -124,7 +124,7 @@ def waiting_for_health(options: Options) -> Driver:
     driver = Driver({tp(): (1, 2), sick: (3, 4)}, options=options, min_isr=2)
     driver.change_isr(sick, replicas(3))
     submit(driver, submission("request_0000000000", {tp(): (1, 5)}))
-    blocked = driver.view.work.reassignments[tp()].blocked
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.CLUSTER_HEALTH
     return driver
@@ -136,7 +136,7 @@ def test_the_role_is_kept_while_work_waits_for_the_health_of_the_cluster() -> No
     linger(driver)
     assert not any(isinstance(e, ResignController) for e in driver.sent)
     driver.change_isr(tp(0, "sick"), replicas(3, 4))
-    assert driver.view.work.reassignments[tp()].in_flight
+    assert driver.view.reassignments.by_partition[tp()].in_flight
 
 
 def test_a_pause_gives_the_role_back_also_while_the_cluster_is_not_well() -> None:
@@ -170,7 +170,7 @@ def test_a_plan_that_was_created_after_an_idle_tenure_is_a_race_too() -> None:
 def test_a_plan_that_was_there_before_us_is_no_race() -> None:
     """The present controller has had its time to begin it."""
     driver = without_the_role()
-    driver.view.intake.legacy_last = None
+    driver.view.requests.legacy_last = None
     driver.observe(LegacyPlanRead(plan({tp(): (2, 1)})))
     assert claims(driver) == [ClaimController()]
 
@@ -267,7 +267,9 @@ def test_a_claim_that_outlasts_the_leadership_is_given_back(claim: Effect, repor
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3, 4), answers_topics=False)
     submit(driver, submission("request_0000000000", {tp(): (3, 4)}))
     driver.observe(Deposed("x"))
-    driver.observe(SpecsRead({p: r.spec for p, r in driver.view.work.reassignments.items()}, {}))
+    driver.observe(
+        SpecsRead({p: r.spec for p, r in driver.view.reassignments.by_partition.items()}, {})
+    )
     issued(driver.view, claim, driver.now)
     lost: tuple[Event, ...] = (LeadershipLost("the session expired"), Deposed("the role too"))
     driver.observe(*lost[:reported])
@@ -323,7 +325,7 @@ def test_no_step_begins_while_the_role_is_being_given_back() -> None:
     driver.observe(UpdateMetadataAnswered(one, driver.epoch(one), STALE_CONTROLLER_EPOCH))
     assert driver.view.tenure.resigning
     submit(driver, submission("request_0000000000", {tp(): (1, 3)}))
-    assert not driver.view.tenure.in_flight
+    assert not driver.view.pacing.in_flight
     hold = hold_of(driver.view)
     assert hold is not None
     assert hold.by is BlockedBy.DRAINING

@@ -17,7 +17,7 @@ def cluster(*topics_with_ids: str) -> ClusterView:
     """Return a cluster of three topics, some of which carry a topic id."""
     view = Driver({tp(0, name): (1, 2) for name in ("a", "b", "c")}).view
     for name in topics_with_ids:
-        view.session.topics[name].topic_id = f"id-of-{name}"
+        view.topics.by_name[name].topic_id = f"id-of-{name}"
     return view
 
 
@@ -145,8 +145,8 @@ def test_the_id_of_a_broker_is_not_taken() -> None:
 def test_each_sign_of_kraft_forbids_both_engines(sign: dict[str, object], reason: str) -> None:
     """The brokers of a migration get their controller from elsewhere."""
     view = cluster()
-    assert view.session.guards is not None
-    view.session.guards = replace(view.session.guards, **sign)  # type: ignore[arg-type]
+    assert view.role_session.guards is not None
+    view.role_session.guards = replace(view.role_session.guards, **sign)  # type: ignore[arg-type]
     for refusals in (native_refusals(view), delegated_refusals(view)):
         (given,) = refusals
         assert given.startswith(reason)
@@ -155,9 +155,9 @@ def test_each_sign_of_kraft_forbids_both_engines(sign: dict[str, object], reason
 def test_a_cluster_without_a_controller_has_no_sign_of_kraft() -> None:
     """``/controller`` does not exist while none is elected."""
     view = cluster()
-    assert view.session.guards is not None
-    view.session.guards = replace(
-        view.session.guards, controller_broker=None, controller_is_ephemeral=False
+    assert view.role_session.guards is not None
+    view.role_session.guards = replace(
+        view.role_session.guards, controller_broker=None, controller_is_ephemeral=False
     )
     assert native_refusals(view) == ()
 
@@ -171,5 +171,5 @@ def test_the_choice_of_the_delegated_engine_has_its_reason() -> None:
     assert choice[0] is EngineName.DELEGATED
     assert choice[1].startswith("topic a carries a topic id")
     view.role.engine = EngineName.DELEGATED
-    view.session.topics["a"].topic_id = None
+    view.topics.by_name["a"].topic_id = None
     assert choice_of(view) == (EngineName.DELEGATED, "it was chosen before")

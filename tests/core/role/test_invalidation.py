@@ -84,11 +84,11 @@ def test_a_pure_expansion_left_in_the_topic_znode_is_sent_at_a_new_epoch() -> No
     driver = Driver({tp(): (1, 2)})
     found = PartitionAssignment(replicas(1, 2, 3), replicas(3))
     driver.fold(TopicsRead({"t": TopicAssignment({0: found}, ZkVersion(5), Zxid(9))}))
-    before = driver.view.tenure.states[tp()].leader_epoch
+    before = driver.view.leadership.states[tp()].leader_epoch
     driver.adopt({tp(): spec((1, 2, 3), (1, 2))})
-    assert driver.view.tenure.states[tp()].leader_epoch == before + 1
+    assert driver.view.leadership.states[tp()].leader_epoch == before + 1
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 2, 3))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(1, 2, 3))
 
 
 def test_a_step_that_shows_up_late_is_taken_up_not_planned_over() -> None:
@@ -102,23 +102,23 @@ def test_a_step_that_shows_up_late_is_taken_up_not_planned_over() -> None:
     jump = PartitionAssignment(replicas(4, 5, 6, 1, 2, 3), replicas(4, 5, 6), replicas(1, 2, 3))
     driver.observe(TopicsRead({"t": TopicAssignment({0: jump}, ZkVersion(1), Zxid(9))}))
     driver.observe(StatesRead({tp(): driver.first_states[tp()]}))
-    held = driver.view.session.assignment(tp())
+    held = driver.view.topics.assignment(tp())
     assert held is not None
     assert set(replicas(1, 2, 3)) <= set(held.replicas)
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(4, 5, 6))
 
 
 def test_what_waits_is_not_dropped_when_the_node_was_gone_before_the_claim() -> None:
     """Kafka deleted the node when it had finished what it listed; that is no operator's edit."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=1))
     driver.submit({tp(0): (1, 3), tp(1): (1, 3)})
-    known = dict(driver.view.tenure.states)
+    known = dict(driver.view.leadership.states)
     driver.observe(Deposed("another one"))
     driver.observe(ControllerClaimed(NEXT))
     driver.observe(LegacyPlanRead(None))
     driver.observe(StatesRead(known))
-    assert tp(1) in driver.view.work.reassignments
+    assert tp(1) in driver.view.reassignments.by_partition
 
 
 def test_an_entry_submitted_again_is_not_lost() -> None:
@@ -128,13 +128,13 @@ def test_an_entry_submitted_again_is_not_lost() -> None:
     driver.observe(LegacyPlanRead(plan({tp(1): (1, 3)}, czxid=77)))
     driver.run(tp(0))
     driver.run(tp(1))
-    assert driver.view.session.assignment(tp(1)) == PartitionAssignment(replicas(1, 3))
+    assert driver.view.topics.assignment(tp(1)) == PartitionAssignment(replicas(1, 3))
 
 
 def test_a_stale_topic_is_sent_when_it_was_read_again() -> None:
     """Nothing is decided for a stale topic; afterwards its brokers get its state again."""
     driver = Driver({tp(0): (1, 2), tp(1): (2, 1)})
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     topic.stale = True
     driver.sent.clear()
     again = TopicAssignment(dict(topic.partitions), topic.version, topic.czxid)
@@ -163,7 +163,7 @@ def test_a_record_read_before_our_own_write_changes_nothing() -> None:
     driver.submit({tp(): (1, 3)})
     driver.run(tp())
     driver.observe(SpecsRead({tp(): spec((1, 3), (1, 2))}, {}))
-    assert tp() not in driver.view.work.reassignments
+    assert tp() not in driver.view.reassignments.by_partition
 
 
 def test_a_topic_read_as_absent_is_read_again_when_it_is_listed_again() -> None:
@@ -185,9 +185,9 @@ def test_a_topic_that_a_younger_listing_names_is_read_again_before_it_counts_as_
     driver.sent.clear()
     driver.observe(TopicsRead({"t": None}))
     assert driver.sent.count(ReadTopics(("t",))) == 1
-    assert driver.view.session.listed == frozenset({"t"})
+    assert driver.view.topics.listed == frozenset({"t"})
     driver.observe(TopicsRead({"t": anew}))
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(3, 4))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(3, 4))
 
 
 def test_a_listed_topic_that_is_twice_not_there_is_gone() -> None:
@@ -198,7 +198,7 @@ def test_a_listed_topic_that_is_twice_not_there_is_gone() -> None:
     driver.observe(TopicsRead({"t": None}))
     driver.observe(TopicsRead({"t": None}))
     assert driver.sent.count(ReadTopics(("t",))) == 1
-    assert driver.view.session.listed == frozenset()
+    assert driver.view.topics.listed == frozenset()
     driver.observe(TopicsListed(frozenset({"t"})))
     assert driver.sent.count(ReadTopics(("t",))) == 2
 
@@ -208,9 +208,11 @@ def test_a_plan_for_a_topic_that_is_not_read_yet_waits() -> None:
     driver = Driver({tp(): (1, 2)})
     driver.observe(TopicsListed(frozenset({"t", "n"})))
     driver.observe(LegacyPlanRead(plan({tp(0, "n"): (1, 2)})))
-    assert driver.view.intake.legacy is not None
-    assert not any(t.refused for t in driver.view.work.requests.values())
-    assert not any(isinstance(r.phase, Syncing) for r in driver.view.work.reassignments.values())
+    assert driver.view.requests.legacy is not None
+    assert not any(t.refused for t in driver.view.requests.by_id.values())
+    assert not any(
+        isinstance(r.phase, Syncing) for r in driver.view.reassignments.by_partition.values()
+    )
 
 
 def test_a_topic_listed_in_the_turn_of_the_claim_is_read_as_well() -> None:
@@ -233,9 +235,9 @@ def test_a_deadline_that_passed_requests_no_further_time() -> None:
     driver.submit({tp(): (0, 1, 2)})
     driver.acknowledge(tp(), replicas(0))
     driver.settle()
-    phase = driver.view.work.reassignments[tp()].phase
+    phase = driver.view.reassignments.by_partition[tp()].phase
     assert isinstance(phase, Stopping)
-    driver.view.session.topics["t"].stale = True
+    driver.view.topics.by_name["t"].stale = True
     driver.now = Instant(phase.deadline + 1)
     driver.sent.clear()
     driver.observe(TimerFired("stop_replica_deadline"))
@@ -250,13 +252,13 @@ def test_an_entry_that_was_retargeted_outside_a_tenure_is_carried_out() -> None:
     old = ReassignmentSpec(
         replicas(1, 3), replicas(1, 2), RequestId("r"), Route.LEGACY, ZkVersion(0)
     )
-    known = dict(driver.view.tenure.states)
+    known = dict(driver.view.leadership.states)
     driver.observe(Deposed("another one"), SpecsRead({tp(): old}, {}))
     driver.observe(OrphansRead(frozenset()), LegacyPlanRead(plan({tp(): (1, 4)})))
     driver.observe(ControllerClaimed(NEXT))
     driver.observe(LegacyPlanRead(plan({tp(): (1, 4)})), StatesRead(known))
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 4))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(1, 4))
 
 
 def test_an_edited_entry_that_is_refused_does_not_stop_the_older_alter_entry() -> None:
@@ -266,33 +268,33 @@ def test_an_edited_entry_that_is_refused_does_not_stop_the_older_alter_entry() -
     edited = LegacyPlan({tp(): replicas(1, 99)}, ZkVersion(10), Zxid(50))
     driver.observe(LegacyPlanRead(edited))
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 3))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(1, 3))
 
 
 def test_an_older_read_does_not_settle_a_doubt() -> None:
     """It was under way when our write was refused; what it says was overtaken long ago."""
     driver = Driver({tp(): (1, 2)})
     driver.answers_topics = False
-    old = driver.view.tenure.states[tp()]
+    old = driver.view.leadership.states[tp()]
     driver.submit({tp(): (1, 3)})
-    assignment = driver.view.session.assignment(tp())
+    assignment = driver.view.topics.assignment(tp())
     assert assignment is not None
-    driver.view.session.topics["t"].stale = True
+    driver.view.topics.by_name["t"].stale = True
     driver.fold(
         TopicsRead(
             {"t": TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(9))}
         )
     )
-    assert driver.view.session.topics["t"].stale
+    assert driver.view.topics.by_name["t"].stale
     refused = Change((AssignmentRecord(tp(), assignment), _state_record(driver)))
-    before = driver.view.cluster.read_generation
+    before = driver.view.role.read_generation
     invalidate(driver.view, refused)
     driver.fold(StatesRead({tp(): old}, before))
-    assert tp() not in driver.view.tenure.states
+    assert tp() not in driver.view.leadership.states
 
 
 def _state_record(driver: Driver) -> StateRecord:
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     return StateRecord(
         partition=tp(),
         leader=state.leader,
@@ -310,16 +312,19 @@ def test_a_refused_goal_has_its_topic_read_again() -> None:
     made = ReassignmentSpec(replicas(1, 3), replicas(1, 2), RequestId("r"), Route.REQUEST)
     effects = invalidate(driver.view, Change((SpecRecord(tp(), made),), partition=tp()))
     assert effects == [ReadTopics(("t",))]
-    assert driver.view.session.assignment(tp()) is None
+    assert driver.view.topics.assignment(tp()) is None
 
 
 def test_notifications_that_are_gone_are_not_deleted_again() -> None:
     """The next read of their directory, which is under way, lists those that are left."""
     driver = Driver({tp(): (1, 2)})
-    driver.view.cluster.notifications["isr_notifications"] = ("isr_change_1", "isr_change_2")
+    driver.view.leadership_process.notifications["isr_notifications"] = (
+        "isr_change_1",
+        "isr_change_2",
+    )
     refused = NotificationsDeletedRecord("isr_notifications", ("isr_change_1",))
     assert invalidate(driver.view, Change((refused,))) == []
-    assert driver.view.cluster.notifications["isr_notifications"] == ("isr_change_2",)
+    assert driver.view.leadership_process.notifications["isr_notifications"] == ("isr_change_2",)
 
 
 def test_what_stands_in_a_legacy_znode_in_doubt_is_taken_over_by_a_queue_later() -> None:
@@ -327,28 +332,28 @@ def test_what_stands_in_a_legacy_znode_in_doubt_is_taken_over_by_a_queue_later()
     driver = Driver({tp(): (1, 2)}, options=Options(legacy_mode=LegacyMode.MIRROR))
     driver.observe(ControlsRead(Controls(Pauses(everything=Pause("wait")))))
     driver.submit({tp(): (1, 3)})
-    legacy = driver.view.intake.legacy
+    legacy = driver.view.requests.legacy
     assert legacy is not None
     legacy.stale = True
     driver.observe(QueueRead(plan({tp(): (1, 4)}, czxid=60)), ControlsRead(Controls()))
-    assert driver.view.work.reassignments[tp()].spec.route is Route.LEGACY
+    assert driver.view.reassignments.by_partition[tp()].spec.route is Route.LEGACY
     again = LegacyPlan(dict(legacy.entries), ZkVersion(9), legacy.czxid)
     driver.observe(LegacyPlanRead(again))
-    assert driver.view.work.reassignments[tp()].spec.route is Route.REQUEST
+    assert driver.view.reassignments.by_partition[tp()].spec.route is Route.REQUEST
 
 
 def test_what_stands_in_a_legacy_znode_in_doubt_is_turned_round_later() -> None:
     """The same for a cancellation."""
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (1, 3)})
-    legacy = driver.view.intake.legacy
+    legacy = driver.view.requests.legacy
     assert legacy is not None
     legacy.stale = True
     driver.observe(CancellationRead(Cancellation(ZkVersion(0), Zxid(60), 0)))
-    assert not driver.view.work.reassignments[tp()].spec.rolls_back
+    assert not driver.view.reassignments.by_partition[tp()].spec.rolls_back
     driver.observe(LegacyPlanRead(LegacyPlan(dict(legacy.entries), ZkVersion(9), legacy.czxid)))
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(1, 2))
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
@@ -363,19 +368,19 @@ def test_what_stands_in_a_legacy_znode_in_doubt_ends_later(
         driver.adopt({tp(): of_plan})
     else:
         driver.adopt({tp(): replace(spec((1, 3), (1, 2)), route=Route.REQUEST)})
-    driver.view.intake.legacy = PlanNode.of(listed)
-    driver.view.intake.legacy.stale = True
+    driver.view.requests.legacy = PlanNode.of(listed)
+    driver.view.requests.legacy.stale = True
     if is_gone:
         driver.observe(TopicsListed(frozenset()))
     else:
         driver.catch_up(tp())
-        blocked = driver.view.work.reassignments[tp()].blocked
+        blocked = driver.view.reassignments.by_partition[tp()].blocked
         assert blocked is not None
         assert "the legacy znode was edited" in blocked.detail
-    assert tp() in driver.view.work.reassignments
+    assert tp() in driver.view.reassignments.by_partition
     assert not any(isinstance(r, LegacyEntryRecord) for c in driver.changes for r in c.records)
     driver.observe(LegacyPlanRead(None))
-    assert driver.view.work.reassignments == {}
+    assert driver.view.reassignments.by_partition == {}
 
 
 def test_an_alter_entry_that_stands_ends_an_older_one_aloud() -> None:
@@ -389,20 +394,20 @@ def test_an_alter_entry_that_stands_ends_an_older_one_aloud() -> None:
         r.ending for c in driver.changes for r in c.records if isinstance(r, PartitionOutcomeRecord)
     ]
     assert [(e.request, e.fate) for e in endings] == [(RequestId("r"), OutcomeKind.SUPERSEDED)]
-    assert driver.view.work.reassignments == {}
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(1, 2))
+    assert driver.view.reassignments.by_partition == {}
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(1, 2))
 
 
 def _claimed_again(driver: Driver) -> int:
     """Lose the role and claim it with the records at hand; return the doubts before the claim."""
-    specs = {p: r.spec for p, r in driver.view.work.reassignments.items()}
+    specs = {p: r.spec for p, r in driver.view.reassignments.by_partition.items()}
     driver.observe(Deposed("no answer from ZooKeeper"))
     driver.observe(SpecsRead(specs, {}), *driver.own_records()[1:])
     driver.answers_topics = False
-    before = driver.view.cluster.read_generation
+    before = driver.view.role.read_generation
     driver.observe(ControllerClaimed(NEXT))
-    if driver.view.intake.legacy is not None:
-        driver.observe(LegacyPlanRead(plan(dict(driver.view.intake.legacy.entries))))
+    if driver.view.requests.legacy is not None:
+        driver.observe(LegacyPlanRead(plan(dict(driver.view.requests.legacy.entries))))
     return before
 
 
@@ -410,17 +415,17 @@ def test_a_read_that_was_under_way_at_the_claim_ends_no_doubt() -> None:
     """Of whatever version: the controller before us may have written after it."""
     driver = Driver({tp(): (0, 1, 2)})
     driver.submit({tp(): (3, 4, 5)})
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     before = _claimed_again(driver)
     for version in (topic.version, ZkVersion(topic.version + 1)):
         read = TopicAssignment(dict(topic.partitions), version, topic.czxid)
         driver.sent.clear()
         driver.observe(TopicsRead({"t": read}, before))
-        assert driver.view.session.assignment(tp()) is None
-        assert driver.view.session.topics["t"].version == topic.version
+        assert driver.view.topics.assignment(tp()) is None
+        assert driver.view.topics.by_name["t"].version == topic.version
     assert ReadTopics(("t",)) in driver.sent
     driver.observe(TopicsRead({"t": read}))
-    assert driver.view.session.assignment(tp()) is not None
+    assert driver.view.topics.assignment(tp()) is not None
 
 
 @pytest.mark.parametrize("name", ["u", "n"])
@@ -434,37 +439,37 @@ def test_news_that_were_under_way_at_the_claim_are_read_once_more(name: str) -> 
     read = TopicAssignment({0: moving}, ZkVersion(4), Zxid(9))
     driver.observe(TopicsRead({name: read}, before))
     assert ReadTopics((name,)) in driver.sent
-    assert driver.view.session.assignment(tp(0, name)) is None
+    assert driver.view.topics.assignment(tp(0, name)) is None
     driver.observe(TopicsRead({name: read}))
-    assert driver.view.session.assignment(tp(0, name)) == moving
+    assert driver.view.topics.assignment(tp(0, name)) == moving
 
 
 def test_a_state_that_was_being_read_at_the_claim_is_not_taken() -> None:
     """Its leader may have changed the ISR since, then restarted: the old ISR is not sent."""
     driver = Driver({tp(): (0, 1, 2)})
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     before = _claimed_again(driver)
     driver.sent.clear()
     driver.observe(StatesRead({tp(): state}, before))
-    assert tp() not in driver.view.tenure.states
+    assert tp() not in driver.view.leadership.states
     assert not [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
     driver.observe(StatesRead({tp(): state}))
-    assert driver.view.tenure.states[tp()] == state
+    assert driver.view.leadership.states[tp()] == state
 
 
 def test_a_read_from_before_a_refused_write_leaves_the_topic_in_doubt() -> None:
     """What it says is newer than what was known, and older than what was written meanwhile."""
     driver = Driver({tp(): (1, 2)})
     driver.answers_topics = False
-    topic, before = driver.view.session.topics["t"], driver.view.cluster.read_generation
+    topic, before = driver.view.topics.by_name["t"], driver.view.role.read_generation
     assignment = topic.partitions[0]
     invalidate(driver.view, Change((AssignmentRecord(tp(), assignment),)))
     for version in (topic.version, ZkVersion(topic.version + 1)):
         read = TopicAssignment({0: assignment}, version, topic.czxid)
         driver.observe(TopicsRead({"t": read}, before))
-        assert driver.view.session.assignment(tp()) is None
+        assert driver.view.topics.assignment(tp()) is None
     driver.observe(TopicsRead({"t": read}))
-    assert driver.view.session.assignment(tp()) == assignment
+    assert driver.view.topics.assignment(tp()) == assignment
 
 
 def _retaken(driver: Driver) -> tuple[PartitionAssignment, PartitionAssignment]:
@@ -477,7 +482,7 @@ def _retaken(driver: Driver) -> tuple[PartitionAssignment, PartitionAssignment]:
     driver.submit({tp(): (3, 4, 5)})
     driver.acknowledges = False
     driver.catch_up(tp(), 3)
-    state, topic = driver.view.tenure.states[tp()], driver.view.session.topics["t"]
+    state, topic = driver.view.leadership.states[tp()], driver.view.topics.by_name["t"]
     step = topic.partitions[0]
     assert step.removing_replicas == replicas(1)
     _claimed_again(driver)
@@ -485,12 +490,12 @@ def _retaken(driver: Driver) -> tuple[PartitionAssignment, PartitionAssignment]:
     epoch, version = LeaderEpoch(state.leader_epoch + 1), ZkVersion(state.version + 1)
     isr = replicas(0, 2, 3)
     driver.observe(StatesRead({tp(): replace(state, leader_epoch=epoch, version=version, isr=isr)}))
-    assert driver.view.work.has_excluded(tp())
+    assert driver.view.reassignments.has_excluded(tp())
     return step, PartitionAssignment(replicas(3, 4, 5, 0, 2, 1), replicas(4, 5), replicas(0, 2, 1))
 
 
 def _read(driver: Driver, assignment: PartitionAssignment) -> None:
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     version = ZkVersion(topic.version + 1)
     driver.observe(TopicsRead({"t": TopicAssignment({0: assignment}, version, topic.czxid)}))
 
@@ -501,10 +506,10 @@ def test_replicas_that_others_made_removing_are_not_deleted_for_our_exclusion() 
     _, jump = _retaken(driver)
     _read(driver, jump)
     driver.sent.clear()
-    driver.acknowledge(tp(), (driver.view.tenure.states[tp()].leader,))
+    driver.acknowledge(tp(), (driver.view.leadership.states[tp()].leader,))
     driver.settle()
     deleted = {e.broker for e in driver.sent if isinstance(e, SendStopReplica) and e.delete}
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert deleted.isdisjoint({state.leader, *state.isr})
 
 
@@ -512,16 +517,16 @@ def test_replicas_that_others_made_removing_are_not_forgotten_for_our_deletion()
     """The last acknowledgement of a deletion ends the step that was excluded, not another one."""
     driver = Driver({tp(): (0, 1, 2)})
     _, jump = _retaken(driver)
-    driver.acknowledge(tp(), (driver.view.tenure.states[tp()].leader,))
+    driver.acknowledge(tp(), (driver.view.leadership.states[tp()].leader,))
     driver.settle()
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Stopping)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Stopping)
     _read(driver, jump)
     gone = StopReplicaResult(
-        tp(), driver.view.tenure.states[tp()].leader_epoch, delete=True, error=0
+        tp(), driver.view.leadership.states[tp()].leader_epoch, delete=True, error=0
     )
     to = BrokerId(1)
     driver.observe(StopReplicaAnswered(to, driver.epoch(to), 0, (gone,), resent=False))
-    state, assignment = driver.view.tenure.states[tp()], driver.view.session.assignment(tp())
+    state, assignment = driver.view.leadership.states[tp()], driver.view.topics.assignment(tp())
     assert assignment is not None
     assert {state.leader, *state.isr} <= set(assignment.replicas)
 
@@ -530,31 +535,31 @@ def test_a_step_that_others_ended_is_begun_anew() -> None:
     """It is counted as waiting, and the next step leads on from where they left it."""
     driver = Driver({tp(): (0, 1, 2)})
     _retaken(driver)
-    assert driver.view.tenure.in_flight == 1
+    assert driver.view.pacing.in_flight == 1
     driver.acknowledges = True
     _read(driver, PartitionAssignment(replicas(0, 2, 3)))
     driver.run(tp())
-    assert driver.view.session.assignment(tp()) == PartitionAssignment(replicas(3, 4, 5))
-    assert driver.view.tenure.in_flight == 0
-    assert set(driver.view.tenure.incoming.values()) <= {0}
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(3, 4, 5))
+    assert driver.view.pacing.in_flight == 0
+    assert set(driver.view.pacing.incoming.values()) <= {0}
 
 
 def test_what_is_deleted_is_what_the_acknowledged_write_excluded() -> None:
     """Whatever went wrong before: rather no controller than one that deletes anything else."""
     driver = Driver({tp(): (0, 1, 2)})
     step, jump = _retaken(driver)
-    driver.view.session.topics["t"].partitions[0] = jump
+    driver.view.topics.by_name["t"].partitions[0] = jump
     driver.fold(_acknowledged(driver))
     with pytest.raises(InvariantError):
         driver.settle()
-    driver.view.session.topics["t"].partitions[0] = step
+    driver.view.topics.by_name["t"].partitions[0] = step
     driver.fold(_acknowledged(driver))
     driver.settle()
-    assert isinstance(driver.view.work.reassignments[tp()].phase, Stopping)
+    assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Stopping)
 
 
 def _acknowledged(driver: Driver) -> LeaderAndIsrAnswered:
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     result = LeaderAndIsrResult(tp(), state.leader_epoch, 0)
     epoch = driver.epoch(state.leader)
     return LeaderAndIsrAnswered(state.leader, epoch, 0, (result,), resent=False)
@@ -564,7 +569,7 @@ def test_a_write_that_is_not_permitted_gives_its_slot_away_at_once() -> None:
     """Others wait for it, and the permission may never come; refused again it frees no other."""
     driver = Driver({tp(): (1, 2)})
     driver.submit({tp(): (1, 3)})
-    moved = driver.view.work.reassignments[tp()]
+    moved = driver.view.reassignments.by_partition[tp()]
     moved.blocked = None
     begun = Change((PhaseRecord(tp(), Syncing(), driver.now, "begun"),), partition=tp())
     freed = []
@@ -573,7 +578,7 @@ def test_a_write_that_is_not_permitted_gives_its_slot_away_at_once() -> None:
         set_aside(driver.view, begun, "/brokers/topics/t", "no_auth", driver.now)
         freed.append(driver.view.due.capacity)
     assert freed == [True, False]
-    waits = driver.view.work.reassignments[tp()].blocked
+    waits = driver.view.reassignments.by_partition[tp()].blocked
     assert waits is not None
     assert waits.by is BlockedBy.WRITE_REFUSED
 

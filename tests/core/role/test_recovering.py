@@ -24,11 +24,11 @@ def elected(protocol: str | None, before: int = RECOVERED) -> tuple[Driver, Part
     """Return the state after an unclean election of broker 2."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), protocol=protocol, options=SERVING)
     driver.change_isr(tp(), replicas(1))
-    state = replace(driver.view.tenure.states[tp()], leader_recovery_state=before)
-    driver.view.tenure.states[tp()] = state
+    state = replace(driver.view.leadership.states[tp()], leader_recovery_state=before)
+    driver.view.leadership.states[tp()] = state
     driver.observe(BrokersRead({BrokerId(b): driver.registration(b) for b in (2, 3)}))
     driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(2), replicas(2))
     return driver, state
 
@@ -51,10 +51,10 @@ def test_clean_election_keeps_the_state() -> None:
     """Its leader says when the partition recovered, whichever that is."""
     for before in (RECOVERED, RECOVERING):
         driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3), protocol="3.9", options=SERVING)
-        state = replace(driver.view.tenure.states[tp()], leader_recovery_state=before)
-        driver.view.tenure.states[tp()] = state
+        state = replace(driver.view.leadership.states[tp()], leader_recovery_state=before)
+        driver.view.leadership.states[tp()] = state
         driver.observe(BrokersRead({BrokerId(b): driver.registration(b) for b in (2, 3)}))
-        assert driver.view.tenure.states[tp()].leader_recovery_state == before
+        assert driver.view.leadership.states[tp()].leader_recovery_state == before
 
 
 def test_recovering_partition_is_moved_with_its_mark() -> None:
@@ -62,7 +62,7 @@ def test_recovering_partition_is_moved_with_its_mark() -> None:
     driver, _ = elected("3.9")
     driver.states[tp()].clear()
     driver.submit({tp(): (2, 3)})
-    begun = driver.view.tenure.states[tp()]
+    begun = driver.view.leadership.states[tp()]
     assert (begun.leader, begun.isr) == (BrokerId(2), replicas(2))
     assert begun.leader_recovery_state == RECOVERING
     recovered = replace(
@@ -76,4 +76,4 @@ def test_recovering_partition_is_moved_with_its_mark() -> None:
     assert all(
         s.leader_recovery_state == RECOVERED or s.isr == (s.leader,) for s in driver.states[tp()]
     )
-    assert driver.view.session.topics["t"].partitions[0].replicas == replicas(2, 3)
+    assert driver.view.topics.by_name["t"].partitions[0].replicas == replicas(2, 3)

@@ -65,7 +65,7 @@ def test_an_orphan_whose_broker_is_a_replica_again_is_none() -> None:
         r.orphan for c in driver.changes for r in c.records if isinstance(r, OrphanEndedRecord)
     ]
     assert ended == [taken]
-    assert list(driver.view.work.orphans.values()) == [left]
+    assert list(driver.view.reassignments.orphans.values()) == [left]
 
 
 WANTED = ((tp(0),), frozenset({BrokerId(5)}), True)
@@ -118,7 +118,7 @@ def test_orphan_whose_log_is_gone_is_none() -> None:
     """An operator deleted it, or the controller did after all."""
     driver = with_an_orphan()
     assert report(driver, LogDir("/a"))
-    assert driver.view.work.orphans == {}
+    assert driver.view.reassignments.orphans == {}
 
 
 def test_log_of_an_orphan_is_named_with_its_directory() -> None:
@@ -130,10 +130,10 @@ def test_log_of_an_orphan_is_named_with_its_directory() -> None:
         "unmeasured": frozenset(),
     }
     assert not report(driver, one, epoch=None, **there)
-    assert driver.view.tenure.orphan_logs == {(5, tp(0)): "/a"}
+    assert driver.view.reassignments_tenure.orphan_logs == {(5, tp(0)): "/a"}
     there["placed"] = {tp(0): {BrokerId(5): "/b"}}
     assert not report(driver, one, other, epoch=None, **there)
-    assert driver.view.tenure.orphan_logs == {(5, tp(0)): "/b"}
+    assert driver.view.reassignments_tenure.orphan_logs == {(5, tp(0)): "/b"}
     assert report(driver, one, other)
 
 
@@ -164,7 +164,7 @@ def test_record_of_an_orphan_is_kept_where_its_log_may_be(because: str) -> None:
         case "not asked":
             assert not report(driver, LogDir("/a"), unmeasured=frozenset({tp(3)}))
         case "topic in doubt":
-            driver.view.session.topics["t"].invalidate(driver.view.cluster.read_generation + 1)
+            driver.view.topics.by_name["t"].invalidate(driver.view.role.read_generation + 1)
             assert not report(driver, LogDir("/a"))
 
 
@@ -198,7 +198,7 @@ def test_a_round_of_a_large_cluster_begins_where_the_last_one_ended() -> None:
         driver.pass_time(ROUND_EVERY_S)
     first, second, third = (r.partitions for r in rounds(driver)[-3:])
     assert [len(r) for r in (first, second, third)] == [ROUND_STATES] * 3
-    known = list(driver.view.tenure.states)
+    known = list(driver.view.leadership.states)
     begins = known.index(first[0])
     order = [*known[begins:], *known[:begins]] * 2
     assert [*first, *second, *third] == order[: 3 * ROUND_STATES]
@@ -208,7 +208,7 @@ def test_a_round_without_a_known_state_reads_nothing_and_is_repeated() -> None:
     """All topics were created a moment ago: the first states follow."""
     driver = DelegatedDriver({tp(0): (0, 1)})
     submit(driver, submission("request_0000000000", {tp(0): (1, 3)}))
-    driver.view.tenure.states.clear()
+    driver.view.leadership.states.clear()
     now = Instant(driver.now + ROUND_EVERY_S)
     again = Instant(now + ROUND_EVERY_S)
     decision = poll_states(driver.view, Worklist(timer=True), now)

@@ -53,8 +53,8 @@ def test_the_least_loaded_brokers_take_the_place_of_the_daemon() -> None:
         1: (replicas(3, 4), replicas(3, 4)),
         2: (replicas(2, 4), replicas(2, 4)),
     }
-    assert driver.view.tenure.states[tp(3, "new")].isr == replicas(1, 2)
-    assert driver.view.tenure.states[tp(0, "new")].leader == 3
+    assert driver.view.leadership.states[tp(3, "new")].isr == replicas(1, 2)
+    assert driver.view.leadership.states[tp(0, "new")].leader == 3
 
 
 def test_a_rack_without_a_replica_comes_first() -> None:
@@ -78,17 +78,17 @@ def test_without_another_broker_the_replica_is_dropped() -> None:
 def test_a_partition_with_a_state_is_left_alone() -> None:
     """Another controller created it: only a reassignment changes its replicas."""
     driver = Driver({tp(): (1, OWN)}, brokers=(1, 2, 3))
-    assert driver.view.session.topics["t"].partitions[0].replicas == replicas(1, OWN)
+    assert driver.view.topics.by_name["t"].partitions[0].replicas == replicas(1, OWN)
     driver.submit({tp(): (1, 2)})
     driver.catch_up(tp())
-    assert driver.view.session.topics["t"].partitions[0].replicas == replicas(1, 2)
+    assert driver.view.topics.by_name["t"].partitions[0].replicas == replicas(1, 2)
     # The daemon had no log: nothing is left to be deleted.
-    assert not driver.view.work.orphans
+    assert not driver.view.reassignments.orphans
 
 
 def test_brokers_that_shut_down_take_no_replica() -> None:
     """They would lead a moment later, or not at all."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
-    driver.view.tenure.shutting_down[BrokerId(3)] = broker(3).epoch
+    driver.view.leadership.shutting_down[BrokerId(3)] = broker(3).epoch
     created(driver, {0: (1, OWN)})
     assert outcome(driver) == {0: (replicas(1, 2), replicas(1, 2))}

@@ -51,7 +51,7 @@ def request_count(driver: Driver) -> int:
 def test_settings_are_requested_once_while_the_answer_is_awaited() -> None:
     """No reassignment concerns the topic, so nothing else reads them."""
     driver = stranded()
-    assert driver.view.tenure.states[tp()].leader == NO_LEADER
+    assert driver.view.leadership.states[tp()].leader == NO_LEADER
     assert request_count(driver) == 1
     driver.observe(BrokersRead({BrokerId(n): broker(n) for n in (2, 3, 4)}))
     assert request_count(driver) == 1
@@ -61,7 +61,7 @@ def test_a_replica_out_of_sync_leads_as_soon_as_the_topic_is_known_to_allow_it()
     """Its ISR is itself alone."""
     driver = stranded()
     driver.observe(settings(unclean=True))
-    state = driver.view.tenure.states[tp()]
+    state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (2, replicas(2))
 
 
@@ -69,19 +69,19 @@ def test_settings_that_forbid_it_are_read_again_later() -> None:
     """An operator who gives records up changes the setting while the partition is offline."""
     driver = stranded()
     driver.observe(settings(unclean=False))
-    assert driver.view.tenure.states[tp()].leader == NO_LEADER
+    assert driver.view.leadership.states[tp()].leader == NO_LEADER
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
     driver.observe(TimerFired(UNWELL_TIMER))
     assert request_count(driver) == 2
     driver.observe(settings(unclean=True))
-    assert driver.view.tenure.states[tp()].leader == 2
+    assert driver.view.leadership.states[tp()].leader == 2
 
 
 def test_nothing_is_queried_while_every_replica_is_dead() -> None:
     """No setting would help."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2, 3))
     driver.observe(BrokersRead({BrokerId(3): broker(3)}))
-    assert driver.view.tenure.states[tp()].leader == NO_LEADER
+    assert driver.view.leadership.states[tp()].leader == NO_LEADER
     assert request_count(driver) == 0
 
 
@@ -98,10 +98,10 @@ def test_an_entry_waits_for_settings_that_were_read_long_ago() -> None:
     """``min.insync.replicas`` may have been raised: a step could take producers their quorum."""
     driver = idle_for(86400.0)
     driver.submit({tp(): (1,)})
-    assert tp() not in driver.view.work.reassignments
+    assert tp() not in driver.view.reassignments.by_partition
     assert request_count(driver) == 1
     driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
-    assert tp() not in driver.view.work.reassignments
+    assert tp() not in driver.view.reassignments.by_partition
     refusals = [r for c in driver.changes for r in c.records if isinstance(r, RefusalRecord)]
     assert [r.reason for record in refusals for r in record.refusals] == [
         RefusalReason.BELOW_MIN_ISR
@@ -112,9 +112,9 @@ def test_a_request_waits_for_settings_that_were_read_long_ago() -> None:
     """By either route."""
     driver = idle_for(86400.0)
     submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
-    assert tp() not in driver.view.work.reassignments
+    assert tp() not in driver.view.reassignments.by_partition
     driver.observe(TopicConfigsRead({"t": TopicConfig(2, unclean_leader_election=False)}))
-    assert tp() in driver.view.work.reassignments
+    assert tp() in driver.view.reassignments.by_partition
 
 
 def test_the_first_step_waits_where_settings_grew_old_since_the_entry_was_accepted() -> None:
@@ -124,7 +124,7 @@ def test_the_first_step_waits_where_settings_grew_old_since_the_entry_was_accept
     driver.submit({tp(): (1, 2, 4)})
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
     driver.observe(ControlsRead(Controls()))
-    blocked = driver.view.work.reassignments[tp()].blocked
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.CONFIG_UNKNOWN
     assert driver.history[tp()] == []
@@ -139,13 +139,13 @@ def test_a_drop_waits_where_settings_grew_old_on_the_way() -> None:
     driver.submit({tp(): (1, 2, 4)})
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
     driver.catch_up(tp())
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 3, 4)
-    blocked = driver.view.work.reassignments[tp()].blocked
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2, 3, 4)
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.CONFIG_UNKNOWN
     driver.observe(TopicConfigsRead({"t": TopicConfig(3, unclean_leader_election=False)}))
-    assert tp() not in driver.view.work.reassignments
-    assert driver.view.tenure.states[tp()].isr == replicas(1, 2, 4)
+    assert tp() not in driver.view.reassignments.by_partition
+    assert driver.view.leadership.states[tp()].isr == replicas(1, 2, 4)
 
 
 def test_settings_in_use_are_read_again_before_they_are_too_old() -> None:
@@ -159,7 +159,7 @@ def test_settings_in_use_are_read_again_before_they_are_too_old() -> None:
         again = [e.at for e in driver.sent if isinstance(e, SetTimer) and e.name == CONFIG_TIMER]
         driver.now = min((at for at in again if at > driver.now), default=Instant(end))
         driver.observe(TimerFired(CONFIG_TIMER))
-        assert "t" in driver.view.session.configs
+        assert "t" in driver.view.topics.configs
     assert 10 <= request_count(driver) <= 25
 
 
@@ -171,18 +171,18 @@ def test_answers_that_come_too_late_are_the_reason_shown() -> None:
     question = requested_now(driver.view, ["t"], driver.now)
     driver.now = Instant(driver.now + driver.options.config_refresh_s)
     driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=False)}, question))
-    assert "t" not in driver.view.session.configs
-    assert driver.view.session.config_errors == {"t": "the answer took longer than config_refresh"}
+    assert "t" not in driver.view.topics.configs
+    assert driver.view.topics.config_errors == {"t": "the answer took longer than config_refresh"}
 
 
 def test_settings_are_forgotten_with_the_session() -> None:
     """The topic may have been deleted and made anew unseen, with other ones."""
     driver = idle_for(0.0)
-    assert "t" in driver.view.session.configs
+    assert "t" in driver.view.topics.configs
     driver.observe(Deposed("a broker is the controller"))
-    assert "t" in driver.view.session.configs
+    assert "t" in driver.view.topics.configs
     driver.observe(LeadershipLost("session lost"))
-    assert "t" not in driver.view.session.configs
+    assert "t" not in driver.view.topics.configs
 
 
 def test_an_answer_about_a_deleted_topic_of_the_same_name_is_dropped() -> None:
@@ -193,9 +193,9 @@ def test_an_answer_about_a_deleted_topic_of_the_same_name_is_dropped() -> None:
     driver.observe(TopicsRead({"t": anew}))
     config = TopicConfig(1, unclean_leader_election=True)
     driver.observe(TopicConfigsRead({"t": config}, late))
-    assert "t" not in driver.view.session.configs
+    assert "t" not in driver.view.topics.configs
     driver.observe(TopicConfigsRead({"t": config}))
-    assert driver.view.session.configs["t"] == config
+    assert driver.view.topics.configs["t"] == config
 
 
 def test_an_older_answer_does_not_replace_a_newer_one() -> None:
@@ -204,7 +204,7 @@ def test_an_older_answer_does_not_replace_a_newer_one() -> None:
     late = requested_now(driver.view, ("t",), driver.now)
     driver.observe(settings(unclean=False))
     driver.observe(TopicConfigsRead({"t": TopicConfig(1, unclean_leader_election=True)}, late))
-    assert not driver.view.session.configs["t"].unclean_leader_election
+    assert not driver.view.topics.configs["t"].unclean_leader_election
 
 
 def test_unreadable_settings_of_many_topics_are_reported_in_one_pass() -> None:

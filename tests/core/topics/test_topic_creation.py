@@ -114,7 +114,7 @@ def read(driver: Driver, record: TopicCreatedRecord) -> None:
     """Let what was written be listed and read: the partitions have no state yet."""
     name = record.result.name
     assigned = {n: PartitionAssignment(rs) for n, rs in enumerate(record.replicas)}
-    driver.observe(TopicsListed(frozenset({*driver.view.session.topics, name})))
+    driver.observe(TopicsListed(frozenset({*driver.view.topics.by_name, name})))
     found = TopicAssignment(assigned, ZkVersion(0), Zxid(70), record.result.topic_id)
     driver.observe(TopicsRead({name: found}))
     driver.observe(StatesRead({TopicPartition(name, n): None for n in assigned}))
@@ -349,11 +349,11 @@ def test_partitions_are_added_and_answered_when_led() -> None:
     """Partition 0 says how many replicas, and where the turn continues."""
     driver = Driver({tp(): (1, 2), tp(1): (2, 3)})
     send(driver, growth("t", 4))
-    added = driver.view.session.topics["t"].partitions
+    added = driver.view.topics.by_name["t"].partitions
     assert set(added) == {0, 1, 2, 3}
     assert all(len(added[n].replicas) == 2 for n in (2, 3))
     assert results(driver) == {"t": TopicResult("t", 0, None, 4, first_new=2)}
-    assert {p.partition for p in driver.view.tenure.states} == {0, 1, 2, 3}
+    assert {p.partition for p in driver.view.leadership.states} == {0, 1, 2, 3}
     assert any(isinstance(r, TopicGrownRecord) for c in driver.changes for r in c.records)
 
 
@@ -361,7 +361,7 @@ def test_partitions_go_where_the_client_wants_them() -> None:
     """In the order of the request."""
     driver = Driver({tp(): (1, 2)})
     send(driver, growth("t", 3, (4, 5), (6, 0)))
-    found = driver.view.session.topics["t"].partitions
+    found = driver.view.topics.by_name["t"].partitions
     assert [found[n].replicas for n in (1, 2)] == [replicas(4, 5), replicas(6, 0)]
 
 
@@ -408,7 +408,7 @@ def test_topic_in_motion_or_in_deletion_does_not_grow() -> None:
 def test_topic_that_was_read_before_the_claim_is_read_again_before_it_grows() -> None:
     """Another topic of that name may have been created with the same version."""
     driver = Driver({tp(): (1, 2)}, acknowledges=False, answers_topics=False)
-    driver.view.session.topics["t"].invalidate(driver.view.tenure.claim_generation)
+    driver.view.topics.by_name["t"].invalidate(driver.view.tenure.claim_generation)
     send(driver, growth("t", 2))
     assert not any(isinstance(r, TopicGrownRecord) for c in driver.changes for r in c.records)
     other = TopicAssignment({0: PartitionAssignment(replicas(2, 1))}, ZkVersion(0), Zxid(90))
@@ -416,14 +416,14 @@ def test_topic_that_was_read_before_the_claim_is_read_again_before_it_grows() ->
     later(driver, 1)
     grown = [c for c in driver.changes if isinstance(c.records[0], TopicGrownRecord)]
     assert len(grown) == 1
-    assert driver.view.session.topics["t"].partitions[0] == PartitionAssignment(replicas(2, 1))
+    assert driver.view.topics.by_name["t"].partitions[0] == PartitionAssignment(replicas(2, 1))
 
 
 @pytest.mark.parametrize("written", [set(), {"t"}])
 def test_topic_does_not_grow_in_the_cycle_in_which_a_step_of_it_begins(written: set[str]) -> None:
     """The step is not in the view yet; afterwards the topic has a reassignment in progress."""
     driver = Driver({tp(): (1, 2)})
-    driver.view.session.topics["t"].read_in = driver.view.tenure.claim_generation
+    driver.view.topics.by_name["t"].read_in = driver.view.tenure.claim_generation
     driver.fold(ClientRequestReceived(1, growth("t", 2), driver.permission))
     decided = client_calls.answer_clients(driver.view, driver.now, written)
     grows = any(isinstance(c.records[0], TopicGrownRecord) for c in decided.changes)

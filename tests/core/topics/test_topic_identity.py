@@ -81,25 +81,25 @@ def test_name_of_an_id_is_looked_up_whatever_the_number_of_topics() -> None:
         TopicsListed(frozenset(ids)),
         TopicsRead({n: TopicAssignment(ONE, ZkVersion(0), Zxid(9), i) for n, i in ids.items()}),
     )
-    driver.view.session.topics = topics = Walked(driver.view.session.topics)
+    driver.view.topics.by_name = topics = Walked(driver.view.topics.by_name)
     request = AlterPartition(LEADER, broker(1).epoch, 3, ())
     answer = AlterPartitionAnswer(0, tuple(map(refused, ids.values())))
     lost_requests.answered(driver.view, request, answer, driver.now)
-    assert driver.view.tenure.told_ineligible.keys() == {tp(0, name) for name in ids}
+    assert driver.view.leadership.told_ineligible.keys() == {tp(0, name) for name in ids}
     assert not topics.walked
 
 
 def test_id_of_a_topic_that_is_gone_or_another_names_none() -> None:
     """The index follows what is known of topics."""
     driver = Driver({tp(): (1, 2, 3)})
-    session = driver.view.session
+    topics = driver.view.topics
     for czxid, topic_id in ((9, "first"), (50, "second")):
         found = TopicAssignment(ONE, ZkVersion(1), Zxid(czxid), topic_id)
         driver.observe(TopicsRead({"t": found}))
-        assert session.names_by_id == {topic_id: "t"}
-    assert session.name_of(None, "first") is None
+        assert topics.names_by_id == {topic_id: "t"}
+    assert topics.name_of(None, "first") is None
     driver.observe(TopicsListed(frozenset()))
-    assert not session.names_by_id
+    assert not topics.names_by_id
 
 
 # --- a topic that is created again around a claim ------------------------------------------------
@@ -146,7 +146,7 @@ def test_settings_of_the_former_topic_are_not_written_to_the_later_one() -> None
     """Both may be at the same version."""
     driver = Driver({tp(0): (1, 2), tp(1): (2, 1)})
     entity = topic_entity("t")
-    known = driver.view.own_records.entity_configs
+    known = driver.view.pacing_leadership.entity_configs
     known[entity] = EntityConfig({"retention.ms": "1"}, ZkVersion(0))
     driver.observe(TopicsRead({"t": AGAIN}))
     assert entity not in known
@@ -193,8 +193,8 @@ def test_states_of_a_claim_are_read_after_their_topics() -> None:
     driver.observe(ControllerClaimed(NEXT))
     driver.now = Instant(driver.now + 1.0)
     driver.observe(TimerFired(SEED_TIMER))
-    while driver.view.tenure.seeding:
-        driver.observe(StatesRead({p: state_of(1, 1, 2) for p in driver.view.tenure.seeding}))
+    while driver.view.leadership.seeding:
+        driver.observe(StatesRead({p: state_of(1, 1, 2) for p in driver.view.leadership.seeding}))
     read: list[str] = []
     for effect in driver.sent:
         if isinstance(effect, ReadTopics):
@@ -202,7 +202,7 @@ def test_states_of_a_claim_are_read_after_their_topics() -> None:
         elif isinstance(effect, ReadStates):
             assert {p.topic for p in effect.partitions} <= set(read)
     assert read == ["v", "t", "u"]
-    assert not any(topic.stale for topic in driver.view.session.topics.values())
+    assert not any(topic.stale for topic in driver.view.topics.by_name.values())
 
 
 def test_topic_without_partitions_is_read_at_a_claim() -> None:
@@ -215,7 +215,7 @@ def test_topic_without_partitions_is_read_at_a_claim() -> None:
         *driver.own_records()[1:],
     )
     driver.observe(ControllerClaimed(NEXT))
-    assert not driver.view.session.topics["empty"].stale
+    assert not driver.view.topics.by_name["empty"].stale
 
 
 def test_request_that_comes_during_a_tenure_has_its_topics_read_at_once() -> None:
@@ -223,34 +223,44 @@ def test_request_that_comes_during_a_tenure_has_its_topics_read_at_once() -> Non
     driver = Driver({tp(0, f"t{n}"): (1, 2) for n in range(4)}, options=Options(seed_chunk=1))
     driver.observe(Deposed("idle"), *driver.own_records()[1:])
     driver.observe(ControllerClaimed(NEXT))
-    assert driver.view.session.topics["t3"].stale
+    assert driver.view.topics.by_name["t3"].stale
     driver.sent.clear()
     driver.submit({tp(0, "t3"): (1, 3)})
     assert ReadTopics(("t3",)) in driver.sent
-    assert not driver.view.session.topics["t3"].stale
+    assert not driver.view.topics.by_name["t3"].stale
 
 
 def test_identity_that_changed_resets_everything_known_of_a_topic() -> None:
     """The states, acknowledgements and failed disks of the former one say nothing of it."""
     driver = Driver({tp(0): (1, 2), tp(1): (2, 1)})
-    tenure = driver.view.tenure
-    tenure.offline.add((BrokerId(2), tp(0)))
-    tenure.confirmed[tp(0)] = tenure.acked[tp(0)] = (BrokerId(1), LeaderEpoch(0))
-    tenure.watched[tp(0)] = True
+    leadership = driver.view.leadership
+    leadership.offline.add((BrokerId(2), tp(0)))
+    driver.view.reassignments_tenure.confirmed[tp(0)] = leadership.acked[tp(0)] = (
+        BrokerId(1),
+        LeaderEpoch(0),
+    )
+    leadership.watched[tp(0)] = True
     driver.observe(TopicsRead({"t": AGAIN}))
-    assert driver.view.session.topics["t"].partitions == AGAIN.partitions
-    assert tp(0) not in tenure.states
-    assert tp(0) in tenure.seeding
-    assert not any((tenure.offline, tenure.confirmed, tenure.acked, tenure.watched))
+    assert driver.view.topics.by_name["t"].partitions == AGAIN.partitions
+    assert tp(0) not in leadership.states
+    assert tp(0) in leadership.seeding
+    assert not any(
+        (
+            leadership.offline,
+            driver.view.reassignments_tenure.confirmed,
+            leadership.acked,
+            leadership.watched,
+        )
+    )
 
 
 def test_rejected_check_of_a_topic_has_it_read_before_the_state() -> None:
     """A client of an old release may have written it directly."""
     driver = Driver({tp(0): (1, 2)})
-    state = driver.view.tenure.states[tp(0)]
+    state = driver.view.leadership.states[tp(0)]
     write = state_record(driver.view, tp(0), state, BrokerId(2), replicas(2))
     reads = invalidate(driver.view, Change((write,), partition=tp(0)), "t")
-    assert driver.view.session.topics["t"].stale
+    assert driver.view.topics.by_name["t"].stale
     assert [type(effect) for effect in reads] == [ReadTopics, ReadStates]
 
 

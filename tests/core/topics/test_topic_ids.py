@@ -135,10 +135,10 @@ def test_topic_gets_its_id_once_and_brokers_are_sent_it() -> None:
     """At the present leader epoch, which they accept for a log without an id."""
     driver = driver_of("3.9")
     (record,) = ids_written(driver)
-    topic = driver.view.session.topics["t"]
+    topic = driver.view.topics.by_name["t"]
     assert (topic.topic_id, topic.lacks_id, topic.version) == (record.topic_id, False, 1)
-    assert driver.view.session.names_by_id == {record.topic_id: "t"}
-    assert not driver.view.session.without_id
+    assert driver.view.topics.names_by_id == {record.topic_id: "t"}
+    assert not driver.view.topics.without_id
     assert len(record.topic_id) == 22
     driver.restart()
     assert len(ids_written(driver)) == 1
@@ -168,7 +168,7 @@ def test_known_id_is_kept_where_none_is_assigned() -> None:
     driver = driver_of("")
     read(driver, KNOWN)
     read(driver, None, version=6)
-    assert driver.view.session.topics["t"].topic_id == KNOWN
+    assert driver.view.topics.by_name["t"].topic_id == KNOWN
     assert not ids_written(driver)
 
 
@@ -220,7 +220,7 @@ def test_ids_differ_between_processes_and_topics() -> None:
 
 def conflict(driver: Driver, to: int, error: int = INCONSISTENT_TOPIC_ID) -> None:
     """Have a broker answer the present state of the partition with an error."""
-    epoch = driver.view.tenure.states[tp()].leader_epoch
+    epoch = driver.view.leadership.states[tp()].leader_epoch
     result = LeaderAndIsrResult(tp(), epoch, error)
     broker = BrokerId(to)
     driver.observe(LeaderAndIsrAnswered(broker, driver.epoch(broker), 0, (result,), resent=False))
@@ -232,14 +232,14 @@ def test_copy_on_a_broker_that_refuses_the_id_says_so_and_waits() -> None:
     driver.submit({tp(): (1, 3)})
     driver.sent.clear()
     conflict(driver, 3)
-    blocked = driver.view.work.reassignments[tp()].blocked
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert (blocked.by, blocked.is_copying) == (BlockedBy.REPLICA_NOT_IN_ISR, False)
     assert "broker 3 has a log of another topic" in blocked.detail
     assert not any(isinstance(e, SendLeaderAndIsr) for e in driver.sent)
     driver.observe(BrokersRead(restarted(driver, 3)))
     assert any(isinstance(e, SendLeaderAndIsr) and 3 in e.brokers for e in driver.sent)
-    assert not driver.view.tenure.id_conflicts
+    assert not driver.view.leadership.id_conflicts
     driver.run(tp())
 
 
@@ -249,24 +249,24 @@ def test_refusal_by_the_leader_is_no_acknowledgement() -> None:
     driver.acknowledges = False
     driver.submit({tp(): (1,)})
     conflict(driver, 1)
-    blocked = driver.view.work.reassignments[tp()].blocked
+    blocked = driver.view.reassignments.by_partition[tp()].blocked
     assert blocked is not None
     assert blocked.by is BlockedBy.LEADER_ACK
     assert "broker 1 has a log of another topic" in blocked.detail
     conflict(driver, 1, 0)
-    assert not driver.view.tenure.id_conflicts
+    assert not driver.view.leadership.id_conflicts
 
 
 def test_leader_whose_bounce_waits_is_not_sent_an_id() -> None:
     """The next leader epoch that it hears of is that of the repair."""
     driver = driver_of("2.8")
-    driver.view.session.topics["t"].stale = True
+    driver.view.topics.by_name["t"].stale = True
     driver.answers_topics = False
     driver.sent.clear()
     driver.observe(BrokersRead(restarted(driver, 1)))
     read(driver, None)
     assert len(ids_written(driver)) == 2
     assert not [e for e in driver.sent if isinstance(e, SendLeaderAndIsr)]
-    driver.observe(StatesRead(dict(driver.view.tenure.states)))
-    assert driver.view.tenure.states[tp()].leader == 2
+    driver.observe(StatesRead(dict(driver.view.leadership.states)))
+    assert driver.view.leadership.states[tp()].leader == 2
     assert [e.brokers for e in driver.sent if isinstance(e, SendLeaderAndIsr)] == [replicas(1, 2)]

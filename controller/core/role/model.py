@@ -1,0 +1,65 @@
+"""The ledgers of the controller role."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from controller.core import options
+from controller.core.ledger import Ledger, Lifetime
+from controller.core.model import (
+    START,
+    Instant,
+)
+from controller.core.role.records import ClaimGuardsRead
+
+
+@dataclass(slots=True)
+class RoleLedger(Ledger):
+    """The leadership of this daemon, its engine, and the grounds for the next claim."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.PROCESS
+
+    leading: bool = False
+    leading_since: Instant = START
+    """When this daemon became the leader, the last time."""
+    stopping: bool = False
+    engine: options.EngineName | None = None
+    """The engine at work; None before it is chosen."""
+    engine_why: str | None = None
+    delegable: bool = False
+    """Whether the cluster's controller supports AlterPartitionReassignments."""
+    undelegable: str | None = None
+    """Why the cluster's controller does not support it; None where it may."""
+    claimed_at: Instant = START
+    """When the role was last claimed: bounces since then are left to this daemon."""
+    retry_claim_at: Instant = START
+    rejected_by_brokers: str | None = None
+    """The reason for which brokers refused the last tenure, until one accepts a request."""
+    unreached: str | None = None
+    """
+    The reason for which brokers could not reach the endpoint in the last tenure.
+
+    With ``native`` until the next claim, with ``auto`` as long as the process lasts.
+    """
+    read_generation: int = 0
+    """
+    How often cached reads were invalidated, by a claim or a rejected write.
+
+    A read carries the generation in which it began, so that an answer that was under way at an
+    invalidation is recognised.
+    """
+    round_at: Instant = START
+    """When the next round reads states that others change."""
+    round_from: int = 0
+    missing_at: Instant = START
+    """When missing or unreadable states of reassignments may be read again."""
+
+
+@dataclass(slots=True)
+class RoleSession(Ledger):
+    """The facts that decide whether the native engine may claim the role."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.SESSION
+
+    guards: ClaimGuardsRead | None = None
