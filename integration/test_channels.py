@@ -20,7 +20,7 @@ from controller.brokers.log_dirs import NAMED_MAX, LogDirQuery
 from controller.brokers.topic_configs import TopicConfigQuery
 from controller.brokers.versions import BY_PROTOCOL, WITHOUT_IDS
 from controller.clocks import MonotonicClock
-from controller.core.cluster.protocol_versions import BEFORE_FEATURES
+from controller.core.cluster.model import BEFORE_FEATURES
 from controller.core.disks.records import SizesRead
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import (

@@ -29,7 +29,7 @@ from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
 from controller.core import model
-from controller.core.cluster.protocol_versions import parse_protocol
+from controller.core.cluster.model import parse_protocol
 from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.topics.records import TopicConfigsRead
 from controller.errors import (

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from kafka.protocol.api_key import ApiKey
 
-from controller.core.cluster.protocol_versions import BEFORE_FEATURES, parse_protocol
+from controller.core.cluster.model import BEFORE_FEATURES, parse_protocol
 from controller.errors import NativeRefusedError
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from controller.core import model
 from controller.core.options import EngineName
 from controller.core.pacing.applied_throttles import AppliedThrottle, Entity
-from controller.core.pacing.participants import Participants
+from controller.core.pacing.model import Participants
 from controller.core.reassignments.model import Orphan
 from controller.core.role.records import ClaimGuardsRead
 from controller.znodes.paths import APPLIED_THROTTLES, LEADER, REASSIGNMENTS, TOPICS

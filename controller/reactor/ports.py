@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from controller.core import model
 from controller.core.calls.broker_requests import BrokerAnswer
 from controller.core.calls.client_requests import ClientAnswer
-from controller.core.cluster.protocol_versions import BEFORE_FEATURES
+from controller.core.cluster.model import BEFORE_FEATURES
 from controller.core.effects import SubmitReassignments
 from controller.core.events import Event
 from controller.core.pacing.applied_throttles import Entity

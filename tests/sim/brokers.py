@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller import kafka_errors
-from controller.core.cluster.protocol_versions import WITH_SENT_IDS, is_protocol_at_least
+from controller.core.cluster.model import WITH_SENT_IDS, is_protocol_at_least
 from controller.core.model import BrokerEpoch, BrokerId, TopicPartition
 from controller.reactor.ports import (
     BrokerRequest,

@@ -12,11 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from controller.core.cluster.protocol_versions import (
-    BEFORE_FEATURES,
-    WITH_RECOVERY,
-    is_protocol_at_least,
-)
+from controller.core.cluster.model import BEFORE_FEATURES, WITH_RECOVERY, is_protocol_at_least
 from controller.core.model import BrokerId, Replicas, TopicConfig, TopicPartition
 from controller.reactor.ports import StopReplica
 

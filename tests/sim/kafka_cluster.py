@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller import kafka_errors
-from controller.core.cluster.protocol_versions import BEFORE_FEATURES
+from controller.core.cluster.model import BEFORE_FEATURES
 from controller.core.model import (
     NO_LEADER,
     RECOVERING,

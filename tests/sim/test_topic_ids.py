@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller import kafka_errors
-from controller.core.cluster.protocol_versions import BEFORE_FEATURES
+from controller.core.cluster.model import BEFORE_FEATURES
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.options import TenurePolicy
 from controller.reactor.ports import LeaderAndIsr

@@ -19,7 +19,7 @@ from controller.core.calls.model import ProducerIds
 from controller.core.calls.topic_requests import CreatePartitions, DeleteTopics
 from controller.core.leadership import lost_requests
 from controller.core.model import Instant
-from controller.core.topics import topic_reads
+from controller.core.topics import fold as topic_fold
 from controller.core.view import ClusterView
 
 
@@ -78,7 +78,7 @@ def _request_arrived(
         view.calls.heard[request.broker] = now
     else:
         view.calls.pending_client_requests[event.ticket] = PendingClientRequest(event.request, now)
-        topic_reads.read_invalid(view, _named_topics(event.request))
+        topic_fold.read_invalid(view, _named_topics(event.request))
 
 
 def _of_registration(view: ClusterView, request: RequestFromBroker) -> RequestFromBroker:

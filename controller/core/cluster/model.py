@@ -1,16 +1,21 @@
-"""The vocabulary of brokers, and the ledger of those that are registered."""
+"""
+The vocabulary of brokers, and the ledger of those that are registered.
+
+The protocol constants are the inter-broker protocol versions (``inter.broker.protocol.version`` of
+a broker, as text) at which something changes for the controller.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from functools import lru_cache
+from typing import ClassVar, Final, NamedTuple
 
 from controller.core import model
 from controller.core.ledger import Ledger, Lifetime
-from controller.core.model import (
-    BrokerId,
-    Instant,
-)
+from controller.core.model import BrokerId, Instant
+from controller.errors import InvalidInputError
 
 
 class KnownSettings(NamedTuple):
@@ -46,3 +51,53 @@ class ClusterLedger(Ledger):
     Those below inter-broker protocol 2.7 are asked while a topic deletion is pending, all others as
     soon as they register.
     """
+
+
+BEFORE_FEATURES: Final = "2.6"
+"""The last release whose registrations carry no features; its leaders write ISR to ZooKeeper."""
+WITH_STORED_IDS: Final = "2.8-IV0"
+"""From this protocol on, the controller gives an id to a topic without one (KIP-516)."""
+WITH_SENT_IDS: Final = "2.8-IV1"
+"""From this protocol on, requests of the controller carry topic ids."""
+WITH_RECOVERY: Final = "3.2-IV0"
+"""From this protocol on, an unclean election marks the partition as recovering (KIP-704)."""
+
+_LAST: Final = 1_000_000
+_WRITTEN: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?(?:-IV(\d{1,4}))?")
+
+
+class ProtocolVersion(NamedTuple):
+    """An inter-broker protocol version; without ``-IVn`` it is the last of its release."""
+
+    major: int
+    minor: int
+    internal: int
+
+
+@lru_cache(maxsize=256)
+def parse_protocol(text: str) -> ProtocolVersion:
+    """
+    Parse an inter-broker protocol version.
+
+    Raises:
+        InvalidInputError: the text is none.
+
+    """
+    match = _WRITTEN.fullmatch(text.strip())
+    if match is None:
+        raise InvalidInputError(
+            f"{text!r} is not an inter-broker protocol version such as 2.6 or 2.4-IV1"
+        )
+    major, minor, internal = match.groups()
+    return ProtocolVersion(int(major), int(minor), _LAST if internal is None else int(internal))
+
+
+def is_protocol_at_least(protocol: str, least: str) -> bool:
+    """
+    Return whether an inter-broker protocol is another one, or a later one.
+
+    Raises:
+        InvalidInputError: one of them is not a protocol version.
+
+    """
+    return parse_protocol(protocol) >= parse_protocol(least)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core.cluster.protocol_versions import (
+from controller.core.cluster.model import (
     BEFORE_FEATURES,
     WITH_RECOVERY,
     WITH_SENT_IDS,

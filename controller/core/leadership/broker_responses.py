@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core import wakeups
-from controller.core.leadership import unclean_election
+from controller.core.leadership import leader_selection
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import BrokerId, PartitionState, TopicPartition
 from controller.core.pacing import isr_health
@@ -120,7 +120,7 @@ def _replica_served(view: ClusterView, broker: BrokerId, partition: TopicPartiti
     if (broker, partition) in view.leadership.offline:
         view.leadership.offline.discard((broker, partition))
         isr_health.judge(view, partition)
-        unclean_election.note_candidate(view, partition)
+        leader_selection.note_candidate(view, partition)
 
 
 def _is_ours(view: ClusterView, state: PartitionState) -> bool:

@@ -15,7 +15,7 @@ from controller.core import effects, model
 from controller.core.cluster import protocols
 from controller.core.deletions.deletion_yields import owes_a_yield
 from controller.core.deletions.pending_deletions import is_leader_withheld, is_stopped
-from controller.core.leadership import leader_selection, unclean_election
+from controller.core.leadership import leader_selection
 from controller.core.leadership.records import StateCreatedRecord
 from controller.core.leadership.state_writes import state_record, without_strangers
 from controller.core.model import NO_BROKERS, BrokerId, Replicas, TopicPartition
@@ -224,10 +224,10 @@ def _elect(
             _full_first(view, partition),
             state.isr,
             lambda r: view.is_staying(r, partition),
-            unclean=unclean_election.is_requested(view, partition)
+            unclean=leader_selection.is_unclean_requested(view, partition)
             or (
                 state.leader == model.NO_LEADER
-                and unclean_election.permits_unclean(view, partition)
+                and leader_selection.permits_unclean(view, partition)
             ),
         )
     if leader is None:

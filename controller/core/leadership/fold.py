@@ -7,8 +7,8 @@ from typing import Final, assert_never
 
 from controller.core import model, wakeups
 from controller.core.deletions import deletion_facts
-from controller.core.leadership import broker_responses, lost_requests, records, unclean_election
-from controller.core.leadership.unclean_election import note_leader
+from controller.core.leadership import broker_responses, leader_selection, lost_requests, records
+from controller.core.leadership.leader_selection import note_leader
 from controller.core.model import Instant, TopicPartition
 from controller.core.pacing import adaptive_limit, isr_health
 from controller.core.view import ClusterView
@@ -178,7 +178,7 @@ def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> N
             leadership.states[partition] = _since_its_epoch(read, known)
             if known is None:
                 _state_appeared(view, partition, None if was_distrusted else read, now)
-            unclean_election.note_leader(view, partition, known)
+            leader_selection.note_leader(view, partition, known)
             isr_health.note_isr(view, partition, known, read, now)
             if known is not None and not set(read.isr) <= set(known.isr):
                 view.note_progress(partition, now)

@@ -3,13 +3,22 @@ Leader selection: the three algorithms of a controller.
 
 They are those of KAFKA-42 (``PartitionLeaderElectionAlgorithms`` in Kafka). Each returns the
 broker, or None when no choice is safe.
+
+Unclean elections: conditions for electing a replica that is not in the ISR.
+
+Kafka's controller reads ``unclean.leader.election.enable`` in every offline election. So only an
+answer to a request for settings counts that is newer than the loss of the leader, and newer than
+the last broker or disk that came back. A client's request for an unclean election (KIP-460) needs
+no setting; it counts until it is answered, so that no election follows a refusal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller.core.model import BrokerId, Replicas
+from controller.core.calls.client_requests import ElectLeaders
+from controller.core.model import NO_LEADER, BrokerId, PartitionState, Replicas, TopicPartition
+from controller.core.view import ClusterView
 
 IsLive = Callable[[BrokerId], bool]
 
@@ -41,3 +50,48 @@ def preferred_leader(assigned: Replicas, isr: Replicas, is_live: IsLive) -> Brok
     if assigned and assigned[0] in isr and is_live(assigned[0]):
         return assigned[0]
     return None
+
+
+def permits_unclean(view: ClusterView, partition: TopicPartition) -> bool:
+    """Return whether the topic's settings permit an unclean election of the partition now."""
+    since = view.leadership.leaderless.get(partition)
+    answers = view.topics.config_answers.get(partition.topic)
+    if since is None or answers is None or answers.number <= since:
+        return False
+    return view.topics.configs[partition.topic].unclean_leader_election
+
+
+def is_unclean_requested(view: ClusterView, partition: TopicPartition) -> bool:
+    """Return whether a client waits for an unclean election of the partition."""
+    return partition in view.calls.electing and any(
+        isinstance(pending.request, ElectLeaders)
+        and pending.request.is_unclean
+        and partition in pending.electing
+        for pending in view.calls.pending_client_requests.values()
+    )
+
+
+def note_leader(
+    view: ClusterView, partition: TopicPartition, before: PartitionState | None
+) -> None:
+    """
+    Note the settings request after which an unclean election may be permitted.
+
+    Args:
+        view: Everything known.
+        partition: The partition whose state changed.
+        before: Its former state.
+
+    """
+    leaderless = view.leadership.leaderless
+    state = view.leadership.states.get(partition)
+    if state is None or state.leader != NO_LEADER:
+        leaderless.pop(partition, None)
+    elif partition not in leaderless or before is None or before.leader != NO_LEADER:
+        leaderless[partition] = view.topics_process.config_request.number
+
+
+def note_candidate(view: ClusterView, partition: TopicPartition) -> None:
+    """Have an unclean election wait for a new settings request."""
+    if partition in view.leadership.leaderless:
+        view.leadership.leaderless[partition] = view.topics_process.config_request.number

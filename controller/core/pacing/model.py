@@ -1,10 +1,22 @@
-"""The ledgers of limits, throttles and health."""
+"""
+The ledgers of limits, throttles and health, with the participants of throttles and the queue.
+
+Participants are the topics and brokers that the open reassignments concern, by request. They are
+updated as reassignments begin, change and end, so that the end of a throttle is noticed without a
+pass over all of them. An entity that was changed since it was last found right is ``unsettled``:
+``throttles`` examines it, and no throttled step begins on it before that.
+
+The queue of pending reassignments is round robin between requests, by priority. A request with a
+hundred thousand partitions does not precede one with three, and a request that is held costs
+nothing to skip.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from controller.core import model
 from controller.core.ledger import Ledger, Lifetime
@@ -12,8 +24,12 @@ from controller.core.model import (
     START,
     BrokerId,
     Instant,
+    Replicas,
+    RequestId,
+    Route,
     TopicPartition,
 )
+from controller.core.pacing import applied_throttles
 from controller.core.pacing.applied_throttles import (
     AppliedThrottle,
     Entity,
@@ -21,8 +37,224 @@ from controller.core.pacing.applied_throttles import (
     ThrottleRefusal,
 )
 from controller.core.pacing.controls import Controls
-from controller.core.pacing.participants import Participants
-from controller.core.pacing.pending_queue import PendingQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """The copies of one reassignment: where they may come from, and where they go."""
+
+    spec: model.ReassignmentSpec
+    sources: Replicas
+    receivers: Replicas
+
+
+def participant_of(
+    spec: model.ReassignmentSpec, assignment: model.PartitionAssignment | None
+) -> Participant:
+    """
+    Return the sources and receivers of a reassignment.
+
+    They stay the same from the first step to the last, so that no setting is rewritten in between:
+    any replica from before the reassignment may serve, every other replica receives. In a rollback,
+    or after a change of the target, an original replica that was dropped, or is just being dropped,
+    receives as well.
+    """
+    present: Replicas | None = None
+    leaving: Replicas = ()
+    if assignment is not None:
+        present = assignment.origin_replicas
+        leaving = assignment.removing_replicas
+    before = spec.original if spec.original is not None else present or ()
+    here = tuple(r for r in (before if present is None else present) if r not in leaving)
+    receivers = tuple(r for r in spec.target if r not in before or r not in here)
+    abandoned = tuple(sorted(spec.abandoned - frozenset(before)))
+    return Participant(spec, before + abandoned, receivers)
+
+
+@dataclass(slots=True)
+class Participants:
+    """The participants of all open reassignments that are throttled by us."""
+
+    topics: dict[str, dict[int, Participant]] = field(default_factory=dict)
+    requests: dict[applied_throttles.Entity, Counter[RequestId]] = field(default_factory=dict)
+    """The number of reassignments of each request that concern a topic or a broker."""
+    movers: dict[applied_throttles.Entity, Counter[RequestId]] = field(default_factory=dict)
+    """The number of those of each request that begin or stop moves within a broker."""
+    unsettled: dict[applied_throttles.Entity, int] = field(default_factory=dict)
+    """Entities to examine, with the number of the newest note about each."""
+    notes: int = 0
+
+    def put(
+        self,
+        partition: TopicPartition,
+        spec: model.ReassignmentSpec,
+        assignment: model.PartitionAssignment | None,
+    ) -> None:
+        """Count a reassignment that began or changed; foreign ones are not throttled."""
+        self.drop(partition)
+        if spec.route is Route.FOREIGN:
+            return
+        participant = participant_of(spec, assignment)
+        self.topics.setdefault(partition.topic, {})[partition.partition] = participant
+        for entity in _entities(partition, participant):
+            requests = self.requests.setdefault(entity, Counter())
+            requests[spec.request] += 1
+            if requests[spec.request] == 1:
+                self.note(entity)
+        for broker in spec.placed_brokers:
+            entity = applied_throttles.broker_entity(broker)
+            self.movers.setdefault(entity, Counter())[spec.request] += 1
+            self.note(entity)
+        self.note(applied_throttles.topic_entity(partition.topic))
+
+    def drop(self, partition: TopicPartition) -> None:
+        """Forget a reassignment that ended; only the last of its request changes a throttle."""
+        in_topic = self.topics.get(partition.topic, {})
+        participant = in_topic.pop(partition.partition, None)
+        if participant is None:
+            return
+        if not in_topic:
+            del self.topics[partition.topic]
+        for broker in participant.spec.placed_brokers:
+            entity = applied_throttles.broker_entity(broker)
+            movers = self.movers[entity]
+            movers[participant.spec.request] -= 1
+            if not movers[participant.spec.request]:
+                del movers[participant.spec.request]
+                self.note(entity)
+            if not movers:
+                del self.movers[entity]
+        for entity in _entities(partition, participant):
+            requests = self.requests[entity]
+            requests[participant.spec.request] -= 1
+            if requests[participant.spec.request] > 0:
+                continue
+            del requests[participant.spec.request]
+            if not requests:
+                del self.requests[entity]
+            self.note(entity)
+
+    def clear(self) -> None:
+        """Forget everything: it is read again."""
+        self.topics.clear()
+        self.requests.clear()
+        self.movers.clear()
+        self.unsettled.clear()
+
+    def holds(self, partition: TopicPartition, spec: model.ReassignmentSpec) -> bool:
+        """Return whether the reassignment is counted with this spec."""
+        participant = self.topics.get(partition.topic, {}).get(partition.partition)
+        return participant is not None and participant.spec == spec
+
+    def entities(self, partition: TopicPartition) -> Iterable[applied_throttles.Entity]:
+        """Return the topic and the brokers of a reassignment; none if it is not counted."""
+        participant = self.topics.get(partition.topic, {}).get(partition.partition)
+        return () if participant is None else _entities(partition, participant)
+
+    def note(self, entity: applied_throttles.Entity) -> None:
+        """Have a topic or a broker examined."""
+        self.notes += 1
+        self.unsettled[entity] = self.notes
+
+    def note_all(self, leased: Iterable[applied_throttles.Entity]) -> None:
+        """Have every entity examined that is concerned or has a throttle applied."""
+        for entity in sorted({*self.requests, *leased}):
+            self.note(entity)
+
+    def settle(self, entity: applied_throttles.Entity, note: int) -> bool:
+        """Note that an entity was found right as of a note; False if a newer note exists."""
+        if self.unsettled.get(entity) != note:
+            return False
+        del self.unsettled[entity]
+        return True
+
+
+def _entities(
+    partition: TopicPartition, participant: Participant
+) -> tuple[applied_throttles.Entity, ...]:
+    brokers = sorted({*participant.sources, *participant.receivers})
+    return (
+        applied_throttles.topic_entity(partition.topic),
+        *(applied_throttles.broker_entity(b) for b in brokers),
+    )
+
+
+@dataclass(slots=True)
+class PendingQueue:
+    """Pending partitions; each request has a line of its own."""
+
+    _lines: dict[RequestId, dict[TopicPartition, None]] = field(default_factory=dict)
+    _request_of: dict[TopicPartition, RequestId] = field(default_factory=dict)
+
+    def __contains__(self, partition: object) -> bool:
+        return partition in self._request_of
+
+    def __len__(self) -> int:
+        return len(self._request_of)
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        for line in self._lines.values():
+            yield from line
+
+    def requests(self) -> tuple[RequestId, ...]:
+        """Return the requests with pending partitions, in the order of their first arrival."""
+        return tuple(self._lines)
+
+    def line(self, request: RequestId) -> Iterator[TopicPartition]:
+        """Return the pending partitions of a request, in their order."""
+        return iter(self._lines.get(request, {}))
+
+    def length(self, request: RequestId) -> int:
+        """Return the number of pending partitions of a request."""
+        return len(self._lines.get(request, ()))
+
+    def add(self, partition: TopicPartition, request: RequestId) -> None:
+        """Put a partition at the end of its request's line; it leaves any other."""
+        if self._request_of.get(partition) == request:
+            return
+        self.discard(partition)
+        self._request_of[partition] = request
+        self._lines.setdefault(request, {})[partition] = None
+
+    def discard(self, partition: TopicPartition) -> None:
+        """Remove a partition, if it is pending."""
+        request = self._request_of.pop(partition, None)
+        if request is None:
+            return
+        line = self._lines[request]
+        del line[partition]
+        if not line:
+            del self._lines[request]
+
+    def pass_over(self, partition: TopicPartition) -> None:
+        """Put a partition behind the others of its request."""
+        request = self._request_of.get(partition)
+        if request is not None:
+            del self._lines[request][partition]
+            self._lines[request][partition] = None
+
+    def sort(self, request: RequestId, key: Callable[[TopicPartition], Any]) -> None:
+        """Sort the line of a request."""
+        line = self._lines.get(request)
+        if line is not None:
+            self._lines[request] = dict.fromkeys(sorted(line, key=key))
+
+    def clear(self) -> None:
+        """Forget all partitions."""
+        self._lines.clear()
+        self._request_of.clear()
+
+    def in_turn(self, requests: Iterable[RequestId]) -> Iterator[TopicPartition]:
+        """Yield the partitions of these requests, round robin."""
+        lines = [iter(self._lines[r]) for r in requests if r in self._lines]
+        while lines:
+            left = []
+            for line in lines:
+                partition = next(line, None)
+                if partition is not None:
+                    yield partition
+                    left.append(line)
+            lines = left
 
 
 @dataclass(slots=True)

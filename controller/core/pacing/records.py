@@ -85,7 +85,7 @@ class AppliedThrottleEndedRecord(Durable):
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A topic or a broker whose throttle is settled, as of a note in ``view.participants``."""
+    """A topic or a broker whose throttle is settled, as of a note in ``Participants``."""
 
     entity: applied_throttles.Entity
     note: int

@@ -18,7 +18,7 @@ from typing import Final
 from controller.core import model, options
 from controller.core.deletions import pending_deletions
 from controller.core.model import Blocked, BlockedBy, BrokerId, Replicas, TopicPartition
-from controller.core.reassignments.orphan_records import is_kept
+from controller.core.reassignments.orphans import is_kept
 from controller.core.reassignments.steps import Step
 from controller.core.view import ClusterView
 

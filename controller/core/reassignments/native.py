@@ -32,7 +32,7 @@ from controller.core.reassignments.gates import (
     leader_unassigned,
 )
 from controller.core.reassignments.model import Reassignment
-from controller.core.reassignments.orphan_records import left_behind
+from controller.core.reassignments.orphans import left_behind
 from controller.core.reassignments.placing import ReplicaPlacement
 from controller.core.reassignments.steps import Step, next_step
 from controller.core.records import Change, Record

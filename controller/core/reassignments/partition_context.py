@@ -16,7 +16,7 @@ from controller.core.leadership.records import StateRecord
 from controller.core.leadership.state_writes import state_record
 from controller.core.model import Blocked, BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.pacing.limits_in_force import step_size_of
-from controller.core.reassignments import gates, orphan_records, phases, records
+from controller.core.reassignments import gates, orphans, phases, records
 from controller.core.reassignments.model import Reassignment
 from controller.core.records import Change, Record
 from controller.core.requests import approvals
@@ -114,7 +114,7 @@ class PartitionContext:
             was_accepted=True,
         )
         return self.change(
-            *orphan_records.left_where_it_stands(self.view, self.partition, self.reassignment),
+            *orphans.left_where_it_stands(self.view, self.partition, self.reassignment),
             records.SpecEndedRecord(self.partition, version, name, "drifted", stands=True),
             RefusalRecord((refusal,)),
         )
@@ -220,7 +220,7 @@ class PartitionContext:
 
     def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[Record, ...]:
         """Return the records of replicas that may still be on disk, each with its reason."""
-        return orphan_records.orphan_records(self.view, self.partition, left)
+        return orphans.orphan_records(self.view, self.partition, left)
 
     def reduced(self) -> model.PartitionAssignment | None:
         """

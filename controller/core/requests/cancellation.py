@@ -23,7 +23,7 @@ from typing import Final
 
 from controller.core import model, options
 from controller.core.model import Instant, RequestId, Route, TopicPartition
-from controller.core.reassignments import gates, orphan_records
+from controller.core.reassignments import gates, orphans
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Decision, Record
@@ -244,7 +244,7 @@ def _end_unbegun(
         spec.request, partition, model.OutcomeKind.CANCELLED, by=cancellation.request
     )
     written: tuple[Record, ...] = (
-        *orphan_records.left_where_it_stands(view, partition, reassignment),
+        *orphans.left_where_it_stands(view, partition, reassignment),
         SpecEndedRecord(
             partition, spec.version, spec.request, model.OutcomeKind.CANCELLED, stands=True
         ),

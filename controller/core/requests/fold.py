@@ -12,7 +12,8 @@ from controller.core.requests import outcomes, records
 from controller.core.requests.intake import fold_request_read
 from controller.core.requests.model import PlanNode, Request
 from controller.core.requests.submissions import Cancellation
-from controller.core.topics import topic_reads
+from controller.core.topics import fold as topic_fold
+from controller.core.topics.model import is_no_news
 from controller.core.view import ClusterView
 
 REQUESTS_KEPT: Final = 200
@@ -42,7 +43,7 @@ def fold_event(view: ClusterView, event: records.RequestEvent, now: Instant) -> 
             _legacy_plan(view, event, now)
         case _:
             fold_request_read(view, event, now)
-            topic_reads.read_requested(view, _requested_topics(event))
+            topic_fold.read_requested(view, _requested_topics(event))
 
 
 def fold_record(view: ClusterView, record: records.RequestRecord, now: Instant) -> None:
@@ -89,7 +90,7 @@ def _legacy_plan(view: ClusterView, event: records.LegacyPlanRead, now: Instant)
         plan is not None
         and known is not None
         and plan.czxid == known.czxid
-        and topic_reads.is_no_news(plan.version, known.version, stale=known.stale)
+        and is_no_news(plan.version, known.version, stale=known.stale)
     ):
         return
     if known is not None and tenure.held is not None and view.requests_tenure.legacy_confirmed:
@@ -102,7 +103,7 @@ def _legacy_plan(view: ClusterView, event: records.LegacyPlanRead, now: Instant)
         for p in (known.entries if known is not None else ())
         if p in view.reassignments.by_partition
     )
-    topic_reads.read_invalid(view, {p.topic for p in plan.entries} if plan is not None else ())
+    topic_fold.read_invalid(view, {p.topic for p in plan.entries} if plan is not None else ())
     wakeups.wake(view.due, wakeups.Trigger.PLAN_CHANGED)
 
 

@@ -14,7 +14,7 @@ from controller.core.disks import log_directories
 from controller.core.model import Instant, Refusal, RefusalReason, Route, TopicPartition
 from controller.core.reassignments import foreign
 from controller.core.reassignments.model import Reassignment
-from controller.core.reassignments.orphan_records import left_where_it_stands
+from controller.core.reassignments.orphans import left_where_it_stands
 from controller.core.reassignments.records import ForeignAdoptedRecord, SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Decision, Record
 from controller.core.requests import acceptance, completion, records

@@ -22,7 +22,6 @@ from controller.core.records import Change, Decision, Record
 from controller.core.requests import (
     acceptance,
     approvals,
-    approved,
     atomic,
     cancellation,
     records,
@@ -267,7 +266,7 @@ def _verify(view: ClusterView, submission: Submission) -> list[Change] | None:
     """Return the verification of an approved request, or its refusal; None if it is verified."""
     if not submission.options.approved or cancellation.is_choosing(view):
         return None
-    verified = approved.verify(view, submission)
+    verified = atomic.verify(view, submission)
     if not isinstance(verified, str):
         return verified
     return _whole_refused(view, submission, model.RefusalReason.NOT_APPROVED, verified)

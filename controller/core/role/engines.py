@@ -28,7 +28,7 @@ from controller.core.leadership.preferred_elections import (
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.pacing.budget import Budget
 from controller.core.reassignments import alter_entries
-from controller.core.reassignments.orphan_deletion import (
+from controller.core.reassignments.orphans import (
     announce_departures,
     delete_orphans,
     record_lost,

@@ -9,7 +9,7 @@ from controller.core.cluster.records import BrokerSettingsRead, BrokersRead, Clu
 from controller.core.deletions import deletion_facts
 from controller.core.disks import disk_space
 from controller.core.leadership import fold
-from controller.core.leadership.unclean_election import note_candidate
+from controller.core.leadership.leader_selection import note_candidate
 from controller.core.model import NO_LEADER, START, BrokerId, Instant, TopicPartition
 from controller.core.pacing import adaptive_limit, isr_health
 from controller.core.pacing.applied_throttles import broker_entity
@@ -21,7 +21,7 @@ from controller.core.role.broker_acceptance import (
     requests_lost,
     update_metadata_answered,
 )
-from controller.core.topics import topic_reads
+from controller.core.topics import fold as topic_fold
 from controller.core.view import ClusterView
 
 
@@ -32,7 +32,7 @@ def fold_event(view: ClusterView, event: records.RoleEvent | ClusterEvent, now: 
             _brokers(view, event, now)
         case BrokerSettingsRead():
             deletion_facts.setting_read(view, event)
-            topic_reads.follow_protocol(view)
+            topic_fold.follow_protocol(view)
         case records.ClaimGuardsRead():
             view.role_session.guards = event
         case records.LeadershipGained():
@@ -42,7 +42,7 @@ def fold_event(view: ClusterView, event: records.RoleEvent | ClusterEvent, now: 
             tenure_reset.end_session(view, now)
         case records.ControllerClaimed():
             tenure_reset.begin_tenure(view, event, now)
-            topic_reads.follow_protocol(view)
+            topic_fold.follow_protocol(view)
         case records.ClaimFailed():
             view.tenure.claiming = False
             view.role.retry_claim_at = Instant(now + view.options.claim_retry_s)
@@ -141,7 +141,7 @@ def _brokers(view: ClusterView, event: BrokersRead, now: Instant) -> None:
         disk_space.invalidate_disks(view)
     view.reassignments.orphans_after = START
     view.reassignments.orphans_left.clear()
-    topic_reads.follow_protocol(view)
+    topic_fold.follow_protocol(view)
 
 
 def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from controller.core import model
-from controller.core.cluster.protocol_versions import BEFORE_FEATURES
+from controller.core.cluster.model import BEFORE_FEATURES
 from controller.core.disks.directory_ledger import DirectoryLedger
 from controller.core.disks.disk_ledger import DiskLedger
 from controller.core.ledger import Ledger, Lifetime

@@ -75,6 +75,23 @@ class Topic:
         )
 
 
+def is_no_news(read: model.ZkVersion, known: model.ZkVersion, *, stale: bool) -> bool:
+    """Return whether a read was overtaken; an older read cannot confirm stale content."""
+    return read < known or (read == known and not stale)
+
+
+def unmarked_since(known: Topic | None, read: model.TopicAssignment) -> dict[int, model.Zxid]:
+    """Return when each partition was written without marks; an unchanged one keeps its time."""
+    if read.is_marked and (known is None or not known.unmarked):
+        return {}
+    before = {} if known is None else known.partitions
+    kept = {} if known is None else known.unmarked
+    return {
+        n: kept[n] if n in kept and before.get(n) == assignment else read.mzxid
+        for n, assignment in read.partitions.items()
+    }
+
+
 @dataclass(slots=True)
 class TopicLedger(Ledger):
     """The topics and their settings as this session read them."""

@@ -40,7 +40,7 @@ from controller.core.calls.topic_requests import (
 from controller.core.deletions import deletion_requests
 from controller.core.model import Instant, PartitionAssignment, Replicas, TopicPartition
 from controller.core.records import Change
-from controller.core.topics import replica_choice, topic_checks
+from controller.core.topics import topic_checks
 from controller.core.topics.records import AssignmentRecord, TopicCreatedRecord, TopicGrownRecord
 from controller.core.view import ClusterView
 
@@ -248,9 +248,9 @@ def _chosen(view: ClusterView, topic: NewTopic, request: CreateTopics) -> tuple[
     count = request.defaults.num_partitions if count == BY_DEFAULT else count
     factor = request.defaults.default_replication_factor if factor == BY_DEFAULT else factor
     brokers = view.cluster.brokers.values()
-    replica_choice.check(tuple(brokers), count, factor)
+    topic_checks.check(tuple(brokers), count, factor)
     topic_checks.check_size(view, count, factor)
-    return replica_choice.choose(tuple(brokers), count, factor, topic.topic_id)
+    return topic_checks.choose(tuple(brokers), count, factor, topic.topic_id)
 
 
 def _assigned(topic: NewTopic) -> tuple[Replicas, ...]:
@@ -348,6 +348,6 @@ def _added(
     more = request.count - len(present)
     topic_checks.check_size(view, request.count, len(first))
     if request.assignments is None:
-        return replica_choice.continue_choice(brokers, first, len(present), more)
+        return topic_checks.continue_choice(brokers, first, len(present), more)
     topic_checks.check_added(view.cluster.brokers, request.assignments, more, len(present), first)
     return request.assignments

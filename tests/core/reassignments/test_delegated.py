@@ -42,7 +42,7 @@ from controller.core.options import EngineName, Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.alter_entries import BACKOFF_S, UNSENT_S
-from controller.core.reassignments.orphan_deletion import LOST_WITHIN_S
+from controller.core.reassignments.orphans import LOST_WITHIN_S
 from controller.core.reassignments.phases import AwaitingController, Pending, Syncing
 from controller.core.reassignments.records import (
     AlterationsWithdrawn,

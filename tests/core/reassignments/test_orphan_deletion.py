@@ -27,7 +27,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.reassignments.model import Orphan, RemovedReplica
-from controller.core.reassignments.orphan_deletion import announce_departures, delete_orphans
+from controller.core.reassignments.orphans import announce_departures, delete_orphans
 from controller.core.reassignments.phases import Stopping
 from controller.core.reassignments.records import (
     OrphanEndedRecord,

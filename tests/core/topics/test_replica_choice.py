@@ -9,8 +9,8 @@ import pytest
 
 from controller.core.calls.topic_requests import TopicRefusedError
 from controller.core.model import LiveBroker
-from controller.core.topics import replica_choice
-from controller.core.topics.replica_choice import choose, continue_choice
+from controller.core.topics import topic_checks
+from controller.core.topics.topic_checks import choose, continue_choice
 from tests.core.builders import broker, replicas
 
 RACKS = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
@@ -28,8 +28,8 @@ def racked() -> list[LiveBroker]:
 
 def chosen(live: list[LiveBroker], count: int) -> list[list[int]]:
     """Return the replicas, three for each partition, from the first broker on."""
-    turn, racks = replica_choice._in_turn(live), replica_choice.racks_of(live)
-    return [list(rs) for rs in replica_choice._chosen(turn, racks, range(count), 3, (0, 0))]
+    turn, racks = topic_checks._in_turn(live), topic_checks.racks_of(live)
+    return [list(rs) for rs in topic_checks._chosen(turn, racks, range(count), 3, (0, 0))]
 
 
 def test_brokers_without_racks_take_turns() -> None:
@@ -50,7 +50,7 @@ def test_brokers_without_racks_take_turns() -> None:
 
 def test_racks_alternate() -> None:
     """Each partition has a replica in each rack."""
-    assert replica_choice._in_turn(racked()) == [0, 3, 1, 5, 4, 2]
+    assert topic_checks._in_turn(racked()) == [0, 3, 1, 5, 4, 2]
     assert chosen(racked(), 7) == [
         [0, 3, 1],
         [3, 1, 5],
