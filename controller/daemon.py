@@ -2,8 +2,8 @@
 The composition root: the only module that builds adapters and passes them to the loop.
 
 The loop runs on the main thread. ZooKeeper's reads and claims, the connections to brokers, topic
-settings, sizes, the journal and HTTP have their own threads, which only put events into the inbox.
-If one of them ends, the process ends, and a standby takes over.
+settings, log directories, the journal and HTTP have their own threads, which only put events into
+the inbox. If one of them ends, the process ends, and a standby takes over.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from controller.brokers.cluster_controller import ClusterController
 from controller.brokers.connections import quiet_kafka
 from controller.brokers.disk_capacities import DiskCapacities
 from controller.brokers.endpoints import listeners_of, security_of
-from controller.brokers.log_dirs import Capacities, LogDirQuery, no_capacities
-from controller.brokers.replica_directories import ReplicaDirectories
+from controller.brokers.log_dirs import BrokerLogDirs, Capacities, no_capacities
 from controller.brokers.topic_configs import TopicConfigQuery
 from controller.clocks import MonotonicClock
 from controller.core.model import BrokerId
@@ -115,7 +114,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
     endpoint = build_endpoint(settings, arrivals, telemetry.metrics, inbox)
     zookeeper = _zookeeper(settings, stack, clock, inbox, telemetry, log)
     brokers = _brokers(settings, stack, inbox, zookeeper.session)
-    inbox.queries = (brokers.configs, brokers.sizes, brokers.reassignments, brokers.directories)
+    inbox.queries = (brokers.configs, brokers.log_dirs, brokers.reassignments)
     submissions = None
     if endpoint is not None and endpoint.followers:
         inbox.queries = (*inbox.queries, *endpoint.followers)
@@ -148,9 +147,8 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         channels=brokers.channels,
         configs=brokers.configs,
         broker_settings=brokers.configs,
-        sizes=brokers.sizes,
+        log_dirs=brokers.log_dirs,
         reassignments=brokers.reassignments,
-        directories=brokers.directories,
         endpoint=None if endpoint is None else endpoint.tickets,
         submissions=submissions,
         clock=clock,
@@ -163,8 +161,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         yield from zookeeper.store.threads()
         yield "broker channels", brokers.channels.is_alive
         yield "topic settings", brokers.configs.is_alive
-        yield "sizes", brokers.sizes.is_alive
-        yield "replica directories", brokers.directories.is_alive
+        yield "log directories", brokers.log_dirs.is_alive
         yield "cluster controller", brokers.reassignments.is_alive
         yield "journal", telemetry.journal.is_alive
         yield "zookeeper pings", zookeeper.pings.is_alive
@@ -256,9 +253,8 @@ class _Brokers(NamedTuple):
 
     channels: BrokerChannels
     configs: TopicConfigQuery
-    sizes: LogDirQuery
+    log_dirs: BrokerLogDirs
     reassignments: ClusterController
-    directories: ReplicaDirectories
 
 
 def _capacities(settings: Settings) -> Capacities:
@@ -291,9 +287,8 @@ def _brokers(settings: Settings, stack: ExitStack, inbox: Inbox, session: Sessio
     brokers = _Brokers(
         BrokerChannels(inbox, options),
         TopicConfigQuery(inbox, security, listeners),
-        LogDirQuery(inbox, security, listeners, MonotonicClock(), _capacities(settings)),
+        BrokerLogDirs(inbox, security, listeners, MonotonicClock(), _capacities(settings)),
         ClusterController(inbox, security, listeners),
-        ReplicaDirectories(inbox, security, listeners, MonotonicClock()),
     )
     for part in brokers:
         part.start()

@@ -16,12 +16,12 @@ from confluent_kafka.admin import AdminClient
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.log_dirs import NAMED_MAX, LogDirQuery
+from controller.brokers.log_dirs import NAMED_MAX, BrokerLogDirs
 from controller.brokers.topic_configs import TopicConfigQuery
 from controller.brokers.versions import BY_PROTOCOL, WITHOUT_IDS
 from controller.clocks import MonotonicClock
 from controller.core.cluster.model import BEFORE_FEATURES
-from controller.core.disks.records import SizesRead
+from controller.core.disks.records import LogDirsDescribed
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import (
     NEVER_REQUESTED,
@@ -263,26 +263,30 @@ def test_effective_settings_are_read_while_we_are_the_controller(
 
 
 @pytest.mark.parametrize("others", [0, NAMED_MAX])
-def test_sizes_are_read_from_every_broker(
+def test_every_broker_describes_its_replicas(
     cluster: Cluster, make_topic: MakeTopic, inbox: QueueInbox, others: int
 ) -> None:
     """By name, and among everything a broker has; a replica that is not there has no size."""
     topic = make_topic({0: (1, 2), 1: (3, 4), 2: (4, 5)})
     fill(cluster, [(topic, 0), (topic, 1)])
-    sizes = LogDirQuery(inbox, Security(), ListenerChoice(), MonotonicClock())
+    log_dirs = BrokerLogDirs(inbox, Security(), ListenerChoice(), MonotonicClock())
     reader = SeizedController(cluster.zookeeper_connect)
-    sizes.start()
+    log_dirs.start()
+    sizes: dict[tuple[int, int], int] = {}
     try:
-        sizes.update_brokers(reader.brokers().values())
+        brokers = list(reader.brokers().values())
         unknown = [TopicPartition(topic, n) for n in range(3, 4 + others)]
-        sizes.measure([TopicPartition(topic, n) for n in range(3)] + unknown, whole=False)
-        event = inbox.next()
+        wanted = [TopicPartition(topic, n) for n in range(3)] + unknown
+        log_dirs.describe(brokers, wanted, is_whole=False)
+        for _ in brokers:
+            event = inbox.next()
+            assert isinstance(event, LogDirsDescribed)
+            assert event.problem is None
+            sizes |= {(p.partition, event.broker): r.size for p, r in event.replicas.items()}
     finally:
-        sizes.stop()
+        log_dirs.stop()
         reader.stop()
-    assert isinstance(event, SizesRead)
-    assert event.errors == {}
-    assert set(event.sizes) == {TopicPartition(topic, n) for n in range(3)}
-    assert event.sizes[TopicPartition(topic, 0)] > 5_000_000
-    assert event.sizes[TopicPartition(topic, 1)] > 5_000_000
-    assert event.sizes[TopicPartition(topic, 2)] == 0
+    assert sizes.keys() == {(0, 1), (0, 2), (1, 3), (1, 4), (2, 4), (2, 5)}
+    assert sizes[0, 1] > 5_000_000
+    assert sizes[1, 3] > 5_000_000
+    assert sizes[2, 4] == sizes[2, 5] == 0

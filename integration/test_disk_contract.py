@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.log_dirs import LogDirQuery
+from controller.brokers.log_dirs import BrokerLogDirs
 from controller.clocks import MonotonicClock
-from controller.core.disks.records import SizesRead
-from controller.core.model import TopicPartition
+from controller.core.disks.records import LogDirsDescribed
+from controller.core.model import BrokerId, TopicPartition
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster, ClusterOptions
 from integration.rigs.real_brokers import RealRig
@@ -41,21 +41,24 @@ class TestRealDisks(DiskContract):
 
 
 class RealLogDirs:
-    """The brokers of the cluster, queried as by the daemon."""
+    """The first broker of the cluster, queried as by the daemon."""
 
-    def __init__(self, cluster: Cluster, topic: str, sizes: LogDirQuery, inbox: QueueInbox) -> None:
+    def __init__(
+        self, cluster: Cluster, topic: str, log_dirs: BrokerLogDirs, inbox: QueueInbox
+    ) -> None:
         self.partition = TopicPartition(topic, 0)
-        self._sizes = sizes
+        self._log_dirs = log_dirs
         self._inbox = inbox
         reader = SeizedController(cluster.zookeeper_connect)
-        sizes.update_brokers(reader.brokers().values())
+        self._broker = reader.brokers()[BrokerId(1)]
         reader.stop()
+        log_dirs.update_brokers([self._broker])
 
-    def measured(self, *partitions: TopicPartition, whole: bool) -> SizesRead:
-        """Query for these partitions and return the answer."""
-        self._sizes.measure(partitions, whole=whole)
+    def described(self, *partitions: TopicPartition, is_whole: bool) -> LogDirsDescribed:
+        """Query broker 1 about these partitions, and return the answer."""
+        self._log_dirs.describe([self._broker], partitions, is_whole=is_whole)
         event = self._inbox.next()
-        assert isinstance(event, SizesRead)
+        assert isinstance(event, LogDirsDescribed)
         return event
 
 
@@ -66,10 +69,12 @@ class TestRealLogDirs(LogDirsContract):
     def rig(self, cluster: Cluster, make_topic: MakeTopic) -> Iterator[RealLogDirs]:
         """Return the brokers, and a topic on the first."""
         inbox = QueueInbox()
-        sizes = LogDirQuery(inbox, Security(), ListenerChoice(), MonotonicClock())
-        sizes.start()
-        made = RealLogDirs(cluster, make_topic({0: [1]}), sizes, inbox)
+        log_dirs = BrokerLogDirs(inbox, Security(), ListenerChoice(), MonotonicClock())
+        log_dirs.start()
+        made = RealLogDirs(cluster, make_topic({0: [1]}), log_dirs, inbox)
         # A broker makes the log some time after the topic.
-        eventually(lambda: bool(made.measured(made.partition, whole=False).sizes), within_s=40)
+        eventually(
+            lambda: bool(made.described(made.partition, is_whole=False).replicas), within_s=40
+        )
         yield made
-        sizes.stop()
+        log_dirs.stop()

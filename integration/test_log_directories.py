@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.replica_directories import ReplicaDirectories
+from controller.brokers.log_dirs import BrokerLogDirs
 from controller.clocks import MonotonicClock
 from controller.core.disks.records import LogDirsAltered, LogDirsDescribed
 from controller.core.model import BrokerId, LiveBroker, TopicPartition
@@ -72,7 +72,7 @@ class RealDirectories:
         self.partition = TopicPartition(topic, 0)
         self._cluster = cluster
         self._inbox = QueueInbox()
-        self.directories = ReplicaDirectories(
+        self.directories = BrokerLogDirs(
             self._inbox, Security(), ListenerChoice(), MonotonicClock()
         )
         self.directories.start()
@@ -83,7 +83,7 @@ class RealDirectories:
 
     def described(self, broker: BrokerId, *partitions: TopicPartition) -> LogDirsDescribed:
         """Ask a broker, and return the answer."""
-        self.directories.describe(self._live[broker], partitions)
+        self.directories.describe([self._live[broker]], partitions, is_whole=False)
         event = self._inbox.next()
         assert isinstance(event, LogDirsDescribed)
         return event

@@ -27,7 +27,7 @@ from controller.brokers.log_dirs import (
 from controller.brokers.messages import frame_of
 from controller.brokers.topic_configs import LIMITS, TopicConfigQuery
 from controller.core.events import Event
-from controller.core.model import NEVER_REQUESTED, BrokerId, LiveBroker, TopicPartition
+from controller.core.model import NEVER_REQUESTED, BrokerId, LiveBroker
 from controller.core.topics.records import TopicConfigsRead
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import ControllerError
@@ -151,22 +151,11 @@ def disks_of(answer: Any) -> Disks | str:  # noqa: ANN401 - kafka-python has no 
     """Decode a DescribeLogDirs response; future logs are not counted as replicas."""
     if not answer.results:
         return "it reports no log directory: Describe on the cluster is not allowed"
-    sizes = {
-        TopicPartition(topic.name, partition.partition_index): int(partition.partition_size)
-        for directory in answer.results
-        for topic in directory.topics
-        for partition in topic.partitions
-        if not partition.is_future_key
-    }
     failed = tuple(d.log_dir for d in answer.results if d.error_code)
-    found = description_of(answer, sizes)
+    found = description_of(answer)
     dirs = tuple(d.log_dir({}, is_whole=True) for d in found.dirs)
-    placed = {partition: path for partition, (_, path) in found.replicas.items()}
-    futures = {
-        TopicPartition(topic.name, partition.partition_index): str(directory.log_dir)
-        for directory in answer.results
-        for topic in directory.topics
-        for partition in topic.partitions
-        if partition.is_future_key
-    }
-    return Disks(frozenset(sizes), failed, sizes, dirs, placed, futures)
+    replicas = {p: r for p, r in found.replicas.items() if r.directory is not None}
+    sizes = {p: r.size for p, r in replicas.items()}
+    placed = {p: r.directory for p, r in replicas.items() if r.directory is not None}
+    futures = {p: r.future for p, r in found.replicas.items() if r.future is not None}
+    return Disks(frozenset(replicas), failed, sizes, dirs, placed, futures)

@@ -1,58 +1,51 @@
 """
-Sizes of replicas and free space of disks (DescribeLogDirs), implementing ``reactor.ports.Sizes``.
+Log directories of brokers (DescribeLogDirs, AlterReplicaLogDirs), implementing ``ports.LogDirs``.
 
-A broker reports its own replicas only, so all live brokers are queried, or those with a replica of
-what is to be measured, several at a time. For very
-many partitions a broker is queried for all it has: listing them would be longer than the answer.
+Every broker has a line of its own, so that none waits for another; what waits in it is merged. A
+broker reports its own replicas only. For very many partitions it is queried for all that it has:
+listing them would be longer than the answer.
 
 A broker from Kafka 3.3 on reports the free space of its log directories; that of an older one is
 its configured capacity less all its logs. All logs are also needed to count them, where a broker
 has several directories: it places a new one where it has the fewest.
 
-Invariants: every query results in one ``SizesRead``, with the sizes that were reported; a broker
-that does not answer is named in it, and delays it by no more than its timeouts.
+Invariants: every query results in one ``LogDirsDescribed`` for each broker, and every request in
+one ``LogDirsAltered`` unless it was forgotten; no directory is requested later than ``FRESH_S``
+after that was decided, as it may have been cancelled since.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Container, Mapping, Sequence
+import time
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin import DescribeLogDirsRequest
+from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.broker_queries import PooledQuery
 from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import Frame, frame_of
-from controller.core.disks.records import SizesRead
-from controller.core.model import (
-    NO_BROKERS,
-    BrokerDisks,
-    BrokerId,
-    LiveBroker,
-    LogDir,
-    TopicPartition,
-)
+from controller.core.disks.placements import NO_ANSWER
+from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed
+from controller.core.model import BrokerId, LiveBroker, LogDir, PlacedReplica, TopicPartition
 from controller.errors import ProtocolError, TransientError
 from controller.reactor.ports import Clock, Inbox
 
 VERSION: Final = 1
-"""What every broker serves."""
+"""Of both requests: what every broker serves."""
 SPACE_VERSION: Final = 4
 """Adds the size and the free space of each directory's volume (Kafka 3.3)."""
 NAMED_MAX: Final = 1_000
 """Largest number of partitions that a request lists."""
-DETAILED_MAX: Final = 20_000
-"""Largest number of partitions for which the size of each replica is reported."""
 REFUSED: Final = (
     "it does not describe its log directories: the daemon needs Describe on the cluster"
 )
-AT_ONCE: Final = 8
-"""Brokers queried at the same time."""
 LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=20.0)
+FRESH_S: Final = 6.0
+"""Seconds in which a directory must be requested; connecting may take most of them."""
 
 
 Capacities = Callable[[BrokerId], Mapping[str, int]]
@@ -64,24 +57,22 @@ def no_capacities(_broker: BrokerId) -> Mapping[str, int]:
     return {}
 
 
-@dataclass(slots=True)
-class _Round:
-    """One query to all brokers."""
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """What brokers are queried about."""
 
-    wanted: Mapping[TopicPartition, None]
-    whole: bool
-    left: deque[LiveBroker]
-    brokers: frozenset[BrokerId] = NO_BROKERS
-    unanswered: int = 0
-    sizes: dict[TopicPartition, int] = field(default_factory=dict)
-    errors: dict[BrokerId, str] = field(default_factory=dict)
-    unable: set[BrokerId] = field(default_factory=set)
-    replicas: dict[TopicPartition, dict[BrokerId, int]] = field(default_factory=dict)
-    placed: dict[TopicPartition, dict[BrokerId, str]] = field(default_factory=dict)
-    disks: dict[BrokerId, BrokerDisks] = field(default_factory=dict)
-    encoded: dict[tuple[int, bool], Frame] = field(default_factory=dict)
+    partitions: frozenset[TopicPartition]
+    is_whole: bool
+    encoded: dict[tuple[int, bool], Frame] = field(default_factory=dict, compare=False)
 
-    def question(self, version: int, *, whole: bool) -> Frame:
+    def merged(self, later: _Query) -> _Query:
+        """Return one query instead of this and a later one."""
+        is_whole = self.is_whole or later.is_whole
+        if (later.partitions, later.is_whole) == (self.partitions, is_whole):
+            return later
+        return _Query(self.partitions | later.partitions, is_whole)
+
+    def request(self, version: int, *, is_whole: bool) -> Frame:
         """
         Return the request for one more broker.
 
@@ -91,40 +82,27 @@ class _Round:
             ProtocolError: a value cannot be encoded.
 
         """
-        key = version, whole
+        key = version, is_whole
         if key not in self.encoded:
-            self.encoded[key] = frame_of(_request(self.wanted, version, whole=whole))
+            request = _describe_request(self.partitions, version, is_whole=is_whole)
+            self.encoded[key] = frame_of(request)
         return replace(self.encoded[key])  # each connection sets its own header
-
-    def add(self, broker: BrokerId, found: Description, *, has_several: bool) -> None:
-        """Take the answer of a broker."""
-        is_detailed = len(self.wanted) <= DETAILED_MAX
-        for partition, (size, path) in found.replicas.items():
-            self.sizes[partition] = max(size, self.sizes.get(partition, 0))
-            if is_detailed:
-                self.replicas.setdefault(partition, {})[broker] = size
-                if has_several:
-                    self.placed.setdefault(partition, {})[broker] = path
 
 
 @dataclass(slots=True)
 class _Line:
-    """Queries that follow each other: what is requested during one is the next."""
+    """What waits for one registration of a broker."""
 
-    wanted: dict[TopicPartition, None] = field(default_factory=dict)
-    brokers: set[BrokerId] = field(default_factory=set)
-    """The brokers of the next query; none means all."""
-    whole: bool = False
-    is_requested: bool = False
+    broker: LiveBroker
+    query: _Query | None = None
+    alterations: dict[TopicPartition, str] = field(default_factory=dict)
+    since: float = 0.0
+    """When the first of them was requested."""
     is_busy: bool = False
 
 
-class LogDirQuery(PooledQuery):
-    """
-    Implements ``reactor.ports.Sizes``.
-
-    A query to a few brokers does not wait for one to all, which takes long with many partitions.
-    """
+class BrokerLogDirs(PooledQuery):
+    """Implements ``reactor.ports.LogDirs``."""
 
     limits = LIMITS
 
@@ -151,110 +129,114 @@ class LogDirQuery(PooledQuery):
         self._clock = clock
         self._capacities = capacities
         # Touched on the IO thread only:
+        self._lines: dict[LiveBroker, _Line] = {}
         self._several: set[BrokerId] = set()
         """Brokers with several directories: their logs are counted in each."""
-        self._of_all = _Line()
-        self._of_some = _Line()
 
-    def measure(
+    def describe(
         self,
+        brokers: Sequence[LiveBroker],
         partitions: Sequence[TopicPartition],
         *,
-        whole: bool,
-        brokers: frozenset[BrokerId] = NO_BROKERS,
+        is_whole: bool,
     ) -> None:
-        """Query in the background; see ``reactor.ports.Sizes``."""
-        wanted = dict.fromkeys(partitions)
-        self._io.post(lambda: self._enqueue(wanted, brokers, whole=whole))
+        """Query in the background; see ``reactor.ports.LogDirs``."""
+        query, queried = _Query(frozenset(partitions), is_whole), tuple(brokers)
+        self._io.post(lambda: self._add_query(queried, query))
+
+    def alter(self, broker: LiveBroker, replicas: Mapping[TopicPartition, str]) -> None:
+        """Request in the background; see ``reactor.ports.LogDirs``."""
+        wanted, since = dict(replicas), time.monotonic()
+        self._io.post(lambda: self._add_alterations(broker, wanted, since))
+
+    def forget(self) -> None:
+        """Drop the requested directories that were not sent."""
+        self._io.post(self._clear)
 
     # --- on the IO thread ----------------------------------------------------------------------
 
-    def _enqueue(
-        self, wanted: Mapping[TopicPartition, None], brokers: frozenset[BrokerId], *, whole: bool
-    ) -> None:
-        line = self._of_some if brokers else self._of_all
-        line.wanted.update(wanted)
-        line.brokers |= brokers
-        line.whole = line.whole or whole
-        line.is_requested = True
-        if not line.is_busy:
+    def _clear(self) -> None:
+        for line in self._lines.values():
+            line.alterations = {}
+
+    def _add_query(self, brokers: Sequence[LiveBroker], query: _Query) -> None:
+        for broker in brokers:
+            line = self._lines.setdefault(broker, _Line(broker))
+            line.query = query if line.query is None else line.query.merged(query)
             self._begin(line)
+
+    def _add_alterations(
+        self, broker: LiveBroker, wanted: Mapping[TopicPartition, str], since: float
+    ) -> None:
+        line = self._lines.setdefault(broker, _Line(broker))
+        line.since = min(line.since, since) if line.alterations else since
+        line.alterations.update(wanted)
+        self._begin(line)
 
     def _begin(self, line: _Line) -> None:
-        """Query brokers for the partitions requested since the last query."""
-        only = line.brokers or self._brokers.keys()
-        brokers = deque(broker for n, broker in sorted(self._brokers.items()) if n in only)
-        begun = _Round(line.wanted, line.whole, brokers, frozenset(line.brokers))
-        line.wanted, line.brokers, line.whole, line.is_requested = {}, set(), False, False
-        line.is_busy = True
-        if not brokers:
-            self._end(line, begun)
-        for _ in range(min(AT_ONCE, len(brokers))):
-            begun.unanswered += 1
-            self._io.spawn(lambda: self._work(line, begun))
+        if not line.is_busy:
+            line.is_busy = True
+            self._io.spawn(lambda: self._work(line))
 
-    async def _work(self, line: _Line, current: _Round) -> None:
-        """Query one broker after the other; the last worker delivers the result."""
-        while current.left:
-            broker = current.left.popleft()
-            try:
-                await self._query(broker, current)
-            except (TransientError, ProtocolError) as error:
-                current.errors[broker.id] = str(error)
-                if isinstance(error, ProtocolError):
-                    current.unable.add(broker.id)
-                self._close(broker.id)
-        current.unanswered -= 1
-        if not current.unanswered:
-            self._end(line, current)
+    async def _work(self, line: _Line) -> None:
+        """Carry out what waits; alterations first, which the answers to queries then show."""
+        while line.alterations or line.query is not None:
+            if line.alterations:
+                alterations, line.alterations = line.alterations, {}
+                self._inbox.put(await self._altered(line.broker, alterations, line.since))
+            elif line.query is not None:
+                query, line.query = line.query, None
+                self._inbox.put(await self._described(line.broker, query))
+        del self._lines[line.broker]
 
-    def _end(self, line: _Line, current: _Round) -> None:
-        line.is_busy = False
-        self._inbox.put(
-            SizesRead(
-                current.sizes,
-                current.errors,
-                current.replicas,
-                frozenset(current.wanted.keys() - current.sizes.keys()),
-                current.disks,
-                current.placed,
-                frozenset(current.unable),
-                current.brokers,
+    async def _altered(
+        self, broker: LiveBroker, alterations: Mapping[TopicPartition, str], since: float
+    ) -> LogDirsAltered:
+        try:
+            connection = await self._connected(broker)
+            if time.monotonic() - since > FRESH_S:
+                problem = "it took too long to reach the broker"
+            else:
+                answer = await connection.send_and_receive(frame_of(alter_request(alterations)))
+                return LogDirsAltered(broker.id, broker.epoch, results_of(answer, alterations))
+        except (TransientError, ProtocolError) as error:
+            self._close(broker.id)
+            problem = str(error)
+        results = (DirectoryResult(p, d, NO_ANSWER, problem) for p, d in alterations.items())
+        return LogDirsAltered(broker.id, broker.epoch, tuple(results))
+
+    async def _described(self, broker: LiveBroker, query: _Query) -> LogDirsDescribed:
+        silent = LogDirsDescribed(broker.id, broker.epoch, self._clock.now(), query.partitions)
+        try:
+            connection = await self._connected(broker)
+            _, highest = connection.understood.get(ApiKey.DescribeLogDirs, (0, VERSION))
+            version = SPACE_VERSION if highest >= SPACE_VERSION else VERSION
+            capacities = {} if version >= SPACE_VERSION else self._capacities(broker.id)
+            is_whole = (
+                bool(capacities)
+                or (query.is_whole and broker.id in self._several)
+                or len(query.partitions) > NAMED_MAX
             )
-        )
-        if line.is_requested:
-            self._begin(line)
-
-    async def _query(self, broker: LiveBroker, current: _Round) -> None:
-        """Query a broker for the partitions and its directories."""
-        connection = await self._connected(broker)
-        _, highest = connection.understood.get(ApiKey.DescribeLogDirs, (0, VERSION))
-        version = SPACE_VERSION if highest >= SPACE_VERSION else VERSION
-        capacities = {} if version >= SPACE_VERSION else self._capacities(broker.id)
-        needs_all = current.whole and (bool(capacities) or broker.id in self._several)
-        is_whole = needs_all or len(current.wanted) > NAMED_MAX
-        at = self._clock.now()
-        answer = await connection.send_and_receive(current.question(version, whole=is_whole))
+            at = self._clock.now()
+            answer = await connection.send_and_receive(query.request(version, is_whole=is_whole))
+        except (TransientError, ProtocolError) as error:
+            self._close(broker.id)
+            is_refused = isinstance(error, ProtocolError)
+            return replace(silent, problem=str(error), is_refused=is_refused)
         if not answer.results:
             # Before version 3 there is no error code for a missing permission.
-            current.errors[broker.id] = REFUSED
-            current.unable.add(broker.id)
-            return
-        found = description_of(answer, current.wanted)
-        has_several = len(found.dirs) > 1
-        (self._several.add if has_several else self._several.discard)(broker.id)
-        current.add(broker.id, found, has_several=has_several)
-        if capacities and not is_whole:
-            return  # Without all its logs, the free space is unknown: the last one stays.
+            return replace(silent, problem=REFUSED, is_refused=True)
+        found = description_of(answer, query.partitions)
+        (self._several.add if len(found.dirs) > 1 else self._several.discard)(broker.id)
         dirs = tuple(d.log_dir(capacities, is_whole=is_whole) for d in found.dirs)
-        current.disks[broker.id] = BrokerDisks(broker.epoch, at, dirs)
+        return replace(silent, at=at, dirs=dirs, replicas=found.replicas)
 
 
-def _request(wanted: Mapping[TopicPartition, None], version: int, *, whole: bool) -> Any:  # noqa: ANN401 - kafka-python has no types
-    if whole:
+def _describe_request(partitions: Iterable[TopicPartition], version: int, *, is_whole: bool) -> Any:  # noqa: ANN401 - kafka-python has no types
+    if is_whole:
         return DescribeLogDirsRequest(topics=None, version=version)
     topics: dict[str, list[int]] = {}
-    for topic, partition in wanted:
+    for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
     return DescribeLogDirsRequest(topics=list(topics.items()), version=version)
 
@@ -285,18 +267,19 @@ class _Directory:
 
 
 class Description(NamedTuple):
-    """What a broker describes: its directories, and the wanted replicas with their directories."""
+    """What a broker describes: its directories, and the wanted replicas in them."""
 
     dirs: tuple[_Directory, ...]
-    replicas: Mapping[TopicPartition, tuple[int, str]]
+    replicas: Mapping[TopicPartition, PlacedReplica]
 
 
 def description_of(
     answer: Any,  # noqa: ANN401 - kafka-python has no types
-    wanted: Container[TopicPartition],
+    wanted: Container[TopicPartition] | None = None,
 ) -> Description:
-    """Decode a response; failed directories and future replicas have no size."""
-    replicas: dict[TopicPartition, tuple[int, str]] = {}
+    """Decode a response; without ``wanted``, with all replicas outside of failed directories."""
+    current: dict[TopicPartition, tuple[str, int]] = {}
+    futures: dict[TopicPartition, tuple[str, int]] = {}
     dirs = []
     for result in answer.results:
         total, usable = getattr(result, "total_bytes", -1), getattr(result, "usable_bytes", -1)
@@ -306,11 +289,44 @@ def description_of(
             continue
         for topic in result.topics:
             for row in topic.partitions:
+                size = max(0, row.partition_size)
                 directory.logs += 1
-                directory.bytes += max(0, row.partition_size)
+                directory.bytes += size
                 partition = TopicPartition(topic.name, row.partition_index)
-                if partition in wanted and not row.is_future_key and row.partition_size >= 0:
-                    size, _ = replicas.get(partition, (-1, ""))
-                    if row.partition_size > size:
-                        replicas[partition] = row.partition_size, result.log_dir
+                if wanted is None or partition in wanted:
+                    found = futures if row.is_future_key else current
+                    found[partition] = result.log_dir, size
+    replicas = {
+        p: PlacedReplica(*current.get(p, (None, 0)), *futures.get(p, (None, 0)))
+        for p in {**current, **futures}
+    }
     return Description(tuple(dirs), replicas)
+
+
+def alter_request(replicas: Mapping[TopicPartition, str]) -> Any:  # noqa: ANN401 - kafka-python has no types
+    """Return the request for a directory of each replica."""
+    dirs: dict[str, dict[str, list[int]]] = {}
+    for (topic, partition), directory in replicas.items():
+        dirs.setdefault(directory, {}).setdefault(topic, []).append(partition)
+    return AlterReplicaLogDirsRequest(
+        dirs=[(directory, list(topics.items())) for directory, topics in dirs.items()],
+        version=VERSION,
+    )
+
+
+def results_of(
+    answer: Any,  # noqa: ANN401 - kafka-python has no types
+    replicas: Mapping[TopicPartition, str],
+) -> tuple[DirectoryResult, ...]:
+    """Return the result of each requested replica, also where the response omits one."""
+    found = {
+        TopicPartition(topic.topic_name, row.partition_index): row.error_code
+        for topic in answer.results
+        for row in topic.partitions
+    }
+    return tuple(
+        DirectoryResult(p, d, found[p])
+        if p in found
+        else DirectoryResult(p, d, NO_ANSWER, "the response omits it")
+        for p, d in replicas.items()
+    )

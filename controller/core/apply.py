@@ -17,7 +17,7 @@ from controller.core.calls.records import CallRecord
 from controller.core.deletions import deletion_facts
 from controller.core.deletions import fold as deletions
 from controller.core.deletions.records import DeletionRecord
-from controller.core.disks import log_directories, partition_sizes
+from controller.core.disks import log_dir_queries, log_directories
 from controller.core.leadership import fold as leadership
 from controller.core.leadership.model import AwaitedRead
 from controller.core.leadership.records import LeadershipRecord
@@ -99,10 +99,8 @@ def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # 
             view.requests_session.requested_accepted.add(request)
         case effects.ReadEntityConfigs(entities=entities):
             view.pacing_leadership.requested_entities.update(dict.fromkeys(entities, now))
-        case effects.MeasureSizes():
-            partition_sizes.record_size_request(view, effect, now)
         case effects.DescribeLogDirs():
-            log_directories.record_describe_request(view, effect, now)
+            log_dir_queries.record_query(view, effect, now)
         case effects.PlaceReplica():
             log_directories.record_placement_request(view, effect, now)
         case effects.ClaimController() | effects.BeginTenure():

@@ -20,7 +20,7 @@ from typing import TypeGuard
 from controller.core import effects, wakeups
 from controller.core.calls import broker_calls, client_calls
 from controller.core.deletions import pending_deletions, topic_deletions
-from controller.core.disks import log_directories, partition_sizes
+from controller.core.disks import log_dir_queries
 from controller.core.leadership import cluster_loading, duties
 from controller.core.leadership.duties import leader_bounced
 from controller.core.leadership.records import StateRecord
@@ -79,7 +79,7 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     parts = [cluster_loading.read_topics(view, due), submitted.read_submissions(view)]
     if due.tenure:
         parts.append(consider_tenure(view, now))
-    parts += [follow_throttles(view, due, now), partition_sizes.follow_sizes(view, due, now)]
+    parts += [follow_throttles(view, due, now), log_dir_queries.query_log_dirs(view, due, now)]
     if view.is_native:
         parts.append(topic_deletions.query_brokers(view, due, now))
     if tenure.held is None and view.role.leading and view.requests.legacy is not None:
@@ -167,7 +167,6 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     parts += [cancelled, *requested]
     parts += engine.chores(view, due, now, budget)
     parts.append(adaptive_limit.adapt_limit(view, due, now))
-    parts.append(log_directories.follow_directories(view, due, now))
     if view.is_native and (due.timer or due.claimed):
         parts.append(_deadlines(view, due, now))
     return parts
@@ -279,7 +278,7 @@ def _partitions(
     if budget.refused_leader_moves:
         again = (effects.SetTimer(wakeups.LEADER_MOVES_TIMER, Instant(now + 1.0)),)
     if budget.lacking_room:
-        again += partition_sizes.measure_room(view, budget.lacking_room, now).effects
+        again += log_dir_queries.query_room(view, budget.lacking_room, now).effects
     return Decision((*changes, *waiting.changes), (*waiting.effects, *again))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 
 from controller.core import model
 from controller.core.calls import broker_requests, client_requests
@@ -143,32 +143,35 @@ class ReadEntityConfigs:
     entities: tuple[applied_throttles.Entity, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureSizes:
-    """Request the sizes of these partitions: a ``SizesRead`` follows with each answer."""
+class DescribePurpose(Enum):
+    """Why brokers are queried for their log directories."""
 
-    partitions: tuple[TopicPartition, ...]
-    copies: bool = False
-    """Whether it measures the progress of copies instead of the sizes of all."""
-    whole: bool = False
-    """Whether a broker is to list all its logs where its free space depends on them."""
-    brokers: frozenset[BrokerId] = model.NO_BROKERS
-    """The brokers to query; none means all."""
-    orphans: bool = False
-    """Whether it looks for the logs of orphans."""
+    ALL = auto()
+    """The sizes of all reassigning partitions, and the free space."""
+    NEW = auto()
+    """The sizes of new reassignments."""
+    COPIES = auto()
+    """The progress of copies."""
+    ROOM = auto()
+    """Whether a broker without room for a copy has some now."""
+    PLACEMENTS = auto()
+    """Where brokers have replicas that are to be in named directories."""
+    ENTRIES = auto()
+    """The directories that entries to be accepted name."""
+    ORPHANS = auto()
+    """Whether brokers still have the logs of orphans."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeLogDirs:
-    """
-    Ask a broker for its log directories, and where it has these partitions.
+    """Query brokers for their log directories: a ``LogDirsDescribed`` of each follows."""
 
-    ``LogDirsDescribed`` follows.
-    """
-
-    broker: BrokerId
-    partitions: tuple[TopicPartition, ...] = ()
-    """Empty: the directories of an entry that is to be accepted have to be known."""
+    brokers: frozenset[BrokerId]
+    partitions: tuple[TopicPartition, ...]
+    """The partitions whose replicas they describe."""
+    purpose: DescribePurpose
+    is_whole: bool = False
+    """Whether they list all their logs where the choice of a directory depends on their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +293,6 @@ Effect = (
     | ReadSubmissions
     | ReadAccepted
     | ReadEntityConfigs
-    | MeasureSizes
     | DescribeLogDirs
     | PlaceReplica
     | ClaimController

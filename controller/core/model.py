@@ -230,13 +230,14 @@ def listed_dirs(replicas: Replicas, log_dirs: LogDirs) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PlacedReplica:
-    """The directory of a replica, as its broker reported it."""
+    """The log directory and the bytes of a replica, as its broker reported them."""
 
     directory: str | None
     """None: only the future log is reported."""
+    size: int = 0
     future: str | None = None
     """The directory that it is being moved to: that of its future log."""
-    future_bytes: int = 0
+    future_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def _timer(view: ClusterView, name: str, now: Instant) -> None:
         view.due.add(
             p for p, r in view.reassignments.by_partition.items() if reassignments.is_blocked(r, by)
         )
-    elif name == wakeups.DIRECTORIES_TIMER:
+    elif name == wakeups.LOG_DIRS_TIMER:
         log_directories.examine_waiting(view)
     elif name == wakeups.PENDING_REQUESTS_TIMER:
         lost_requests.time_passed(view, now)

@@ -176,6 +176,11 @@ class ClusterView:
             return None
         return self.cluster.brokers[broker].epoch
 
+    def registration_of(self, broker: BrokerId) -> model.BrokerEpoch | None:
+        """Return the present registration of a broker; None: it is not live."""
+        registered = self.cluster.brokers.get(broker)
+        return None if registered is None else registered.epoch
+
     def is_undeletable(self, orphan: Orphan) -> bool:
         """Return whether its disk failed and its broker has not registered again since."""
         if orphan in self.reassignments.orphans_failed:

@@ -27,14 +27,12 @@ LEADER_MOVES_TIMER: Final = "leader_moves"
 """Leaderships may move again."""
 PREFERRED_TIMER: Final = "preferred_elections"
 """The next preferred leaders may be elected."""
-SIZES_TIMER: Final = "sizes"
-"""Sizes have to be requested."""
+LOG_DIRS_TIMER: Final = "log_directories"
+"""Brokers are queried for their log directories."""
 ROOM_TIMER: Final = "room"
 """Copies that wait for room are considered again."""
 ALTER_ANSWER_TIMER: Final = "controller_answer"
 """An alter entry was not answered, or is to be sent again."""
-DIRECTORIES_TIMER: Final = "log_directories"
-"""Brokers are asked again where named replicas are."""
 PENDING_REQUESTS_TIMER: Final = "answers"
 """A request of a broker or a client has waited for what it depends on."""
 SETTING_TIMER: Final = "deletion_setting"
@@ -92,7 +90,7 @@ class Trigger(Enum):
     DISKS_INVALIDATED = auto()
     """The reports of free space are too old for copies: disks are measured now."""
     DISKS_READ = auto()
-    """Brokers reported their free space, by which copies are held back."""
+    """Brokers reported sizes or free space, by which copies are held back."""
     DIRECTORIES_AWAITED = auto()
     """A reassignment waits for what brokers say of their log directories."""
     DIRECTORIES_KNOWN = auto()
@@ -143,9 +141,8 @@ _TIMERS: Final[Mapping[Key, Flags]] = {
     SCAN_TIMER: ("line",),
     LEADER_MOVES_TIMER: (),
     PREFERRED_TIMER: ("elections",),
-    SIZES_TIMER: ("sizes",),
+    LOG_DIRS_TIMER: ("log_dirs",),
     ROOM_TIMER: ("capacity",),
-    DIRECTORIES_TIMER: ("directories",),
     ALTER_ANSWER_TIMER: ("timer",),
     ALTER_SEEN_TIMER: ("timer",),
     SETTING_TIMER: ("deletions",),
@@ -158,7 +155,7 @@ _FINDINGS: Final[Mapping[Key, Flags]] = {
         *("queue", "cancel", "endings", "throttles", "deletions"),
     ),
     Trigger.SETTINGS_EXPIRED: ("plan",),
-    Trigger.BROKERS_CHANGED: ("brokers_changed", "capacity", "directories", "deletions"),
+    Trigger.BROKERS_CHANGED: ("brokers_changed", "capacity", "log_dirs", "deletions"),
     Trigger.FIRST_ACCEPTED: ("orphans", "order", "pending_requests", "deletions"),
     Trigger.ROLE_DISPUTED: ("tenure",),
     Trigger.TOPICS_TAKEN: ("tenure", "plan", "submissions", "queue", "deletions"),
@@ -171,11 +168,11 @@ _FINDINGS: Final[Mapping[Key, Flags]] = {
     Trigger.SLOT_FREED: ("capacity",),
     Trigger.STEP_ENDED: ("tenure", "deletions"),
     Trigger.SPEC_CHANGED: ("throttles",),
-    Trigger.SIZE_WANTED: ("sizes",),
+    Trigger.SIZE_WANTED: ("log_dirs",),
     Trigger.REQUEST_REPLACED: ("endings",),
-    Trigger.DISKS_INVALIDATED: ("sizes",),
+    Trigger.DISKS_INVALIDATED: ("log_dirs",),
     Trigger.DISKS_READ: ("capacity",),
-    Trigger.DIRECTORIES_AWAITED: ("directories",),
+    Trigger.DIRECTORIES_AWAITED: ("log_dirs",),
     Trigger.DIRECTORIES_KNOWN: ("submissions", "plan", "queue", "cancel"),
     Trigger.PENDING_MEASURED: ("order",),
     Trigger.ENTRY_REFUSED: ("plan", "endings", "queue"),

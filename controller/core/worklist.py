@@ -34,10 +34,9 @@ Flag = Literal[
     "queue",
     "endings",
     "throttles",
-    "sizes",
     "health",
     "order",
-    "directories",
+    "log_dirs",
     "pending_requests",
     "deletions",
 ]
@@ -102,12 +101,10 @@ class Worklist:
     """Whether a request may have ended."""
     throttles: bool = False
     """Whether throttles may have to be set, changed or lifted."""
-    sizes: bool = False
-    """Whether sizes may have to be requested."""
     health: bool = False
     """Whether settings of partitions out of sync may have to be requested."""
-    directories: bool = False
-    """Whether brokers may have to be asked for their log directories."""
+    log_dirs: bool = False
+    """Whether brokers may have to be queried for their log directories."""
     pending_requests: bool = False
     """Whether a request of a broker or a client may be answerable."""
     deletions: bool = False

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Final
 
-from controller.core.disks.records import SizesRead
+from controller.core.disks.records import LogDirsDescribed
 from controller.core.events import Event, TimerFired
 from controller.core.leadership.records import (
     IsrNotificationsRead,
@@ -51,7 +51,7 @@ _MAY_WAIT: Final = (
     UpdateMetadataAnswered,
     IsrNotificationsRead,
     LegacyPlanRead,
-    SizesRead,
+    LogDirsDescribed,
     TimerFired,
     WallClockRead,
 )

@@ -67,9 +67,8 @@ class Reactor:
         clock: ports.Clock,
         observer: ports.Observer,
         broker_settings: ports.BrokerSettings | None = None,
-        sizes: ports.Sizes | None = None,
+        log_dirs: ports.LogDirs | None = None,
         reassignments: ports.Reassignments | None = None,
-        directories: ports.Directories | None = None,
         endpoint: ports.ControllerEndpoint | None = None,
         submissions: ports.Submissions | None = None,
         failpoints: ports.Failpoints | None = None,
@@ -86,9 +85,9 @@ class Reactor:
             clock: Monotonic time.
             observer: Called for every event, change and request.
             broker_settings: Whether brokers permit to delete topics; None: that stays unknown.
-            sizes: Sizes of replicas on disk; None: they stay unknown.
+            log_dirs: Log directories of brokers; None: nothing is known of them, and no entry that
+                names one is accepted.
             reassignments: The cluster's own controller, for the delegated engine.
-            directories: Log directories of brokers; None: no entry that names one is accepted.
             endpoint: Where brokers reach their controller; None: nowhere.
             submissions: The znodes of requests, for clients of the endpoint.
             failpoints: Called between any two writes or sends; None in production.
@@ -106,9 +105,9 @@ class Reactor:
         self._clock = clock
         self._observer = observer
         self._broker_settings = broker_settings
-        self._sizes = sizes
+        self._log_dirs = log_dirs
         self._alter_queue = AlterQueue(reassignments)
-        self._placements = PlacementQueue(directories, self.put)
+        self._placements = PlacementQueue(log_dirs)
         self._endpoint = endpoint
         self._submissions = submissions
         self._failpoints = failpoints
@@ -333,10 +332,9 @@ class Reactor:
                 self._store.read_accepted(request)
             case effects.ReadEntityConfigs(entities=entities):
                 self._store.read_entity_configs(entities)
-            case effects.MeasureSizes(partitions=partitions, whole=whole, brokers=brokers):
-                if self._sizes is not None:
-                    self._sizes.measure(partitions, whole=whole, brokers=brokers)
-            case effects.DescribeLogDirs() | effects.PlaceReplica():
+            case effects.DescribeLogDirs():
+                self._describe_log_dirs(effect)
+            case effects.PlaceReplica():
                 self._placements.add(self.view, effect)
             case (
                 effects.AlterReassignment()
@@ -371,6 +369,12 @@ class Reactor:
                 self.finished = True
             case _:
                 assert_never(effect)
+
+    def _describe_log_dirs(self, query: effects.DescribeLogDirs) -> None:
+        live = self.view.cluster.brokers
+        brokers = [live[b] for b in sorted(query.brokers) if b in live]
+        if self._log_dirs is not None and brokers:
+            self._log_dirs.describe(brokers, query.partitions, is_whole=query.is_whole)
 
     def _describe_brokers(self, brokers: Iterable[LiveBroker]) -> None:
         if self._broker_settings is not None:

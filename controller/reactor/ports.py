@@ -345,42 +345,27 @@ class BrokerSettings(Protocol):
         ...
 
 
-class Sizes(Protocol):
-    """Sizes of replicas on disk (DescribeLogDirs)."""
-
-    def measure(
-        self,
-        partitions: Sequence[model.TopicPartition],
-        *,
-        whole: bool,
-        brokers: frozenset[model.BrokerId] = model.NO_BROKERS,
-    ) -> None:
-        """
-        Query in the background: ``SizesRead`` with what was reported follows.
-
-        Args:
-            partitions: The partitions whose sizes are reported.
-            whole: Whether brokers whose free space depends on it are to list all their logs.
-            brokers: The brokers to query; none means all.
-
-        """
-        ...
-
-
-class Directories(Protocol):
-    """
-    The log directories of brokers, and the replicas in them (KIP-113).
-
-    Requests to one broker are carried out in their order, apart from those to the others.
-    """
+class LogDirs(Protocol):
+    """The log directories of brokers, and the replicas in them (KIP-113)."""
 
     def describe(
-        self, broker: model.LiveBroker, partitions: Sequence[model.TopicPartition]
+        self,
+        brokers: Sequence[model.LiveBroker],
+        partitions: Sequence[model.TopicPartition],
+        *,
+        is_whole: bool,
     ) -> None:
         """
-        Ask a broker for its directories, and where it has these partitions.
+        Query brokers for their directories, and what they have of these partitions.
 
-        ``LogDirsDescribed`` follows, with the reason where the broker did not answer.
+        A ``LogDirsDescribed`` of each follows, with the reason where it did not answer. What is
+        requested while a broker answers is one query after that.
+
+        Args:
+            brokers: The brokers to query.
+            partitions: The partitions whose replicas they describe.
+            is_whole: Whether brokers with several directories are to list, and count, all logs.
+
         """
         ...
 
@@ -393,7 +378,7 @@ class Directories(Protocol):
         ...
 
     def forget(self) -> None:
-        """Drop every request that was not sent: the daemon no longer leads."""
+        """Drop the requested directories that were not sent: the daemon no longer leads."""
         ...
 
 

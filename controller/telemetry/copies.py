@@ -1,11 +1,11 @@
 """
 The copies in progress: each starts with its step and is whole when the replica is in the ISR.
 
-Remembers the copies and the bytes that brokers reported (``SizesRead``). With the delegated engine
-a copy is expected from the request on, as the cluster's controller may begin and end a step before
-its topic znode is read; it starts when the topic znode shows it, or when a broker reports bytes. A
-request that is not carried out leaves no trace. The end of the tenure abandons all: another
-controller may continue them unobserved.
+Remembers the copies and the bytes that brokers reported (``LogDirsDescribed``). With the delegated
+engine a copy is expected from the request on, as the cluster's controller may begin and end a step
+before its topic znode is read; it starts when the topic znode shows it, or when a broker reports
+bytes. A request that is not carried out leaves no trace. The end of the tenure abandons all:
+another controller may continue them unobserved.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller.core import model
-from controller.core.disks.records import SizesRead
+from controller.core.disks.records import LogDirsDescribed
 from controller.core.leadership.records import StatesRead
 from controller.core.pacing.limits_in_force import throttle_of
 from controller.core.reassignments.phases import LABELS, AwaitingController, Expanding, Syncing
@@ -191,27 +191,27 @@ class Copies:
             yield from self._settle(partition, view, now)
             self._open(partition, view, now, inherited=False)
 
-    def sizes_read(
-        self, event: SizesRead, view: ClusterView, now: model.Instant
+    def sizes_described(
+        self, event: LogDirsDescribed, view: ClusterView, now: model.Instant
     ) -> Iterator[CopyEvent]:
         """Record the bytes of unfinished replicas."""
-        for partition, reported in event.replicas.items():
-            total = view.work.sizes.get(partition)
-            for broker, copy in self._copies.get(partition, {}).items():
-                copy.size = copy.size if total is None else total
-                size = reported.get(broker)
-                if size is None:
-                    continue
-                if size and copy.is_requested:
-                    copy.start(copy.leader, copy.begun)
-                if copy.first is None:
-                    copy.first = size if copy.inherited else 0
-                if size and not copy.inherited and not copy.reports:
-                    copy.gained_at = now  # It began with none.
-                copy.reports.append((now, size))
-                if total is not None:
-                    copy.compare(max(0, total - size), now)
-                yield from self._count(broker, copy, size)
+        for partition in [p for p in self._copies if p in event.replicas]:
+            total, size = view.work.sizes.get(partition), event.replicas[partition].size
+            for known in self._copies[partition].values():
+                known.size = known.size if total is None else total
+            copy = self._copies[partition].get(event.broker)
+            if copy is None:
+                continue
+            if size and copy.is_requested:
+                copy.start(copy.leader, copy.begun)
+            if copy.first is None:
+                copy.first = size if copy.inherited else 0
+            if size and not copy.inherited and not copy.reports:
+                copy.gained_at = now  # It began with none.
+            copy.reports.append((now, size))
+            if total is not None:
+                copy.compare(max(0, total - size), now)
+            yield from self._count(event.broker, copy, size)
 
     # --- one partition ----------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from controller.core.deletions.records import (
     DeletionRequestedRecord,
     TopicDeletedRecord,
 )
-from controller.core.disks.records import LogDirEventsRead, SizesRead
+from controller.core.disks.records import LogDirEventsRead, LogDirsDescribed
 from controller.core.events import Event
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
@@ -262,7 +262,7 @@ class LogEvents:
         self._plan: int | None = None
         self._unreadable: dict[str, str] = {}
         self._native: tuple[str, ...] = ()
-        self._silent: frozenset[BrokerId] = frozenset()
+        self._silent: set[BrokerId] = set()
         self._disabled = False
         self._controls = Controls()
 
@@ -340,8 +340,8 @@ class LogEvents:
                     setting=enabled,
                     reason=event.problem or None,
                 )
-            case SizesRead(errors=errors):
-                yield from self._sizes_missing(errors)
+            case LogDirsDescribed():
+                yield from self._sizes_missing(event)
             case SpecsRead(unreadable=unreadable):
                 yield from self._unreadable_events("goal", unreadable)
             case _:
@@ -388,12 +388,14 @@ class LogEvents:
         if len(fresh) > LINES_MAX:
             yield warning(f"{what}_unreadable_more", count=len(fresh) - LINES_MAX)
 
-    def _sizes_missing(self, errors: Mapping[BrokerId, str]) -> Iterator[LogEvent]:
-        """Return the brokers that began not to report sizes."""
-        fresh = {b: why for b, why in errors.items() if b not in self._silent}
-        self._silent = frozenset(errors)
-        for broker, why in sorted(fresh.items())[:LINES_MAX]:
-            yield warning("sizes_unknown", broker=broker, reason=why)
+    def _sizes_missing(self, event: LogDirsDescribed) -> Iterator[LogEvent]:
+        """Return that a broker began not to report sizes, unless many do not."""
+        if event.problem is None:
+            self._silent.discard(event.broker)
+            return
+        if event.broker not in self._silent and len(self._silent) < LINES_MAX:
+            yield warning("sizes_unknown", broker=event.broker, reason=event.problem)
+        self._silent.add(event.broker)
 
     def eligibility(self, view: ClusterView) -> Iterator[LogEvent]:
         """Return whether the native engine is safe here, if that changed."""

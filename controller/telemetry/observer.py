@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
-from controller.core.disks.records import SizesRead
+from controller.core.disks.records import LogDirsDescribed
 from controller.core.events import Event
 from controller.core.leadership.records import (
     StatesRead,
@@ -137,8 +137,8 @@ class TelemetryObserver:
                 self._copied(self._publisher.copies.states_read(event, view, self._clock.now()))
             case TopicsRead():
                 self._copied(self._publisher.copies.topics_read(event, view, self._clock.now()))
-            case SizesRead():
-                self._copied(self._publisher.copies.sizes_read(event, view, self._clock.now()))
+            case LogDirsDescribed():
+                self._copied(self._publisher.copies.sizes_described(event, view, self._clock.now()))
                 self._write(self._requests.sizes(event, view), keep=True)
             case _:
                 pass

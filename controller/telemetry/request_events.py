@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from controller.core.disks.records import SizesRead
+from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import Instant, TopicPartition
 from controller.core.view import ClusterView
 from controller.telemetry.copies import CopyEnded, CopyEvent, IsrShrunk
@@ -109,13 +109,14 @@ class RequestEvents:
             logged.at, logged.progress = now, progress
             yield _progress(request)
 
-    def sizes(self, event: SizesRead, view: ClusterView) -> Iterator[LogEvent]:
+    def sizes(self, event: LogDirsDescribed, view: ClusterView) -> Iterator[LogEvent]:
         """Return events for sizes that are known for the first time."""
         if len(self._sized) > len(view.reassignments.by_partition):
             self._sized &= view.reassignments.by_partition.keys()
-        for partition, size in event.sizes.items():
+        for partition in event.replicas:
             reassignment = view.reassignments.by_partition.get(partition)
-            if partition in self._sized or reassignment is None:
+            size = view.work.sizes.get(partition)
+            if partition in self._sized or reassignment is None or size is None:
                 continue
             self._sized.add(partition)
             spec = reassignment.spec

@@ -293,5 +293,6 @@ def _disks_of(view: ClusterView) -> dict[str, Any]:
             }
             for broker, disk in sorted(view.tenure.disks.brokers.items())
             for directory in (() if disk.report is None else disk.report.dirs)
+            if min_free is not None
         ],
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from controller.core.disks.directory_ledger import NOT_THERE
+from controller.core.disks.placements import NOT_THERE
 from controller.core.disks.records import LogDirsAltered, LogDirsDescribed
 from controller.core.model import BrokerId, PlacedReplica, TopicPartition
 from controller.kafka_errors import LOG_DIR_NOT_FOUND
@@ -52,8 +52,10 @@ class DirectoriesContract:
         """With every directory of its broker, and nothing of what is not there."""
         here = rig.described(ONE, rig.partition)
         assert here.problem is None
-        assert list(here.dirs.values()) == [False, False]
-        assert here.replicas == {rig.partition: PlacedReplica(_directory(rig, ONE))}
+        assert [d.is_failed for d in here.dirs] == [False, False]
+        assert here.replicas.keys() == {rig.partition}
+        placed = here.replicas[rig.partition]
+        assert placed == PlacedReplica(_directory(rig, ONE), placed.size)
         assert rig.described(TWO, rig.partition).replicas == {}
 
     def test_replica_moves_to_the_directory_that_is_named(self, rig: DirectoriesRig) -> None:
@@ -63,19 +65,20 @@ class DirectoriesContract:
         assert _error(rig.altered(ONE, rig.partition, other)) == 0
         for _ in range(100):
             placed = rig.described(ONE, rig.partition).replicas[rig.partition]
-            if placed == PlacedReplica(other):
+            if (placed.directory, placed.future) == (other, None):
                 break
             assert (placed.directory, placed.future) == (before, other)
             rig.settle()
         assert _directory(rig, ONE) == other
         assert _error(rig.altered(ONE, rig.partition, other)) == 0
-        assert rig.described(ONE, rig.partition).replicas[rig.partition] == PlacedReplica(other)
+        placed = rig.described(ONE, rig.partition).replicas[rig.partition]
+        assert (placed.directory, placed.future) == (other, None)
 
     def test_replica_is_made_in_the_directory_that_was_named_before(
         self, rig: DirectoriesRig
     ) -> None:
         """The answer says that it is not there; either directory can be named."""
-        for directory in sorted(rig.described(TWO).dirs, reverse=True):
+        for directory in sorted((d.path for d in rig.described(TWO).dirs), reverse=True):
             assert _error(rig.altered(TWO, rig.partition, directory)) in NOT_THERE
         rig.add_replica(TWO)
         assert _directory(rig, TWO) == directory
@@ -99,5 +102,5 @@ def _directory(rig: DirectoriesRig, broker: BrokerId) -> str:
 
 
 def _other(rig: DirectoriesRig, broker: BrokerId, directory: str) -> str:
-    (other,) = rig.described(broker).dirs.keys() - {directory}
+    (other,) = {d.path for d in rig.described(broker).dirs} - {directory}
     return other

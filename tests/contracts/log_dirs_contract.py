@@ -7,24 +7,22 @@ partition with a replica on broker 1.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Protocol
 
-from controller.core.disks.records import SizesRead
-from controller.core.model import BrokerId, TopicPartition
-
-ONE: Final = BrokerId(1)
+from controller.core.disks.records import LogDirsDescribed
+from controller.core.model import TopicPartition
 
 
 class LogDirsRig(Protocol):
-    """Brokers that can be queried."""
+    """A broker that can be queried."""
 
     @property
     def partition(self) -> TopicPartition:
         """A partition with a replica on broker 1."""
         ...
 
-    def measured(self, *partitions: TopicPartition, whole: bool) -> SizesRead:
-        """Query for these partitions and return the answer."""
+    def described(self, *partitions: TopicPartition, is_whole: bool) -> LogDirsDescribed:
+        """Query broker 1 about these partitions, and return the answer."""
         ...
 
 
@@ -36,9 +34,9 @@ class LogDirsContract:
     ) -> None:
         """With the room on its volume, and also where no partition is named."""
         for partitions in ((rig.partition,), ()):
-            read = rig.measured(*partitions, whole=False)
-            assert read.errors == {}
-            dirs = read.disks[ONE].dirs
+            read = rig.described(*partitions, is_whole=False)
+            assert read.problem is None
+            dirs = read.dirs
             assert len({d.path for d in dirs}) == len(dirs) == 2
             for directory in dirs:
                 assert not directory.is_failed
@@ -48,22 +46,22 @@ class LogDirsContract:
 
     def test_replica_is_in_one_of_the_directories(self, rig: LogDirsRig) -> None:
         """The answer names it, with its size."""
-        read = rig.measured(rig.partition, whole=False)
-        paths = {d.path for d in read.disks[ONE].dirs}
-        assert read.placed[rig.partition][ONE] in paths
-        assert read.replicas[rig.partition][ONE] >= 0
+        read = rig.described(rig.partition, is_whole=False)
+        paths = {d.path for d in read.dirs}
+        assert read.replicas[rig.partition].directory in paths
+        assert read.replicas[rig.partition].size >= 0
 
     def test_logs_are_counted_where_all_are_listed(self, rig: LogDirsRig) -> None:
         """A named query says nothing of the others."""
-        named = rig.measured(rig.partition, whole=False)
-        assert {d.logs for d in named.disks[ONE].dirs} == {None}
-        whole = rig.measured(rig.partition, whole=True)
-        assert sum(d.logs or 0 for d in whole.disks[ONE].dirs) >= 1
-        assert all(d.logs is not None for d in whole.disks[ONE].dirs)
+        named = rig.described(rig.partition, is_whole=False)
+        assert {d.logs for d in named.dirs} == {None}
+        whole = rig.described(rig.partition, is_whole=True)
+        assert sum(d.logs or 0 for d in whole.dirs) >= 1
+        assert all(d.logs is not None for d in whole.dirs)
 
-    def test_partition_that_is_not_there_has_no_size(self, rig: LogDirsRig) -> None:
-        """It is named as unmeasured."""
+    def test_partition_that_is_not_there_has_no_replica(self, rig: LogDirsRig) -> None:
+        """The answer says that it was asked about."""
         unknown = TopicPartition("no-such-topic", 0)
-        read = rig.measured(unknown, whole=False)
-        assert read.sizes == {}
-        assert read.unmeasured == {unknown}
+        read = rig.described(unknown, is_whole=False)
+        assert read.replicas == {}
+        assert read.partitions == {unknown}

@@ -11,8 +11,8 @@ from controller.core.wakeups import (
     ALTER_ANSWER_TIMER,
     ALTER_SEEN_TIMER,
     LEADER_MOVES_TIMER,
+    LOG_DIRS_TIMER,
     PREFERRED_TIMER,
-    SIZES_TIMER,
 )
 from controller.core.worklist import Worklist
 from tests.core.builders import Driver, tp
@@ -42,7 +42,7 @@ def noted(due: Worklist) -> set[str]:
     [
         (LEADER_MOVES_TIMER, {"partitions"}),
         (PREFERRED_TIMER, {"elections"}),
-        (SIZES_TIMER, {"sizes"}),
+        (LOG_DIRS_TIMER, {"log_dirs"}),
         (ALTER_ANSWER_TIMER, {"timer", "partitions"}),
         (ALTER_SEEN_TIMER, {"timer", "partitions"}),
     ],

@@ -43,7 +43,8 @@ from tests.sim.alter_api import SimAlterApi
 from tests.sim.alter_rules import AlterRules
 from tests.sim.builders import ids
 from tests.sim.daemons import Ports, SimDaemon
-from tests.sim.disks import SimDisks, SimSizes
+from tests.sim.directories import SimLogDirs
+from tests.sim.disks import SimDisks
 from tests.sim.histories import SilentObserver
 from tests.sim.schedule import Schedule
 from tests.sim.store import SimStore
@@ -361,7 +362,7 @@ class ScenarioCluster:
                 channels=ports.channels,
                 configs=ports.configs,
                 broker_settings=ports.configs,
-                sizes=SimSizes(world.fabric, inbox) if options.min_free is not None else None,
+                log_dirs=None if options.min_free is None else SimLogDirs(world.fabric, inbox),
                 clock=ports.clock,
                 observer=SilentObserver(),
                 reassignments=alter_api if is_delegated else None,

@@ -1,5 +1,5 @@
 """
-The daemon's requests about log directories (KIP-113), as simulated brokers carry them out.
+The daemon's queries and requests about log directories, as simulated brokers carry them out.
 
 Requests and answers get lost or are late; a request that arrived is carried out, whatever becomes
 of its answer, and of the daemon.
@@ -8,6 +8,7 @@ of its answer, and of the daemon.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed
@@ -20,7 +21,7 @@ from integration.rigs.failpoint_names import NamedFailpoints
 from tests.sim.alter_api import SimAlterApi
 from tests.sim.alter_rules import AlterRules
 from tests.sim.daemons import Build, Ports
-from tests.sim.disks import SimSizes, path_of
+from tests.sim.disks import RECORD_BYTES, described, path_of
 from tests.sim.histories import SilentObserver
 
 if TYPE_CHECKING:
@@ -30,13 +31,16 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 DELAY_S: Final = (0.001, 0.05)
+DESCRIBE_S: Final = (0.005, 0.1)
+"""The time from a query until a broker reads its directories."""
+ANSWER_S: Final = (0.001, 0.4)
 ANSWER_WITHIN_S: Final = 5.0
 """The time after which the daemon gives a request up."""
 UNANSWERED: Final = -1
 
 
-class SimDirectories:
-    """Implements ``reactor.ports.Directories``."""
+class SimLogDirs:
+    """Implements ``reactor.ports.LogDirs``."""
 
     def __init__(self, fabric: Fabric, inbox: Inbox, *, loss: float = 0.0) -> None:
         """
@@ -54,32 +58,38 @@ class SimDirectories:
         self._calls = 0
         """Grows with each ``forget``: earlier requests that did not arrive are dropped."""
 
-    def describe(self, broker: LiveBroker, partitions: Sequence[TopicPartition]) -> None:
-        """Have a broker read its directories soon, and the answer arrive later."""
-        wanted = tuple(partitions)
-        requested_at = Instant(self._fabric.schedule.now())
+    def describe(
+        self,
+        brokers: Sequence[LiveBroker],
+        partitions: Sequence[TopicPartition],
+        *,
+        is_whole: bool,
+    ) -> None:
+        """Have each broker read its directories at its own time, and its answer arrive later."""
+        wanted = frozenset(partitions)
+        for broker in brokers:
+            self._describe(broker, wanted, is_whole=is_whole)
+
+    def _describe(
+        self, broker: LiveBroker, wanted: frozenset[TopicPartition], *, is_whole: bool
+    ) -> None:
+        schedule = self._fabric.schedule
+        silent = LogDirsDescribed(broker.id, broker.epoch, Instant(schedule.now()), wanted)
 
         def failed() -> None:
-            problem = "it does not answer"
-            self._inbox.put(
-                LogDirsDescribed(
-                    broker.id, broker.epoch, requested_at, {}, frozenset(wanted), problem=problem
-                )
-            )
+            self._inbox.put(replace(silent, problem="it does not answer"))
 
-        def arrive() -> None:
+        def look() -> None:
             host = self._host(broker)
             if host is None or self._is_lost():
-                self._fabric.schedule.call_in(ANSWER_WITHIN_S, failed)
+                schedule.call_in(ANSWER_WITHIN_S, failed)
                 return
-            at = Instant(self._fabric.schedule.now())
-            dirs = {path_of(d): d in host.offline_directories for d in host.directories}
-            found = {p: placed for p in wanted if (placed := _placed(host, p)) is not None}
-            requested = frozenset(wanted)
-            event = LogDirsDescribed(broker.id, broker.epoch, at, dirs, requested, found)
-            self._fabric.schedule.call_between(*DELAY_S, lambda: self._inbox.put(event))
+            dirs = described(self._fabric, host, is_whole=is_whole)
+            found = {p: r for p in sorted(wanted) if (r := self._placed(host, p)) is not None}
+            answer = replace(silent, dirs=dirs, replicas=found)
+            schedule.call_between(*ANSWER_S, lambda: self._inbox.put(answer))
 
-        self._fabric.schedule.call_between(*DELAY_S, arrive)
+        schedule.call_between(*DESCRIBE_S, look)
 
     def alter(self, broker: LiveBroker, replicas: Mapping[TopicPartition, str]) -> None:
         """Have a broker place replicas, and the answer arrive later."""
@@ -117,6 +127,17 @@ class SimDirectories:
         host = self._fabric.brokers.get(broker.id)
         return host if host is not None and host.is_alive else None
 
+    def _placed(self, host: SimBroker, partition: TopicPartition) -> PlacedReplica | None:
+        log, future = host.logs.get(partition), host.futures.get(partition)
+        if log is None or not log.is_online:
+            return None
+        disks = self._fabric.disks
+        size = RECORD_BYTES if disks is None else disks.record_bytes
+        here = PlacedReplica(path_of(log.directory), log.end * size)
+        if future is None:
+            return here
+        return replace(here, future=path_of(future.directory), future_size=future.end * size)
+
     def _is_lost(self) -> bool:
         return self._loss > 0.0 and self._fabric.schedule.random.random() < self._loss
 
@@ -125,15 +146,6 @@ def number_of(path: str) -> int:
     """Return the number of a directory; -1 for one that no broker has."""
     number = path.removeprefix(path_of(0)[:-1])
     return int(number) if number.isdigit() else -1
-
-
-def _placed(host: SimBroker, partition: TopicPartition) -> PlacedReplica | None:
-    log, future = host.logs.get(partition), host.futures.get(partition)
-    if log is None or not log.is_online:
-        return None
-    if future is None:
-        return PlacedReplica(path_of(log.directory))
-    return PlacedReplica(path_of(log.directory), path_of(future.directory), future.end)
 
 
 def placing(
@@ -150,8 +162,7 @@ def placing(
             store=ports.store,
             channels=ports.channels,
             configs=ports.configs,
-            sizes=SimSizes(world.fabric, inbox),
-            directories=SimDirectories(world.fabric, inbox, loss=loss),
+            log_dirs=SimLogDirs(world.fabric, inbox, loss=loss),
             clock=ports.clock,
             observer=observer or SilentObserver(),
             reassignments=None if rules is None else SimAlterApi(world, inbox, rules, loss=loss),

@@ -1,5 +1,5 @@
 """
-Log directories of limited size, and the reports of their room; off by default.
+Log directories of limited size; off by default.
 
 A broker with such disks puts a new log where it has the fewest, as Kafka does, and keeps a deleted
 log for a while. That no copy fills a directory is judged whenever one grows; what producers write
@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from controller.core.disks.disk_ledger import DELETE_DELAY_S
-from controller.core.disks.records import SizesRead
-from controller.core.model import NO_BROKERS, BrokerDisks, BrokerId, Instant, LogDir, TopicPartition
-from controller.reactor.ports import Inbox
+from controller.core.model import BrokerId, LogDir
 
 if TYPE_CHECKING:
     from tests.sim.brokers import SimBroker
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
     from tests.sim.logs import Future, Log
 
 RECORD_BYTES: Final = 1000
-DESCRIBE_S: Final = (0.005, 0.1)
-"""The time from a query until a broker reads its directories."""
-ANSWER_S: Final = (0.001, 0.4)
 
 
 class DiskFullError(AssertionError):
@@ -82,74 +77,20 @@ class SimDisks:
         return min(good, key=lambda d: sum(log.directory == d for log in broker.logs.values()))
 
 
-class SimSizes:
-    """Reports what the brokers hold; implements ``reactor.ports.Sizes``."""
-
-    def __init__(self, fabric: Fabric, inbox: Inbox) -> None:
-        self._fabric = fabric
-        self._inbox = inbox
-
-    def measure(
-        self,
-        partitions: Sequence[TopicPartition],
-        *,
-        whole: bool,
-        brokers: frozenset[BrokerId] = NO_BROKERS,
-    ) -> None:
-        """Have each broker read its directories at its own time, and the answer arrive later."""
-        wanted = dict.fromkeys(partitions)
-        replicas: dict[TopicPartition, dict[BrokerId, int]] = {}
-        placed: dict[TopicPartition, dict[BrokerId, str]] = {}
-        found: dict[BrokerId, BrokerDisks] = {}
-        errors: dict[BrokerId, str] = {}
-        alive = [b for b in self._fabric.brokers.values() if b.is_alive]
-        left = [b for b in alive if not brokers or b.id in brokers]
-        disks = self._fabric.disks
-        record_bytes = RECORD_BYTES if disks is None else disks.record_bytes
-
-        def look(broker: SimBroker, at: float) -> None:
-            if not broker.is_alive:
-                errors[broker.id] = "it does not answer"
-                return
-            for partition, log in broker.logs.items():
-                if partition in wanted and log.is_online:
-                    replicas.setdefault(partition, {})[broker.id] = log.end * record_bytes
-                    placed.setdefault(partition, {})[broker.id] = path_of(log.directory)
-            dirs = tuple(self._described(broker, d, whole=whole) for d in broker.directories)
-            found[broker.id] = BrokerDisks(broker.epoch, Instant(at), dirs)
-
-        def answer() -> None:
-            sizes = {p: max(held.values()) for p, held in replicas.items()}
-            unmeasured = frozenset(wanted.keys() - sizes.keys())
-            self._inbox.put(
-                SizesRead(sizes, errors, replicas, unmeasured, found, placed, requested=brokers)
-            )
-
-        schedule = self._fabric.schedule
-
-        def next_broker() -> None:
-            if not left:
-                schedule.call_between(*ANSWER_S, answer)
-                return
-            broker, at = left.pop(), schedule.now()
-
-            def looked() -> None:
-                look(broker, at)
-                next_broker()
-
-            schedule.call_between(*DESCRIBE_S, looked)
-
-        next_broker()
-
-    def _described(self, broker: SimBroker, directory: int, *, whole: bool) -> LogDir:
-        disks = self._fabric.disks
+def described(fabric: Fabric, broker: SimBroker, *, is_whole: bool) -> tuple[LogDir, ...]:
+    """Return the directories of a broker as it describes them now."""
+    disks, found = fabric.disks, []
+    for directory in broker.directories:
+        path = path_of(directory)
         if directory in broker.offline_directories:
-            return LogDir(path_of(directory), is_failed=True)
-        if disks is None:
-            return LogDir(path_of(directory))
-        logs = sum(log.directory == directory for log in broker.logs.values())
-        free = max(0, disks.free(broker, directory))
-        return LogDir(path_of(directory), disks.size, free, logs if whole else None)
+            found.append(LogDir(path, is_failed=True))
+        elif disks is None:
+            found.append(LogDir(path))
+        else:
+            logs = sum(log.directory == directory for log in broker.logs.values())
+            free = max(0, disks.free(broker, directory))
+            found.append(LogDir(path, disks.size, free, logs if is_whole else None))
+    return tuple(found)
 
 
 def path_of(directory: int) -> str:

@@ -12,7 +12,7 @@ from controller.core.model import BrokerId, LogDirs, TopicPartition
 from controller.core.options import EngineName, Options
 from controller.core.pacing.controls import Pause, Pauses
 from tests.sim.brokers import SimBroker
-from tests.sim.directories import SimDirectories, placing
+from tests.sim.directories import SimLogDirs, placing
 from tests.sim.disks import SimDisks, path_of
 from tests.sim.histories import is_finished
 from tests.sim.test_directories import (
@@ -159,7 +159,7 @@ def test_broker_that_was_silent_once_is_queried_again(
     world.pause(Pauses(brokers={BrokerId(5): Pause("later")}))
     world.submit_request({tp(1): (BrokerId(1), BrokerId(5))})
     with monkeypatch.context() as silence:
-        silence.setattr(SimDirectories, "_is_lost", lambda _: True)
+        silence.setattr(SimLogDirs, "_is_lost", lambda _: True)
         request = world.submit_request({tp(): REPLICAS}, None, in_directory(0))
         world.run_for(80.0)
     (refusal,) = refusals_of(world, request)

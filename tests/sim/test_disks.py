@@ -19,8 +19,8 @@ from integration.rigs.failpoint_names import NamedFailpoints
 from tests.sim.alter_api import SimAlterApi
 from tests.sim.alter_rules import AlterRules
 from tests.sim.daemons import Build, Ports
-from tests.sim.directories import placing
-from tests.sim.disks import RECORD_BYTES, DiskFullError, SimDisks, SimSizes, path_of
+from tests.sim.directories import SimLogDirs, placing
+from tests.sim.disks import RECORD_BYTES, DiskFullError, SimDisks, path_of
 from tests.sim.histories import SilentObserver, is_finished
 from tests.sim.logs import Record
 from tests.sim.seeds import seeds
@@ -65,7 +65,7 @@ def guarded(
             store=ports.store,
             channels=ports.channels,
             configs=ports.configs,
-            sizes=SimSizes(world.fabric, inbox),
+            log_dirs=SimLogDirs(world.fabric, inbox),
             clock=ports.clock,
             observer=observer,
             reassignments=orders,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from controller.core.disks.records import SizesRead
+from dataclasses import replace
+
 from controller.core.model import BrokerId, Instant, ZkVersion
 from controller.core.observe import observe
 from controller.core.options import Options
@@ -24,6 +25,7 @@ from controller.core.view import ClusterView
 from controller.telemetry.cluster_health import HealthEvents, cluster_health
 from controller.telemetry.log_events import SHOWN_MAX, Level, LogEvent, LogEvents, change_events
 from tests.core.builders import replicas, tp
+from tests.core.disks.reports import report
 from tests.core.tenure_views import NOW, a_tenure, isr, reassign, settings
 
 BROKER_4 = Entity("brokers/4")
@@ -45,7 +47,7 @@ def throttled(view: ClusterView, rate: str) -> None:
     )
     view.pacing_leadership.entity_configs[BROKER_4] = EntityConfig(values, ZkVersion(0))
     for seconds, size in ((0, 0), (60, 6000)):
-        observe(view, SizesRead({tp(): size}), Instant(NOW + seconds))
+        observe(view, report(1, {tp(): size}, at=NOW + seconds), Instant(NOW + seconds))
 
 
 def kinds(events: HealthEvents, view: ClusterView) -> list[str]:
@@ -125,11 +127,12 @@ def test_change_of_the_adaptive_limit_is_logged_with_evidence() -> None:
 def test_broker_without_sizes_is_logged_once() -> None:
     """It is asked every minute."""
     view, events = a_view(), LogEvents()
-    silent = SizesRead({}, {BrokerId(3): "no answer in time"})
+    answer = report(3, {})
+    silent = replace(answer, problem="no answer in time")
     (note,) = events.of(silent, view)
     assert (note.kind, note.fields["broker"]) == ("sizes_unknown", 3)
     assert list(events.of(silent, view)) == []
-    assert list(events.of(SizesRead({}), view)) == []
+    assert list(events.of(answer, view)) == []
     assert len(list(events.of(silent, view))) == 1
 
 

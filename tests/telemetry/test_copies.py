@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.disks.records import SizesRead
 from controller.core.events import Event
 from controller.core.leadership.records import StatesRead
 from controller.core.model import BrokerId, Instant
@@ -32,6 +31,7 @@ from controller.telemetry.copies import (
     Received,
 )
 from tests.core.builders import replicas, tp
+from tests.core.disks.reports import report
 from tests.telemetry.builders import (
     REQUEST,
     ViewBuilder,
@@ -81,10 +81,8 @@ def copy_events(
     copies: Copies, view: ClusterView, size: int, after_s: float = 10.0
 ) -> list[CopyEvent]:
     """Let broker 4 report its bytes."""
-    sizes = {tp(): {BrokerId(4): size, BrokerId(1): 1000}}
     view.work.sizes[tp()] = 1000
-    read = SizesRead({tp(): 1000}, {}, sizes)
-    return list(copies.sizes_read(read, view, Instant(AT + after_s)))
+    return list(copies.sizes_described(report(4, {tp(): size}), view, Instant(AT + after_s)))
 
 
 def isr(copies: Copies, view: ClusterView, *ids: int, after_s: float = 30.0) -> list[CopyEvent]:
@@ -224,18 +222,18 @@ def test_copy_that_falls_behind_its_leader_does_not_gain(engine: EngineName) -> 
     built = adding_four(engine)
     copies = begun(built)
 
-    def report(held: int, total: int, after_s: float) -> None:
+    def has(held: int, total: int, after_s: float) -> None:
         built.view.work.sizes[tp()] = total
-        read = SizesRead({tp(): total}, {}, {tp(): {BrokerId(4): held}})
-        assert list(copies.sizes_read(read, built.view, Instant(AT + after_s)))
+        read = report(4, {tp(): held})
+        assert list(copies.sizes_described(read, built.view, Instant(AT + after_s)))
 
-    report(100, 1000, 10.0)
+    has(100, 1000, 10.0)
     assert copies.gained_at(tp()) == AT + 10.0, "it began with none"
-    report(300, 1100, 20.0)
-    report(400, 1200, 30.0)
-    report(500, 1400, 40.0)
+    has(300, 1100, 20.0)
+    has(400, 1200, 30.0)
+    has(500, 1400, 40.0)
     assert copies.gained_at(tp()) == AT + 20.0
-    report(700, 1400, 50.0)
+    has(700, 1400, 50.0)
     assert copies.gained_at(tp()) == AT + 50.0
 
 
@@ -246,8 +244,8 @@ def test_copy_that_catches_up_after_a_burst_gains(engine: EngineName) -> None:
     for number in range(2 * REPORTS_KEPT):
         total = 1_000 if number < 2 else 10_000
         built.view.work.sizes[tp()] = total
-        read = SizesRead({tp(): total}, {}, {tp(): {BrokerId(4): 900 + number}})
-        assert list(copies.sizes_read(read, built.view, Instant(AT + number)))
+        read = report(4, {tp(): 900 + number})
+        assert list(copies.sizes_described(read, built.view, Instant(AT + number)))
     assert copies.gained_at(tp()) == AT + 2 * REPORTS_KEPT - 1
 
 
@@ -256,8 +254,8 @@ def test_report_without_the_leader_is_compared_with_the_known_size(engine: Engin
     built = adding_four(engine)
     view, copies = built.view, begun(built)
     copy_events(copies, view, 100)
-    alone = SizesRead({tp(): 200}, {BrokerId(1): "timeout"}, {tp(): {BrokerId(4): 200}})
-    assert list(copies.sizes_read(alone, view, Instant(AT + 20)))
+    alone = report(4, {tp(): 200})
+    assert list(copies.sizes_described(alone, view, Instant(AT + 20)))
     copy_events(copies, view, 300, after_s=30.0)
     assert copies.gained_at(tp()) == AT + 30.0
 

@@ -17,8 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.core.disks.records import SizesRead
-from controller.core.model import NO_BROKERS, BrokerId, TopicPartition
+from controller.core.model import LiveBroker, TopicPartition
 from controller.core.pacing.controls import Limits, Pause, Pauses
 from controller.core.records import Record
 from controller.core.requests.submissions import RequestOptions
@@ -38,6 +37,7 @@ from controller.telemetry.status_publisher import StatusPublisher
 from docs.generate.journal_events import EVENTS, RECORDS
 from docs.generate.journal_kinds import LIFE, is_of
 from integration.rigs.failpoint_names import NamedFailpoints
+from tests.core.disks.reports import report
 from tests.sim.daemons import Ports
 from tests.sim.faults import Faults
 from tests.sim.histories import is_finished
@@ -91,16 +91,24 @@ class ReportedSizes:
         """Wait for a loop."""
         self.reactor: Reactor | None = None
 
-    def measure(
+    def describe(
         self,
+        brokers: Sequence[LiveBroker],
         partitions: Sequence[TopicPartition],
         *,
-        whole: bool,  # noqa: ARG002 - all is reported
-        brokers: frozenset[BrokerId] = NO_BROKERS,  # noqa: ARG002
+        is_whole: bool,  # noqa: ARG002 - all is reported
     ) -> None:
         """Report to the loop."""
         assert self.reactor is not None
-        self.reactor.put(SizesRead(dict.fromkeys(partitions, 1000)))
+        sizes = dict.fromkeys(partitions, 1000)
+        for broker in brokers:
+            self.reactor.put(report(broker.id, sizes, epoch=broker.epoch))
+
+    def alter(self, broker: LiveBroker, replicas: Mapping[TopicPartition, str]) -> None:
+        """Do nothing: no entry names a directory."""
+
+    def forget(self) -> None:
+        """Do nothing: nothing waits."""
 
 
 def request_everything(world: World) -> None:
@@ -150,7 +158,7 @@ def history(seed: int, directory: Path) -> list[dict[str, Any]]:
             store=ports.store,
             channels=ports.channels,
             configs=ports.configs,
-            sizes=sizes,
+            log_dirs=sizes,
             clock=ports.clock,
             observer=observer,
             failpoints=NamedFailpoints(ports.reached),

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from controller.core.disks.records import SizesRead
 from controller.core.events import Event, TimerFired
 from controller.core.leadership.records import StateRecord, StatesRead
 from controller.core.model import (
@@ -44,6 +43,7 @@ from controller.telemetry.metrics import Metrics
 from controller.telemetry.observer import TelemetryObserver, TimedInbox
 from controller.telemetry.status_publisher import StatusPublisher
 from tests.core.builders import replicas, tp
+from tests.core.disks.reports import report
 from tests.telemetry.builders import (
     REQUEST,
     FixedClock,
@@ -315,7 +315,7 @@ def test_growing_copy_is_not_stalled(seen: Observed, engine: EngineName) -> None
     view.reassignments.by_partition[tp()].wait(waits, seen.clock.now())
     for number in range(1, 6):
         seen.clock.go(200)
-        held = SizesRead({tp(): 10_000}, {}, {tp(): {BrokerId(4): number * 100}})
+        held = report(4, {tp(): number * 100})
         seen.observer.on_event(held, view)
         seen.observer.tend(view, at_once=True)
     latest = seen.publisher.latest
@@ -344,7 +344,7 @@ def test_step_of_an_earlier_tenure_is_followed(seen: Observed, engine: EngineNam
     record = PhaseRecord(tp(), reassignment.phase, Instant(1000.0), "found in the topic znode")
     seen.observer.on_committed(Change((record,)), built.view)
     for size in (400, 700):
-        held = SizesRead({tp(): 1000}, {}, {tp(): {BrokerId(4): size}})
+        held = report(4, {tp(): size})
         seen.observer.on_event(held, built.view)
     assert seen.value("copied_bytes_total") == 300
     (phase,) = seen.log.named("phase")
@@ -384,7 +384,7 @@ def test_copy_is_journaled_counted_and_in_the_traffic(seen: Observed, engine: En
     begin(seen, built)
     assert seen.value("steps_total") == 1
     seen.clock.go(5)
-    held = SizesRead({tp(): 1000}, {}, {tp(): {BrokerId(4): 400}})
+    held = report(4, {tp(): 400})
     seen.observer.on_event(held, view)
     assert seen.value("copied_bytes_total") == 400
     seen.clock.go(5)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from controller.core.disks.records import SizesRead
 from controller.core.model import Instant
 from controller.telemetry.log_events import LogEvent
 from controller.telemetry.request_events import BUSY_EVERY_S, IDLE_EVERY_S, RequestEvents
 from tests.core.builders import tp
+from tests.core.disks.reports import report
 from tests.telemetry.builders import REQUEST, a_view
 
 
@@ -151,7 +151,8 @@ def test_each_size_is_logged_once() -> None:
     """With the copies that are needed; other partitions are ignored."""
     events, built = RequestEvents(), a_view(1, 2, 3, 4)
     built.with_partition(tp(), (1, 2, 3)).with_reassignment(tp(), (1, 4, 5))
-    event = SizesRead({tp(): 70, tp(9): 5})
+    event = report(1, {tp(): 70, tp(9): 5})
+    built.view.work.sizes[tp()] = 70
     assert [n.fields for n in events.sizes(event, built.view)] == [
         {"topic": "t", "partition": 0, "request": REQUEST, "bytes": 70, "copies": 2}
     ]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
+from controller.core.disks.disk_ledger import Silence
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -180,7 +181,10 @@ def test_the_page_shows_what_copies_leave_free_and_which_brokers_are_not_guarded
     html = page(view)
     assert "Copies leave 2% free" in html
     assert "copies may fill" not in html
-    view.tenure.disks.unable.update(dict.fromkeys(map(BrokerId, range(7)), "<no permission>"))
+    for broker in map(BrokerId, range(7)):
+        epoch = view.cluster.brokers[broker].epoch
+        why = Silence(epoch, Instant(0), "<no permission>", is_refused=True)
+        view.tenure.disks.of(broker).silence = why
     html = page(view)
     assert html.count("copies may fill the disks of broker") == UNGUARDED_MAX
     assert "broker 0: &lt;no permission&gt;" in html

@@ -13,7 +13,8 @@ from typing import Final
 
 from controller.core.disks import disk_ledger
 from controller.core.disks.disk_space import directory_for, unreported, unseen, volume_of
-from controller.core.disks.partition_sizes import ROOM_REFRESH_S, throttle_rate
+from controller.core.disks.log_dir_queries import ROOM_REFRESH_S
+from controller.core.disks.partition_sizes import has_no_log, throttle_rate
 from controller.core.model import (
     GB,
     Blocked,
@@ -179,7 +180,7 @@ class DiskBudget:
         work, reassignments = self._view.work, self._view.reassignments
         size = work.sizes.get(partition)
         if size is None:
-            if partition in self._view.tenure.disks.sizeless:
+            if has_no_log(self._view, partition):
                 return None
             return Blocked(BlockedBy.DISK_UNKNOWN, "its size is not measured yet")
         growth = work.growth.get(partition, 0.0)
@@ -209,7 +210,7 @@ class DiskBudget:
 
     def _of(self, broker: BrokerId) -> _BrokerRoom:
         view, now = self._view, self._now
-        disk = view.tenure.disks.brokers.get(broker) or disk_ledger.BrokerDisk()
+        disk = view.tenure.disks.known(broker)
         after = placements_before(disk)
         report = disk.report
         rooms = tuple(self._room(disk, d, after[d.path]) for d in disk.directories)

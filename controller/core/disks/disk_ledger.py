@@ -1,6 +1,9 @@
 """
 The ledger of disks: what brokers reported of their log directories, and what copies still take.
 
+A broker has one report, the last one, whatever it was queried for: its directories, their free
+space, and whether they failed. It proves nothing of a later registration.
+
 Every copy of a step in flight reserves the bytes that were not copied when its broker last reported
 its free space. A copy that ends keeps its reservation until a later report, which then includes it:
 what was reported before the end shows too much room.
@@ -13,9 +16,18 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
-from controller.core.model import BrokerDisks, BrokerId, Instant, LogDir, TopicPartition
+from controller.core.disks.placements import Placements
+from controller.core.model import (
+    START,
+    BrokerDisks,
+    BrokerEpoch,
+    BrokerId,
+    Instant,
+    LogDir,
+    TopicPartition,
+)
 
 NEVER: Final = Instant(-math.inf)
 GROWTH_AFTER_S: Final = 5.0
@@ -32,6 +44,51 @@ Directories of equal size whose free space differs by less than this count as on
 
 One answer reads them one after the other, while producers write.
 """
+
+
+class SizeReport(NamedTuple):
+    """The bytes of a replica as its broker reported them."""
+
+    at: Instant
+    size: int
+    broker: BrokerId
+
+
+@dataclass(slots=True)
+class QueryTimes:
+    """When brokers are queried next, by purpose."""
+
+    all_at: Instant = START
+    copies_at: Instant = START
+    room_at: Instant = START
+    """When brokers without room may be queried again."""
+    counts_at: Instant = START
+    """When they may be queried for all their logs again."""
+    new: dict[TopicPartition, None] = field(default_factory=dict)
+    """Reassignments whose size was never queried."""
+    new_since: Instant = START
+    """When the first of them came."""
+    new_queried_at: Instant = START
+    """When sizes of new ones, or of all, were last queried."""
+
+    def new_queried(self, partitions: Iterable[TopicPartition], now: Instant) -> None:
+        """Note that the sizes of partitions were queried."""
+        self.new_queried_at = now
+        for partition in partitions:
+            self.new.pop(partition, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A registration of a broker that does not describe its log directories."""
+
+    epoch: BrokerEpoch
+    since: Instant
+    why: str
+    is_refused: bool = False
+    """Whether it answered so: it has no report to give."""
+    is_lasting: bool = False
+    """Whether no entry to be accepted waits for it any longer."""
 
 
 @dataclass(slots=True)
@@ -85,6 +142,14 @@ class BrokerDisk:
     """One broker's log directories and the copies that it receives."""
 
     report: BrokerDisks | None = None
+    silence: Silence | None = None
+    """Why the last query brought no report; None: it did."""
+    awaited: BrokerEpoch | None = None
+    """The registration that has not answered a query yet."""
+    looked_at: Instant = NEVER
+    """When it was last queried about named directories."""
+    changed_at: Instant = NEVER
+    """When it last notified that a directory failed: earlier reports do not show that."""
     directories: tuple[LogDir, ...] = ()
     """The directories of the report that have not failed."""
     only: str | None = None
@@ -274,12 +339,17 @@ class DiskLedger:
     """The brokers that receive a copy of a partition."""
     leavers: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
     """The brokers that the step in flight of a partition drops."""
-    silent: dict[BrokerId, str] = field(default_factory=dict)
-    """Brokers that did not answer the last query, and why."""
-    unable: dict[BrokerId, str] = field(default_factory=dict)
-    """Brokers that answered the last query without a report, and why."""
-    sizeless: set[TopicPartition] = field(default_factory=set)
-    """Partitions of which no broker reported a replica when they were last measured."""
+    sizeless: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
+    """Of partitions without a known size, the brokers that reported no replica of them."""
+    measuring: set[BrokerId] = field(default_factory=set)
+    """Brokers that have not answered the last query for sizes."""
+    has_unsorted: bool = False
+    """Whether the size of a pending reassignment was reported since they were sorted."""
+    named: dict[BrokerId, Instant] = field(default_factory=dict)
+    """Brokers whose directories entries name that wait for a report, and since when they do."""
+    orphans_at: Instant = START
+    """When brokers are queried next for the logs of orphans."""
+    placements: Placements = field(default_factory=Placements)
     unseen_until: Instant = NEVER
     """
     Until when brokers may keep logs whose deletion, or size, this daemon did not see.
@@ -292,8 +362,36 @@ class DiskLedger:
         kept = {b: BrokerDisk(dropped=d.dropped) for b, d in self.brokers.items() if d.dropped}
         return DiskLedger(kept, unseen_until=self.unseen_until)
 
+    def report_of(self, broker: BrokerId, epoch: BrokerEpoch | None) -> BrokerDisks | None:
+        """Return the last report of this registration of a broker."""
+        disk = self.brokers.get(broker)
+        report = None if disk is None else disk.report
+        return report if report is not None and report.epoch == epoch else None
+
+    def silence_of(self, broker: BrokerId, epoch: BrokerEpoch | None) -> Silence | None:
+        """Return why this registration of a broker does not describe its directories."""
+        disk = self.brokers.get(broker)
+        silence = None if disk is None else disk.silence
+        return silence if silence is not None and silence.epoch == epoch else None
+
+    def dirs_of(self, broker: BrokerId, epoch: BrokerEpoch | None) -> Mapping[str, bool] | None:
+        """Return the directories of a broker, and whether each has failed; None: not known."""
+        report = self.report_of(broker, epoch)
+        if report is None or report.at < self.brokers[broker].changed_at:
+            return None
+        return {directory.path: directory.is_failed for directory in report.dirs}
+
+    def known(self, broker: BrokerId) -> BrokerDisk:
+        """Return a broker's entry, not to be changed; an empty one if there is none."""
+        return self.brokers.get(broker) or BrokerDisk()
+
+    def looked(self, brokers: Iterable[BrokerId], now: Instant) -> None:
+        """Note that brokers were queried about named directories."""
+        for broker in brokers:
+            self.of(broker).looked_at = now
+
     def of(self, broker: BrokerId) -> BrokerDisk:
-        """Return a broker's entry."""
+        """Return a broker's entry, made if there is none."""
         known = self.brokers.get(broker)
         if known is None:
             known = self.brokers[broker] = BrokerDisk()

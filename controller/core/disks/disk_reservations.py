@@ -14,7 +14,6 @@ from controller.core.disks import disk_ledger
 from controller.core.disks.disk_space import directory_for
 from controller.core.model import (
     NO_BROKERS,
-    BrokerEpoch,
     BrokerId,
     Instant,
     Replicas,
@@ -97,7 +96,8 @@ def _left_moving(
     A later target ends the phase ``Placing``, but not the moves: a broker continues until it is
     asked to stop, in that phase again, or drops the replica.
     """
-    directories, assignment = view.tenure.directories, view.topics.known_assignment(partition)
+    placements = view.tenure.disks.placements
+    assignment = view.topics.known_assignment(partition)
     left: Replicas = ()
     if brokers and assignment is not None and partition in view.reassignments.by_partition:
         left = tuple(
@@ -105,19 +105,22 @@ def _left_moving(
             for b in moving_brokers(view, partition)
             if b in brokers
             and b in assignment.replicas
-            and directories.may_move((b, partition), _epoch_of(view, b))
+            and placements.known(b, partition, view.registration_of(b)).may_move
         )
     if not left:
-        directories.left.pop(partition, None)
-    elif partition not in directories.left:
-        directories.left[partition] = now
+        placements.left.pop(partition, None)
+    elif partition not in placements.left:
+        placements.left[partition] = now
         wakeups.wake(view.due, wakeups.Trigger.DIRECTORIES_AWAITED)
     return left
 
 
-def _epoch_of(view: ClusterView, broker: BrokerId) -> BrokerEpoch | None:
-    registered = view.cluster.brokers.get(broker)
-    return None if registered is None else registered.epoch
+def placing_brokers(view: ClusterView, partition: TopicPartition) -> set[BrokerId]:
+    """Return the brokers that are to report where they have a replica, or may move it."""
+    found = set(moving_brokers(view, partition))
+    if partition in view.tenure.disks.placements.placing:
+        found.update(view.reassignments.by_partition[partition].spec.placed_brokers)
+    return found
 
 
 def _moved_elsewhere(

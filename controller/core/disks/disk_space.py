@@ -18,13 +18,12 @@ in progress are taken back that could fill it (``retarget``). They wait then lik
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
 from controller.core import wakeups
 from controller.core.disks import disk_ledger
-from controller.core.disks.partition_sizes import has_answered
-from controller.core.disks.records import SizesRead
+from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import (
     START,
     Blocked,
@@ -53,7 +52,7 @@ def is_guarded(view: ClusterView) -> bool:
 def invalidate_disks(view: ClusterView) -> None:
     """Have disks measured now: something happened that the reports do not include."""
     if is_guarded(view):
-        view.work.measure_at = START
+        view.work.queries.all_at = START
         wakeups.wake(view.due, wakeups.Trigger.DISKS_INVALIDATED)
 
 
@@ -95,19 +94,16 @@ def unreported(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | N
     A broker that refuses the query, for lack of a permission, is not guarded: that keeps no
     partition from moving. One that does not answer may have full disks.
     """
-    ledger = view.tenure.disks
-    disk, registered = ledger.brokers.get(broker), view.cluster.brokers.get(broker)
-    report = None if disk is None else disk.report
-    why = ledger.silent.get(broker)
-    cause = "" if why is None else f": {why}"
+    ledger, epoch = view.tenure.disks, view.registration_of(broker)
+    report, silence = ledger.known(broker).report, ledger.silence_of(broker, epoch)
+    cause = "" if silence is None else f": {silence.why}"
     if report is None:
-        if broker in ledger.unable:
+        if silence is not None and silence.is_refused:
             return None
         detail = f"the disks of broker {broker} are being measured{cause}"
         return Blocked(BlockedBy.DISK_UNKNOWN, detail)
     valid_s = REPORTS_VALID * view.options.size_refresh_s
-    is_of_registration = registered is not None and registered.epoch == report.epoch
-    if is_of_registration and now - report.at <= valid_s:
+    if epoch == report.epoch and now - report.at <= valid_s:
         return None
     detail = f"the disks of broker {broker} are being measured again{cause}"
     return Blocked(BlockedBy.DISK_UNKNOWN, detail)
@@ -134,8 +130,9 @@ def unguarded(view: ClusterView) -> dict[BrokerId, str]:
     for broker in sorted(view.cluster.brokers):
         disk = ledger.brokers.get(broker)
         if disk is None or disk.report is None:
-            if broker in ledger.unable:
-                found[broker] = ledger.unable[broker]
+            silence = ledger.silence_of(broker, view.registration_of(broker))
+            if silence is not None and silence.is_refused:
+                found[broker] = silence.why
         elif any(d.usable is None for d in disk.directories):
             found[broker] = "it does not report its free space, and disk_capacities omits it"
     return found
@@ -176,53 +173,41 @@ def _without_room(disk: disk_ledger.BrokerDisk, min_free: MinFree) -> Iterator[T
 # --- what is folded into the view ----------------------------------------------------------------
 
 
-def disks_read(view: ClusterView, event: SizesRead) -> None:
-    """Take the reports of brokers; those from before the claim say nothing of copies since."""
-    min_free = view.options.min_free
-    if min_free is None:
-        return
-    ledger, held_since = view.tenure.disks, view.tenure.held
-    ledger.sizeless |= {p for p in event.unmeasured if _all_answered(view, p, event)}
-    ledger.sizeless.difference_update(event.sizes)
-    _resize(view, ledger)
-    for broker, why in event.errors.items():
-        (ledger.unable if broker in event.unable else ledger.silent)[broker] = why
-    for broker, report in event.disks.items():
-        if held_since is not None and report.at < held_since.since:
-            continue
-        ledger.silent.pop(broker, None)
-        ledger.unable.pop(broker, None)
-        disk = ledger.of(broker)
-        held = {p: event.replicas.get(p, {}).get(broker, c.held) for p, c in disk.copies.items()}
-        placed = {
-            p: event.placed[p][broker] for p in disk.copies if broker in event.placed.get(p, {})
-        }
-        moves = [(p, c) for p, c in disk.copies.items() if c.is_move]
-        for partition, copy in moves:
-            # The answer names the directory where the replica still is.
-            move = view.tenure.directories.moves.get((broker, partition))
-            is_older = move is not None and move.since <= report.at
-            held[partition] = move.size if move is not None and is_older else copy.held
-            if copy.directory is not None:
-                placed[partition] = copy.directory
-        is_complete = all(p in event.sizes or p in event.unmeasured for p in disk.copies)
-        disk.reported(report, held, placed, is_complete=is_complete)
+def space_described(view: ClusterView, event: LogDirsDescribed) -> None:
+    """Take the free space that a broker reported, and what its copies have by now."""
+    ledger, min_free, replicas = view.tenure.disks, view.options.min_free, event.replicas
+    disk = ledger.of(event.broker)
+    held, placed = {}, {}
+    for partition, copy in disk.copies.items():
+        replica = replicas.get(partition)
+        if copy.is_move:
+            # The replica still is in the former directory.
+            placed[partition] = copy.directory
+            if replica is not None and replica.future == copy.directory:
+                held[partition] = replica.future_size
+        elif replica is not None and replica.directory is not None:
+            held[partition], placed[partition] = replica.size, replica.directory
+    directories = {p: path for p, path in placed.items() if path is not None}
+    is_complete = disk.copies.keys() <= event.partitions
+    disk.reported(event.report, held, directories, is_complete=is_complete)
+    if min_free is not None:
         disk.without_room = set(_without_room(disk, min_free))
         view.due.add(disk.without_room)
-    for broker in [b for b in ledger.brokers if b not in view.cluster.brokers]:
-        if not (ledger.brokers[broker].copies or ledger.brokers[broker].leaving):
+
+
+def forget_departed(ledger: disk_ledger.DiskLedger, live: Container[BrokerId]) -> None:
+    """Forget the brokers that are not live, except what copies still take there."""
+    for broker, disk in list(ledger.brokers.items()):
+        if broker not in live and not (disk.copies or disk.leaving):
             del ledger.brokers[broker]
+
+
+def resize_copies(view: ClusterView) -> None:
+    """Take the present sizes and growth of what is copied, and have copies that wait examined."""
+    if not is_guarded(view):
+        return
+    ledger = view.tenure.disks
     wakeups.wake(view.due, wakeups.Trigger.DISKS_READ)
-
-
-def _all_answered(view: ClusterView, partition: TopicPartition, event: SizesRead) -> bool:
-    assignment = view.topics.known_assignment(partition)
-    replicas = () if assignment is None else assignment.replicas
-    return all(has_answered(view, event, r) for r in replicas)
-
-
-def _resize(view: ClusterView, ledger: disk_ledger.DiskLedger) -> None:
-    """Take the present sizes and growth of what is copied."""
     for partition, brokers in ledger.receivers.items():
         size, growth = view.work.sizes.get(partition), view.work.growth.get(partition, 0.0)
         for broker in brokers:
@@ -237,6 +222,8 @@ def _resize(view: ClusterView, ledger: disk_ledger.DiskLedger) -> None:
 
 def fill_of_brokers(view: ClusterView) -> dict[BrokerId, float] | None:
     """Return how full the fullest directory of each broker is; None unless all are known."""
+    if not is_guarded(view):
+        return None
     filled: dict[BrokerId, float] = {}
     for broker in view.cluster.brokers:
         disk = view.tenure.disks.brokers.get(broker)

@@ -16,13 +16,33 @@ def fold_event(view: ClusterView, event: records.DiskEvent, now: Instant) -> Non
             view.leadership_process.notifications["log_dir_events"] = event.names
             view.due.log_dir_brokers |= event.brokers
             for broker in event.brokers:
-                view.tenure.directories.brokers.pop(broker, None)
+                view.tenure.disks.of(broker).changed_at = now
         case records.LogDirsDescribed():
-            log_directories.log_dirs_described(view, event, now)
+            _log_dirs_described(view, event, now)
         case records.LogDirsAltered():
             log_directories.log_dirs_altered(view, event, now)
-        case records.SizesRead():
-            partition_sizes.sizes_read(view, event, now)
-            disk_space.disks_read(view, event)
         case _:
             assert_never(event)
+
+
+def _log_dirs_described(view: ClusterView, event: records.LogDirsDescribed, now: Instant) -> None:
+    """
+    Take what a broker described.
+
+    Sizes change slowly. Everything else that it said before the claim, or in an earlier
+    registration, proves nothing: another controller, or a restart, may have changed it since.
+    """
+    ledger, held = view.tenure.disks, view.tenure.held
+    disk = ledger.brokers.get(event.broker)
+    if disk is not None and disk.awaited == event.broker_epoch:
+        disk.awaited = None
+    partition_sizes.sizes_described(view, event, now)
+    disk_space.resize_copies(view)
+    disk_space.forget_departed(ledger, view.cluster.brokers)
+    is_outdated = held is not None and event.at < held.since
+    if is_outdated or view.registration_of(event.broker) != event.broker_epoch:
+        return
+    log_directories.entries_concerned(view, event, now)
+    if event.problem is None:
+        disk_space.space_described(view, event)
+    log_directories.placements_described(view, event, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -10,29 +11,6 @@ from controller.core import model
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.record_kinds import Fact
 from controller.core.worklist import Flags
-
-
-@dataclass(frozen=True, slots=True)
-class SizesRead(Fact):
-    """Bytes on disk of partitions, of the largest replica where several were reported."""
-
-    wakes: ClassVar[Flags] = ()
-
-    sizes: Mapping[TopicPartition, int]
-    errors: Mapping[BrokerId, str] = field(default_factory=dict)
-    """Brokers that reported nothing, and why."""
-    replicas: Mapping[TopicPartition, Mapping[BrokerId, int]] = field(default_factory=dict)
-    """Bytes of each replica by broker; omitted where very many were requested."""
-    unmeasured: frozenset[TopicPartition] = frozenset()
-    """Requested partitions of which no broker reported a replica."""
-    disks: Mapping[BrokerId, model.BrokerDisks] = field(default_factory=dict)
-    """The log directories of the brokers that answered."""
-    placed: Mapping[TopicPartition, Mapping[BrokerId, str]] = field(default_factory=dict)
-    """The directory of each replica by broker, of brokers with several; omitted like sizes."""
-    unable: frozenset[BrokerId] = model.NO_BROKERS
-    """The brokers with an error that answered: they will report nothing later, either."""
-    requested: frozenset[BrokerId] = model.NO_BROKERS
-    """The brokers that were queried; none means all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +25,28 @@ class LogDirEventsRead(Fact):
 
 @dataclass(frozen=True, slots=True)
 class LogDirsDescribed(Fact):
-    """The log directories of a broker, and where the replicas are that it was asked for."""
+    """What a broker has in its log directories, or why it does not say so (DescribeLogDirs)."""
 
-    wakes: ClassVar[Flags] = ("directories",)
+    wakes: ClassVar[Flags] = ("log_dirs",)
 
     broker: BrokerId
     broker_epoch: model.BrokerEpoch
     at: model.Instant
-    """The instant before the broker was queried."""
-    dirs: Mapping[str, bool]
-    """Whether each of its directories has failed."""
-    requested: frozenset[TopicPartition] = frozenset()
-    """The requested partitions."""
+    """The instant before the broker was queried: what happened earlier is included."""
+    partitions: AbstractSet[TopicPartition] = frozenset()
+    """The partitions that it was asked about."""
+    dirs: tuple[model.LogDir, ...] = ()
     replicas: Mapping[TopicPartition, model.PlacedReplica] = field(default_factory=dict)
-    """Those of them that it has, except in failed directories."""
+    """Those of the partitions that it has, except in failed directories."""
     problem: str | None = None
-    """Why nothing is known; None: it answered."""
+    """Why nothing is known; None: it described its directories."""
+    is_refused: bool = False
+    """Whether it answered with that problem: it will describe nothing later, either."""
+
+    @property
+    def report(self) -> model.BrokerDisks:
+        """The log directories, with the registration and the time."""
+        return model.BrokerDisks(self.broker_epoch, self.at, self.dirs)
 
 
 class DirectoryResult(NamedTuple):
@@ -78,11 +62,11 @@ class DirectoryResult(NamedTuple):
 class LogDirsAltered(Fact):
     """A broker's answer to AlterReplicaLogDirs, or that there was none."""
 
-    wakes: ClassVar[Flags] = ("directories",)
+    wakes: ClassVar[Flags] = ("log_dirs",)
 
     broker: BrokerId
     broker_epoch: model.BrokerEpoch
     results: tuple[DirectoryResult, ...]
 
 
-DiskEvent = SizesRead | LogDirEventsRead | LogDirsDescribed | LogDirsAltered
+DiskEvent = LogDirEventsRead | LogDirsDescribed | LogDirsAltered

@@ -263,7 +263,7 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
         reassignment.step += 1
         if reassignment.load is not None:
             # The brokers create the logs now: what they noted in memory is used up.
-            view.tenure.directories.forget(record.partition, reassignment.load.incoming)
+            view.tenure.disks.placements.forget(record.partition, reassignment.load.incoming)
     log_directories.reflect_phase(view, record.partition, record.at)
     disk_reservations.reserve(view, record.partition, record.at)
     # StopReplica has until its deadline: until then the step is not without progress.

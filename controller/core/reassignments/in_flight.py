@@ -174,6 +174,7 @@ def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignmen
     if assignment is None or state is None:
         return
     incoming = reassignment.receivers(assignment)
+    partition_sizes.copies_replaced(view, partition, incoming)
     outgoing: BrokerId | None = state.leader if incoming else None
     size = view.work.sizes.get(partition, 0) * len(incoming)
     reassignment.load = Load(incoming, outgoing, size)

@@ -267,7 +267,5 @@ class ReassignmentTenure(Ledger):
     """For partitions with orphans: the epoch that their leader is known to have in this tenure."""
     orphans_tried: set[Orphan] = field(default_factory=set)
     """Orphans whose deletion was requested in this tenure."""
-    orphans_requested_at: Instant = START
-    """Delegated: when brokers were last queried for the logs of orphans."""
     orphan_logs: dict[tuple[BrokerId, TopicPartition], str] = field(default_factory=dict)
     """The log directories in which the logs of orphans stand, as brokers reported them."""

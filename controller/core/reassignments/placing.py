@@ -8,7 +8,13 @@ their brokers: phase ``Placing``. There, too, a move is stopped that an earlier 
 naming the directory where the replica is.
 
 The truth is the record and what brokers report. Nothing is inferred from what was sent before: an
-answer may be lost, and a request without an answer may be carried out later.
+answer may be lost, and a request without an answer may be carried out later. In the phase, each
+replica is judged by a report that is newer than the last answer of its broker:
+
+* It moves to its directory: wait, unless the move stalls or has no room.
+* It moves otherwise: stop that.
+* It is elsewhere: move it, as soon as directory, throttle and room permit.
+* It is there: done, once a move that an earlier target may have requested is known to be stopped.
 """
 
 from __future__ import annotations
@@ -17,8 +23,8 @@ from typing import Final, NamedTuple
 
 from controller.core import effects, model
 from controller.core.disks import disk_space
-from controller.core.disks.directory_ledger import Answer, BrokerDirs
-from controller.core.disks.log_directories import epoch_of
+from controller.core.disks.log_directories import directories_of
+from controller.core.disks.placements import NamedReplica
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, Replicas
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.throttles import move_throttle_gate
@@ -35,6 +41,18 @@ PUT_OFF_S: Final = 15.0
 PUT_OFF_TIMER: Final = "moves_put_off"
 
 
+class _Next(NamedTuple):
+    """What is next for a replica that is not known to be in its directory."""
+
+    blocked: Blocked
+    moves_to: str | None = None
+    """The directory to which it may be moving, where that takes room."""
+    request: str | None = None
+    """The directory to request now."""
+    is_soon: bool = False
+    """Whether it waits for an answer or a report only."""
+
+
 class ReplicaPlacement(StepStart):
     """A context that can place replicas in directories."""
 
@@ -43,24 +61,28 @@ class ReplicaPlacement(StepStart):
     is_answered_soon = False
     """Whether the step waits only for answers that come at once: it keeps its slot."""
 
+    def _known(self, broker: BrokerId) -> NamedReplica:
+        """Return what the broker, in its present registration, said of its replica."""
+        epoch = self.view.registration_of(broker)
+        return self.view.tenure.disks.placements.known(broker, self.partition, epoch)
+
+    # --- before a step -------------------------------------------------------------------------
+
     def placement_gate(self, adding: Replicas) -> Blocked | None:
         """Return what keeps added replicas from being created in their directories."""
-        ledger = self.view.tenure.directories
         blocked: Blocked | None = None
         requests = []
         self.is_answered_soon = True
         for broker in adding:
-            directory = self.spec.directory_of(broker)
-            if directory is None or self._is_noted(broker, directory):
+            directory, known = self.spec.directory_of(broker), self._known(broker)
+            if directory is None or known.is_accepted(directory):
                 continue
-            waits = self._answer_gate(broker, directory)
+            waits = _pending(broker, known) or _refusal(broker, known, directory, self.now)
             if waits is None:
                 requests.append(effects.PlaceReplica(self.partition, broker, directory))
                 waits = _unanswered(broker, directory)
-            else:
-                request = ledger.requests.get((broker, self.partition))
-                is_young = request is not None and self.now < request.at + SOON_S
-                self.is_answered_soon = self.is_answered_soon and is_young
+            elif known.request is None or self.now >= known.request.at + SOON_S:
+                self.is_answered_soon = False
             blocked = blocked or waits
         self.to_place = tuple(requests)
         return blocked
@@ -72,24 +94,6 @@ class ReplicaPlacement(StepStart):
         noted = records.BlockedRecord(self.partition, blocked, self.now)
         return self.change(noted, effects=self.to_place)
 
-    def _is_noted(self, broker: BrokerId, directory: str) -> bool:
-        ledger = self.view.tenure.directories
-        epoch = epoch_of(self.view, broker)
-        answer = ledger.answer_of((broker, self.partition), epoch, directory)
-        return answer is not None and answer.why is None
-
-    def _answer_gate(self, broker: BrokerId, directory: str) -> Blocked | None:
-        """Return that a request is under way, or was refused a moment ago."""
-        ledger, replica = self.view.tenure.directories, (broker, self.partition)
-        epoch = epoch_of(self.view, broker)
-        request = ledger.requests.get(replica)
-        if request is not None and request.epoch == epoch:
-            return _unanswered(broker, request.directory)
-        answer = ledger.answer_of(replica, epoch, directory)
-        if answer is None or answer.why is None or self.now >= answer.at + RETRY_S:
-            return None
-        return Blocked(BlockedBy.LOG_DIR, f"broker {broker}, {directory}: {answer.why}")
-
     # --- the phase -----------------------------------------------------------------------------
 
     def begin_placing(self, budget: Budget) -> Change | Blocked:
@@ -97,7 +101,7 @@ class ReplicaPlacement(StepStart):
         before = self.reassignment.phase
         if isinstance(before, phases.Pending) and self.now < (before.not_before or self.now):
             return self.reassignment.blocked or Blocked(BlockedBy.LOG_DIR, before.why)
-        dead = [b for b in self.spec.placed_brokers if epoch_of(self.view, b) is None]
+        dead = [b for b in self.spec.placed_brokers if b not in self.view.cluster.brokers]
         if dead and not self.spec.rolls_back:
             return self._waits(dead[0], f"broker {dead[0]} is not live")
         blocked = budget.gate(self.partition, self.reassignment, (), self.state.leader)
@@ -149,99 +153,51 @@ class ReplicaPlacement(StepStart):
             effects=(effects.SetTimer(PUT_OFF_TIMER, until),),
         )
 
-    def _next_of(  # noqa: PLR0911 - one return per case
-        self, broker: BrokerId, phase: phases.Placing, budget: Budget
-    ) -> _Next | None:
-        """
-        Return what is next for a replica; None: it is there.
-
-        Only a report from after the last answer shows what became of that request.
-        """
-        ledger, replica = self.view.tenure.directories, (broker, self.partition)
-        moves_to = dict(phase.moving).get(broker)
-        found = self._found(broker)
-        if not isinstance(found, _Found):
-            return found and found._replace(moves_to=moves_to)
-        placed, here = found.placed, found.directory
+    def _next_of(self, broker: BrokerId, phase: phases.Placing, budget: Budget) -> _Next | None:
+        """Return what is next for a replica; None: nothing."""
+        known, moves_to = self._known(broker), dict(phase.moving).get(broker)
+        if self._is_left_out(broker, known):
+            return None
+        unknown, here = self._unknown(broker, known), known.directory
+        if unknown is not None or here is None:
+            return (unknown or self._being_read(broker))._replace(moves_to=moves_to)
         wanted = self.spec.directory_of(broker) or here
-        epoch = epoch_of(self.view, broker)
-        if ledger.is_under_way(replica, epoch):
-            under_way = ledger.requests[replica].directory
-            return _Next(_unanswered(broker, under_way), moves_to, is_soon=True)
-        answer = ledger.answers.get(replica)
-        if answer is None or answer.epoch != epoch:
-            answer = None
-        elif found.at < answer.at:
-            return self._being_read(broker)._replace(moves_to=moves_to)
-        is_stopped = answer is not None and answer.directory == here and not answer.is_lost
-        if placed == model.PlacedReplica(wanted) and (
-            is_stopped or broker not in self.spec.unplaced
-        ):
-            return None
-        if placed.future is not None and disk_space.has_no_room(self.view, broker, self.partition):
-            wanted = here
-        if placed.future == wanted and not ledger.is_stalled(replica, self.now):
-            detail = f"broker {broker} moves its replica to {wanted}{self._share(placed)}"
-            return _Next(Blocked(BlockedBy.LOG_DIR, detail, is_copying=True), wanted)
-        if placed.future is None and wanted != here:
-            return self._move(broker, wanted, answer, moves_to, budget)
-        # Naming the present directory ends a move; one to another directory begins after that.
-        moves_to = moves_to if moves_to == wanted != here else None
-        refused = _refused(broker, here, answer, self.now, moves_to)
-        if refused is not None:
-            return refused._replace(is_soon=True)
-        return _Next(_unanswered(broker, here), moves_to, here)
+        if known.future is not None:
+            return self._follow_move(broker, known, here, wanted, moves_to)
+        if wanted != here:
+            return self._move(broker, known, wanted, moves_to, budget)
+        if broker in self.spec.unplaced and not known.is_stopped:
+            return self._stop(broker, known, here, None)
+        return None
 
-    def _move(
-        self,
-        broker: BrokerId,
-        wanted: str,
-        answer: Answer | None,
-        moves_to: str | None,
-        budget: Budget,
-    ) -> _Next:
-        """Return the request for a directory to which nothing moves yet, or what it waits for."""
-        is_lost = answer is not None and answer.is_lost and answer.directory == moves_to
-        refused = _refused(broker, wanted, answer, self.now, moves_to if is_lost else None)
-        if refused is not None:
-            return refused
-        known = self.view.tenure.directories.brokers.get(broker)
-        if known is None or moves_to not in {None, wanted}:
-            return self._being_read(broker)
-        blocked = self._move_gate(broker, known, wanted, budget, is_moving=moves_to == wanted)
-        if blocked is not None:
-            return _Next(blocked)
-        return _Next(_unanswered(broker, wanted), wanted, wanted)
+    def _is_left_out(self, broker: BrokerId, known: NamedReplica) -> bool:
+        """Return whether nothing depends on where a replica is."""
+        if broker not in self.view.cluster.brokers:
+            # A dead broker does not delay a rollback: it may never return.
+            return self.spec.rolls_back
+        is_named = self.spec.directory_of(broker) is not None
+        is_silent = self._silence_of(broker) is not None
+        return not is_named and not is_silent and known.is_missing
 
-    def _share(self, placed: model.PlacedReplica) -> str:
-        """Return how much of a move is done, as far as the partition's size is known."""
-        size = self.view.work.sizes.get(self.partition)
-        return f" ({min(100, 100 * placed.future_bytes // size)}%)" if size else ""
-
-    def _found(  # noqa: PLR0911 - one return per case
-        self, broker: BrokerId
-    ) -> _Found | _Next | None:
-        """Return where a replica is, why that is not known; None: it does not matter."""
-        ledger, epoch = self.view.tenure.directories, epoch_of(self.view, broker)
-        if epoch is None:
-            if self.spec.rolls_back:
-                # A dead broker does not delay a rollback: it may never return.
-                return None
+    def _unknown(self, broker: BrokerId, known: NamedReplica) -> _Next | None:
+        """Return why it is not known where a replica is, or what became of the last request."""
+        silence = self._silence_of(broker)
+        if broker not in self.view.cluster.brokers:
             return _Next(self._waits(broker, f"broker {broker} is not live"))
-        silence = ledger.silence_of(broker, epoch)
         if silence is not None:
-            why = f"broker {broker} reports no directories: {silence.why}"
+            return _Next(self._waits(broker, f"broker {broker} reports no directories: {silence}"))
+        if known.is_missing:
+            why = f"broker {broker} reports no replica: its log directory may be offline"
             return _Next(self._waits(broker, why))
-        report = ledger.report_of((broker, self.partition), epoch)
-        if report is None:
-            return self._being_read(broker)
-        placed = report.placed
-        if placed is not None and placed.directory is not None:
-            return _Found(report.at, placed, placed.directory)
-        if self.spec.directory_of(broker) is None:
-            return None
-        why = f"broker {broker} reports no replica: its log directory may be offline"
-        return _Next(self._waits(broker, why))
+        pending = None if known.report is None else _pending(broker, known)
+        if pending is not None:
+            return _Next(pending, is_soon=True)
+        return None if known.is_up_to_date else self._being_read(broker)
+
+    def _silence_of(self, broker: BrokerId) -> str | None:
+        epoch = self.view.registration_of(broker)
+        silence = self.view.tenure.disks.silence_of(broker, epoch)
+        return None if silence is None else silence.why
 
     def _being_read(self, broker: BrokerId) -> _Next:
         why = f"the log directories of broker {broker} are being read"
@@ -252,45 +208,63 @@ class ReplicaPlacement(StepStart):
         to = "" if named is None else f" (its replica is to be in {named})"
         return Blocked(BlockedBy.LOG_DIR, f"{why}{to}")
 
-    def _move_gate(
+    def _follow_move(
+        self, broker: BrokerId, known: NamedReplica, here: str, wanted: str, moves_to: str | None
+    ) -> _Next:
+        """Let a move continue that leads to the right directory; stop any other."""
+        if disk_space.has_no_room(self.view, broker, self.partition):
+            return self._stop(broker, known, here, None)
+        if known.future != wanted or known.is_stalled(self.now):
+            return self._stop(broker, known, here, moves_to if moves_to == wanted else None)
+        size = self.view.work.sizes.get(self.partition)
+        share = f" ({min(100, 100 * known.future_size // size)}%)" if size else ""
+        detail = f"broker {broker} moves its replica to {wanted}{share}"
+        return _Next(Blocked(BlockedBy.LOG_DIR, detail, is_copying=True), wanted)
+
+    def _stop(
+        self, broker: BrokerId, known: NamedReplica, here: str, moves_to: str | None
+    ) -> _Next:
+        """Request the present directory, which ends a move; another one begins after that."""
+        refusal = _refusal(broker, known, here, self.now)
+        if refusal is not None:
+            return _Next(refusal, moves_to, is_soon=True)
+        return _Next(_unanswered(broker, here), moves_to, here)
+
+    def _move(
         self,
         broker: BrokerId,
-        known: BrokerDirs,
-        directory: str,
+        known: NamedReplica,
+        wanted: str,
+        moves_to: str | None,
         budget: Budget,
-        *,
-        is_moving: bool,
+    ) -> _Next:
+        """Request a directory to which nothing moves yet, or return what that waits for."""
+        answer = known.answer
+        refusal = _refusal(broker, known, wanted, self.now)
+        if refusal is not None and answer is not None:
+            # Without an answer, the broker may have begun.
+            kept = moves_to if answer.is_lost and answer.directory == moves_to else None
+            return _Next(refusal, kept, is_soon=answer.is_lost)
+        if directories_of(self.view, broker) is None or moves_to not in {None, wanted}:
+            return self._being_read(broker)
+        blocked = self._move_gate(broker, wanted, budget, is_moving=moves_to == wanted)
+        if blocked is not None:
+            return _Next(blocked)
+        return _Next(_unanswered(broker, wanted), wanted, wanted)
+
+    def _move_gate(
+        self, broker: BrokerId, directory: str, budget: Budget, *, is_moving: bool
     ) -> Blocked | None:
         """Return what keeps a broker from beginning to move its replica."""
-        if known.dirs.get(directory) is not False:
-            what = "is offline" if directory in known.dirs else "does not exist"
-            return Blocked(
-                BlockedBy.LOG_DIR, f"log directory {directory} of broker {broker} {what}"
-            )
+        known = directories_of(self.view, broker) or {}
+        if known.get(directory) is not False:
+            what = "is offline" if directory in known else "does not exist"
+            detail = f"log directory {directory} of broker {broker} {what}"
+            return Blocked(BlockedBy.LOG_DIR, detail)
         blocked = move_throttle_gate(self.view, broker, self.spec)
         if blocked is None and not is_moving:
             blocked = budget.move_gate(self.partition, self.reassignment, broker)
         return blocked
-
-
-class _Found(NamedTuple):
-    """A replica as its broker reported it."""
-
-    at: Instant
-    placed: model.PlacedReplica
-    directory: str
-
-
-class _Next(NamedTuple):
-    """What is next for a replica that is not known to be in its directory."""
-
-    blocked: Blocked
-    moves_to: str | None = None
-    """The directory to which it may be moving, where that takes room."""
-    request: str | None = None
-    """The directory to request now."""
-    is_soon: bool = False
-    """Whether it waits for an answer or a report only."""
 
 
 def _unanswered(broker: BrokerId, directory: str) -> Blocked:
@@ -298,13 +272,16 @@ def _unanswered(broker: BrokerId, directory: str) -> Blocked:
     return Blocked(BlockedBy.LOG_DIR, detail)
 
 
-def _refused(
-    broker: BrokerId, directory: str, answer: Answer | None, now: Instant, moves_to: str | None
-) -> _Next | None:
-    """Return that the request was refused, or its answer lost, a moment ago."""
+def _pending(broker: BrokerId, known: NamedReplica) -> Blocked | None:
+    """Return that a request is under way."""
+    return None if known.request is None else _unanswered(broker, known.request.directory)
+
+
+def _refusal(broker: BrokerId, known: NamedReplica, directory: str, now: Instant) -> Blocked | None:
+    """Return that a directory was refused, or the answer about it lost, a moment ago."""
+    answer = known.answer
     if answer is None or answer.directory != directory or answer.why is None:
         return None
     if now >= answer.at + RETRY_S:
         return None
-    blocked = Blocked(BlockedBy.LOG_DIR, f"broker {broker}, {directory}: {answer.why}")
-    return _Next(blocked, moves_to, is_soon=answer.is_lost)
+    return Blocked(BlockedBy.LOG_DIR, f"broker {broker}, {directory}: {answer.why}")

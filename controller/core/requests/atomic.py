@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from controller.core import model
+from controller.core.disks.log_directories import directories_of
 from controller.core.model import BrokerId, LogDirs, Replicas, RequestId, TopicPartition
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.orphans import left_where_it_stands
@@ -127,8 +128,7 @@ def _reported_dirs(
     """Yield the log directories of the brokers for which entries name any."""
     named = (n for part in parts_of(view, request) for n in part.log_dirs.values())
     for broker in sorted({broker for log_dirs in named for broker, _ in log_dirs}):
-        report = view.tenure.directories.brokers.get(broker)
-        yield broker, None if report is None else report.dirs
+        yield broker, directories_of(view, broker)
 
 
 def _topic_check(view: ClusterView, name: str) -> TopicCheck | None:

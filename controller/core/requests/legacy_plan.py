@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from controller.core import effects, options
-from controller.core.disks import log_directories
+from controller.core.disks import log_dir_queries
 from controller.core.model import Instant, Refusal, RefusalReason, Route, TopicPartition
 from controller.core.reassignments import foreign
 from controller.core.reassignments.model import Reassignment
@@ -38,7 +38,7 @@ def follow_plan(
             changes += _tidy(view, legacy, starting, now)
         changes += accepted.changes
         if accepted.unknown_brokers:
-            following = log_directories.describe_log_dirs(view, accepted.unknown_brokers, now)
+            following = log_dir_queries.query_named(view, accepted.unknown_brokers, now)
     return Decision(tuple(changes), (*_learn_configs(view, now), *following))
 
 

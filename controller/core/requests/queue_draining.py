@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import islice
 
 from controller.core import effects, model
-from controller.core.disks import log_directories
+from controller.core.disks import log_dir_queries, log_directories
 from controller.core.model import (
     BrokerId,
     Instant,
@@ -88,7 +88,7 @@ def drain_queue(view: ClusterView, now: Instant) -> Decision:
         topic_configs.request_configs(view, unknown, now, QUEUE_CONFIG_TIMER) if unknown else []
     )
     if brokers:
-        following += log_directories.describe_log_dirs(view, brokers, now)
+        following += log_dir_queries.query_named(view, brokers, now)
     return Decision(tuple(changes), tuple(following))
 
 

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import Final
 
 from controller.core import effects, model
-from controller.core.disks import log_directories
+from controller.core.disks import log_dir_queries, log_directories
 from controller.core.model import BrokerId, Instant, Replicas, RequestId, Route, TopicPartition
 from controller.core.reassignments.foreign import refusal_for_foreign, waits_for_foreign
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
@@ -165,7 +165,7 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
         else []
     )
     if brokers:
-        following += log_directories.describe_log_dirs(view, brokers, now)
+        following += log_dir_queries.query_named(view, brokers, now)
     return Decision((*refused, *changes), tuple(following))
 
 

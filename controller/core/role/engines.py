@@ -180,8 +180,7 @@ class DelegatedEngine:
             state_polling.read_missing(view, due, missing, now),
         ]
         lost = record_lost(view, due, now)
-        orphans = state_polling.look_for_orphans(view, due, now)
-        return [state_polling.follow_watched(view, due), *read, elected, answers, lost, orphans]
+        return [state_polling.follow_watched(view, due), *read, elected, answers, lost]
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from math import ceil
 from typing import Final
 
-from controller.core.effects import Effect, MeasureSizes, ReadPurpose, ReadStates, SetTimer
+from controller.core.effects import Effect, ReadPurpose, ReadStates, SetTimer
 from controller.core.model import Instant, TopicPartition
 from controller.core.reassignments.records import OrphanEndedRecord
 from controller.core.records import Change, Decision
@@ -22,7 +22,6 @@ from controller.core.worklist import Worklist
 
 ROUND_TIMER: Final = "round"
 ROUND_EVERY_S: Final = 5.0
-ORPHANS_TIMER: Final = "orphan_logs"
 ROUND_STATES: Final = 1000
 """States read at a time: first those out of sync, then the next of all others."""
 MISSING_TIMER: Final = "missing_states"
@@ -62,29 +61,6 @@ def _readopted(view: ClusterView, due: Worklist) -> list[Change]:
         if is_over:
             ended.append(Change((OrphanEndedRecord(orphan),)))
     return ended
-
-
-def look_for_orphans(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """
-    Query live brokers for the logs of orphans: once they have none, the records end.
-
-    The cluster's controller has no request that deletes a log of which a broker is no replica: an
-    operator does it (``orphan_logs`` has the directory).
-    """
-    wanted = [o for o in view.reassignments.orphans.values() if view.is_in_reach(o)]
-    if not wanted or not (due.orphans or due.claimed or due.joined or due.timer):
-        return Decision()
-    again = Instant(view.reassignments_tenure.orphans_requested_at + view.options.size_refresh_s)
-    if now < again and not due.joined:
-        return Decision(effects=(SetTimer(ORPHANS_TIMER, again),))
-    query = MeasureSizes(
-        tuple(dict.fromkeys(o.partition for o in wanted)),
-        whole=True,
-        brokers=frozenset(o.broker for o in wanted),
-        orphans=True,
-    )
-    again = Instant(now + view.options.size_refresh_s)
-    return Decision(effects=(query, SetTimer(ORPHANS_TIMER, again)))
 
 
 def poll_states(view: ClusterView, due: Worklist, now: Instant) -> Decision:

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 from controller.core import model
 from controller.core.cluster.model import BEFORE_FEATURES
-from controller.core.disks.directory_ledger import DirectoryLedger
 from controller.core.disks.disk_ledger import DiskLedger
 from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import BrokerId, Instant
@@ -55,7 +54,6 @@ class TenureState(Ledger):
     idle_since: Instant | None = None
 
     disks: DiskLedger = field(default_factory=DiskLedger)
-    directories: DirectoryLedger = field(default_factory=DirectoryLedger)
 
     def successor(self) -> TenureState:
         """Keep of the disks what outlives a tenure."""

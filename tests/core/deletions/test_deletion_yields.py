@@ -13,13 +13,11 @@ from controller.core.deletions.deletion_yields import (
     yield_due,
 )
 from controller.core.deletions.records import DeletionsRead
-from controller.core.disks.records import SizesRead
 from controller.core.effects import ClaimController, ResignController, SetTimer
 from controller.core.events import TimerFired
 from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     BlockedBy,
-    BrokerId,
     ControllerEpoch,
     Instant,
     PartitionAssignment,
@@ -45,6 +43,7 @@ from controller.core.role.claims_and_resignations import (
 from controller.core.role.records import ControllerClaimed, Deposed, YieldedRecord
 from controller.core.topics.records import TopicsRead
 from tests.core.builders import EPOCH, Driver, replicas, tp
+from tests.core.disks.reports import reports
 from tests.core.leadership.test_duties import live
 from tests.core.requests.test_submitted import submission, submit
 
@@ -122,8 +121,8 @@ def test_a_step_that_copies_for_days_does_not_keep_the_role_from_a_deletion_eith
     submit(driver, submission(REQUEST, {tp(): (1, 2, 4)}))
     driver.observe(DeletionsRead(frozenset({"other"})))
     for second in range(int(DELETION_PATIENCE_S) + 1):
-        held = {BrokerId(4): 1000 * (1 + second)}
-        driver.observe(SizesRead({tp(): 10**12}, replicas={tp(): held}))
+        held = {1: 10**12, 4: 1000 * (1 + second)}
+        driver.observe(*reports(driver.view, {tp(): held}, driver.now))
         wait(driver, 1)
     assert resigns(driver)
 
@@ -329,15 +328,14 @@ def test_under_a_pause_a_step_that_copies_keeps_the_role(*, grows: bool) -> None
     submit(driver, submission(REQUEST, {tp(): (1, 2, 4)}))
     driver.observe(PAUSED)
     for second in range(int(2 * PROGRESS_PATIENCE_S)):
-        held = {BrokerId(1): 10**6 + second, BrokerId(4): 1000 * (1 + second * grows)}
-        driver.observe(SizesRead({tp(): 10**12}, replicas={tp(): held}))
+        held = {1: 10**6 + second, 4: 1000 * (1 + second * grows)}
+        driver.observe(*reports(driver.view, {tp(): held}, driver.now))
         wait(driver, 1)
     assert resigns(driver) is not grows
     assert driver.view.work.copied
     if grows:
         driver.observe(RESUMED)
         driver.run(tp())
-        driver.observe(SizesRead({}))
         assert not driver.view.work.copied
 
 

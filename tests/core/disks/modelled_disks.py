@@ -12,8 +12,15 @@ from random import Random
 
 from controller.core.disks.disk_budget import UNTHROTTLED_RATE
 from controller.core.disks.disk_ledger import DELETE_DELAY_S
-from controller.core.disks.records import SizesRead
-from controller.core.model import BrokerDisks, BrokerId, Instant, LogDir, MinFree, TopicPartition
+from controller.core.disks.records import LogDirsDescribed
+from controller.core.model import (
+    BrokerId,
+    Instant,
+    LogDir,
+    MinFree,
+    PlacedReplica,
+    TopicPartition,
+)
 from controller.core.options import Options
 from tests.core.builders import Driver, tp
 
@@ -87,7 +94,7 @@ class ModelledDisks:
                 room = directory.free(0) - min_free
                 directory.other += int(room * random.choice([0, 0.3, 0.8]))
         self.min_free = min_free
-        self.under_way: list[tuple[float, SizesRead]] = []
+        self.under_way: list[tuple[float, list[LogDirsDescribed]]] = []
 
     @staticmethod
     def used(directory: Directory) -> int:
@@ -105,36 +112,36 @@ class ModelledDisks:
         """The present instant."""
         return self.driver.now
 
-    def report(self, *, disks: bool = True, whole: bool = True) -> SizesRead:
+    def report(self, *, whole: bool = True) -> list[LogDirsDescribed]:
         """Return what brokers say now."""
-        replicas: dict[TopicPartition, dict[BrokerId, int]] = {}
-        placed: dict[TopicPartition, dict[BrokerId, str]] = {}
-        found = {}
-        for broker, directories in self.brokers.items():
-            for directory in directories:
-                for partition, size in directory.logs.items():
-                    replicas.setdefault(partition, {})[broker] = size
-                    if len(directories) > 1:
-                        placed.setdefault(partition, {})[broker] = directory.path
-            dirs = tuple(
-                LogDir(
-                    d.path, d.size, d.free(self.now), len(d.logs) + d.extra_logs if whole else None
-                )
-                for d in directories
+        return [
+            LogDirsDescribed(
+                broker,
+                self.driver.epoch(broker),
+                self.driver.now,
+                self.sizes.keys(),
+                tuple(
+                    LogDir(
+                        d.path,
+                        d.size,
+                        d.free(self.now),
+                        len(d.logs) + d.extra_logs if whole else None,
+                    )
+                    for d in directories
+                ),
+                {p: PlacedReplica(d.path, size) for d in directories for p, size in d.logs.items()},
             )
-            epoch = self.driver.view.cluster.brokers[broker].epoch
-            found[broker] = BrokerDisks(epoch, Instant(self.now), dirs)
-        sizes = {p: max(held.values()) for p, held in replicas.items()}
-        return SizesRead(sizes, {}, replicas, disks=found if disks else {}, placed=placed)
+            for broker, directories in self.brokers.items()
+        ]
 
     def begin(self) -> None:
         """Let what producers write be measured, then submit the plan."""
         for _ in range(2):
-            self.driver.observe(self.report())
+            self.driver.observe(*self.report())
             self.pass_time(6.0)
         self.driver.submit(self.targets)
         self.driver.view.work.growth.update(self.rates)
-        self.driver.observe(self.report())
+        self.driver.observe(*self.report())
 
     def pass_time(self, seconds: float) -> None:
         """Let producers write and brokers copy."""
@@ -201,10 +208,10 @@ class ModelledDisks:
             whole = self.random.random() < 0.4
             arrives = self.now + self.random.choice([0, 0, 1, 3])
             self.under_way.append((arrives, self.report(whole=whole)))
-        for arrives, event in list(self.under_way):
+        for arrives, events in list(self.under_way):
             if arrives <= self.now:
-                self.under_way.remove((arrives, event))
-                self.driver.observe(event)
+                self.under_way.remove((arrives, events))
+                self.driver.observe(*events)
         self.follow_all()
         self.judge()
 

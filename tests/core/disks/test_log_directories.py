@@ -9,8 +9,20 @@ import pytest
 from controller import kafka_errors
 from controller.core import effects
 from controller.core.apply import apply, issued
-from controller.core.disks.log_directories import POLL_S, SOON_S, follow_directories
-from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed
+from controller.core.cluster.records import BrokersRead
+from controller.core.disks.log_dir_queries import (
+    AWAITED_POLL_S,
+    POLL_S,
+    query_log_dirs,
+    query_named,
+)
+from controller.core.disks.log_directories import unknown_brokers
+from controller.core.disks.records import (
+    DirectoryResult,
+    LogDirEventsRead,
+    LogDirsAltered,
+    LogDirsDescribed,
+)
 from controller.core.model import (
     BrokerDisks,
     BrokerId,
@@ -54,23 +66,24 @@ def a_placing(options: Options = Options()) -> ClusterView:  # noqa: B008 - it i
 def describes(view: ClusterView, seconds: float) -> bool:
     """Return whether the broker is asked so long after the begin, and note that it is."""
     at = Instant(NOW + seconds)
-    requested = False
-    for effect in follow_directories(view, Worklist(directories=True), at).effects:
+    asked = False
+    for effect in query_log_dirs(view, Worklist(log_dirs=True), at).effects:
         issued(view, effect, at)
-        requested = requested or isinstance(effect, effects.DescribeLogDirs)
-    return requested
+        if isinstance(effect, effects.DescribeLogDirs):
+            asked = asked or effect.purpose is effects.DescribePurpose.PLACEMENTS
+    return asked
 
 
 def report(view: ClusterView, seconds: float, future: str | None = None) -> None:
     """Let the broker report its replica so long after the begin."""
     at = Instant(NOW + seconds)
-    placed = PlacedReplica(HERE, future)
+    placed = PlacedReplica(HERE, 50, future)
     read = LogDirsDescribed(
         TWO,
         view.cluster.brokers[TWO].epoch,
         at,
-        {HERE: False, THERE: False},
         frozenset({PARTITION}),
+        (LogDir(HERE), LogDir(THERE)),
         {PARTITION: placed},
     )
     observe(view, read, at)
@@ -91,10 +104,10 @@ def test_a_broker_is_queried_from_time_to_time_while_it_moves_replicas() -> None
     assert describes(view, 0)
     report(view, 0.1)
     answer(view, 0.2, THERE)
-    assert describes(view, 0.2 + SOON_S)
-    report(view, 0.3 + SOON_S, THERE)
+    assert describes(view, 0.2 + AWAITED_POLL_S)
+    report(view, 0.3 + AWAITED_POLL_S, THERE)
     assert not describes(view, 0.1 + POLL_S)
-    assert describes(view, 0.2 + SOON_S + POLL_S)
+    assert describes(view, 0.2 + AWAITED_POLL_S + POLL_S)
 
 
 def test_a_report_from_before_the_last_answer_is_soon_replaced() -> None:
@@ -103,8 +116,8 @@ def test_a_report_from_before_the_last_answer_is_soon_replaced() -> None:
     assert describes(view, 0)
     report(view, 0.1)
     answer(view, 0.2, THERE)
-    assert not describes(view, 0.5 * SOON_S)
-    assert describes(view, SOON_S)
+    assert not describes(view, 0.5 * AWAITED_POLL_S)
+    assert describes(view, AWAITED_POLL_S)
 
 
 def test_a_report_from_before_a_cancellation_is_soon_replaced() -> None:
@@ -115,9 +128,9 @@ def test_a_report_from_before_a_cancellation_is_soon_replaced() -> None:
     running = view.reassignments.by_partition[PARTITION].spec
     back = running.rolled_back(replicas(1, 2), RequestId("c"))
     apply(view, SpecRecord(PARTITION, back), Instant(NOW + 0.2))
-    assert describes(view, SOON_S)
-    report(view, SOON_S + 0.1, THERE)
-    assert not describes(view, 2 * SOON_S)
+    assert describes(view, AWAITED_POLL_S)
+    report(view, AWAITED_POLL_S + 0.1, THERE)
+    assert not describes(view, 2 * AWAITED_POLL_S)
 
 
 def put_off(view: ClusterView) -> None:
@@ -248,3 +261,42 @@ def test_move_to_another_directory_takes_its_space_there() -> None:
     elsewhere = Placing(((TWO, ELSEWHERE),))
     apply(view, PhaseRecord(PARTITION, elsewhere, NOW, "moves"), Instant(NOW + 4))
     assert reserved(view)[ELSEWHERE] == 50
+
+
+def known(view: ClusterView, seconds: float, since: float = 0.0) -> bool:
+    """Let the broker describe its directories so long after the begin; return if they are known."""
+    epoch = view.cluster.brokers[TWO].epoch
+    read = LogDirsDescribed(TWO, epoch, Instant(NOW + seconds), dirs=(LogDir(HERE),))
+    observe(view, read, Instant(NOW + max(seconds, since)))
+    return unknown_brokers(view, ((TWO, HERE),)) == set()
+
+
+def test_directories_are_not_known_from_a_report_that_precedes_a_failure() -> None:
+    """The notification does not say which of them failed."""
+    view = a_placing()
+    assert known(view, 1.0)
+    observe(view, LogDirEventsRead(("log_dir_event_1",), frozenset({TWO})), Instant(NOW + 2.0))
+    assert unknown_brokers(view, ((TWO, HERE),)) == {TWO}
+    assert not known(view, 1.5, since=3.0)
+    assert known(view, 3.0)
+
+
+def test_directories_are_not_known_from_before_the_claim() -> None:
+    """The query may have been of an earlier tenure."""
+    view = a_placing()
+    assert not known(view, -1.0, since=1.0)
+    assert known(view, 1.0)
+
+
+def test_entry_that_waits_for_a_broker_is_judged_again_when_it_leaves() -> None:
+    """No report of it will come."""
+    view = a_placing()
+    for effect in query_named(view, [TWO], NOW):
+        issued(view, effect, NOW)
+    assert query_named(view, [TWO], NOW) == []
+    live = {b: known for b, known in view.cluster.brokers.items() if b != TWO}
+    view.due.submissions = view.due.plan = view.due.queue = False
+    observe(view, BrokersRead(live), NOW)
+    assert view.due.submissions
+    assert view.due.plan
+    assert view.due.queue

@@ -7,15 +7,9 @@ from dataclasses import replace
 import pytest
 
 from controller.core.apply import apply, issued
-from controller.core.disks.partition_sizes import (
-    GROWTH_AFTER_S,
-    SOON_S,
-    SlowThrottle,
-    follow_sizes,
-    slow_throttles,
-)
-from controller.core.disks.records import SizesRead
-from controller.core.effects import MeasureSizes, SetTimer
+from controller.core.disks.log_dir_queries import SOON_S, query_log_dirs
+from controller.core.disks.partition_sizes import GROWTH_AFTER_S, SlowThrottle, slow_throttles
+from controller.core.effects import DescribeLogDirs, DescribePurpose, SetTimer
 from controller.core.model import (
     FOREIGN,
     BrokerId,
@@ -43,6 +37,7 @@ from controller.core.requests.model import Request
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import replicas, tp
+from tests.core.disks.reports import report, reports
 from tests.core.tenure_views import NOW, a_tenure, isr, reassign
 
 
@@ -55,9 +50,9 @@ def requested(view: ClusterView, seconds: float) -> tuple[TopicPartition, ...]:
     """Return what is asked for so long after the begin, and note that it was."""
     at = Instant(NOW + seconds)
     partitions: tuple[TopicPartition, ...] = ()
-    for effect in follow_sizes(view, Worklist(timer=True), at).effects:
+    for effect in query_log_dirs(view, Worklist(timer=True), at).effects:
         issued(view, effect, at)
-        if isinstance(effect, MeasureSizes):
+        if isinstance(effect, DescribeLogDirs):
             partitions += effect.partitions
     return partitions
 
@@ -70,9 +65,11 @@ def copies(view: ClusterView, partition: TopicPartition) -> None:
 
 
 def report_sizes(view: ClusterView, seconds: float, **sizes: int) -> None:
-    """Report sizes so long after the begin; ``p0`` is partition 0."""
+    """Let broker 1 report sizes so long after the begin; ``p0`` is partition 0."""
     read = {tp(int(name[1:])): size for name, size in sizes.items()}
-    observe(view, SizesRead(read), Instant(NOW + seconds))
+    at = Instant(NOW + seconds)
+    for event in reports(view, {p: {1: size} for p, size in read.items()}, at):
+        observe(view, event, at)
 
 
 def test_nothing_is_queried_without_work() -> None:
@@ -143,7 +140,7 @@ def test_timer_is_set_for_the_next_query() -> None:
     reassign(view, tp(0), 1, 2, 4)
     requested(view, 0)
     for seconds in (3, 10, 31, 59):
-        effects = follow_sizes(view, Worklist(timer=True), Instant(NOW + seconds)).effects
+        effects = query_log_dirs(view, Worklist(timer=True), Instant(NOW + seconds)).effects
         timers = [e.at - NOW for e in effects if isinstance(e, SetTimer)]
         assert all(seconds < at <= 60 for at in timers)
 
@@ -166,13 +163,13 @@ def test_new_reassignments_are_requested_soon_and_together() -> None:
     view = a_view()
     reassign(view, tp(0), 1, 2, 4)
     requested(view, 0)
-    view.due.sizes = False
+    view.due.log_dirs = False
     reassign(view, tp(1), 1, 2, 4)
     reassign(view, tp(2), 1, 2, 4)
-    assert view.due.sizes
-    view.work.unmeasured_since = Instant(NOW + 10)
+    assert view.due.log_dirs
+    view.work.queries.new_since = Instant(NOW + 10)
     assert requested(view, 10) == ()
-    timers = follow_sizes(view, view.due, Instant(NOW + 10)).effects
+    timers = query_log_dirs(view, view.due, Instant(NOW + 10)).effects
     assert [e.at for e in timers if isinstance(e, SetTimer)] == [NOW + 10 + SOON_S]
     assert requested(view, 10 + SOON_S) == (tp(1), tp(2))
     assert requested(view, 12) == ()
@@ -184,11 +181,12 @@ def test_new_reassignments_are_requested_at_once_where_steps_wait_for_sizes() ->
     reassign(view, tp(0), 1, 2, 4)
     assert requested(view, 0) == (tp(0),)
     reassign(view, tp(1), 1, 2, 5)
-    first, _ = follow_sizes(view, Worklist(sizes=True), Instant(NOW + 9.9)).effects
-    assert first == MeasureSizes((tp(1),), brokers=frozenset(replicas(1, 2, 3, 5)))
+    first, _ = query_log_dirs(view, Worklist(log_dirs=True), Instant(NOW + 9.9)).effects
+    brokers = frozenset(replicas(1, 2, 3, 5))
+    assert first == DescribeLogDirs(brokers, (tp(1),), DescribePurpose.NEW)
     issued(view, first, Instant(NOW + 9.9))
     reassign(view, tp(2), 1, 2, 5)
-    (timer,) = follow_sizes(view, Worklist(sizes=True), Instant(NOW + 9.95)).effects
+    (timer,) = query_log_dirs(view, Worklist(log_dirs=True), Instant(NOW + 9.95)).effects
     assert isinstance(timer, SetTimer)
     assert timer.at == pytest.approx(NOW + 10.0)
     assert requested(view, 10.05) == (tp(2),)
@@ -278,3 +276,69 @@ def test_partitions_that_wait_do_not_count() -> None:
     view = copying("150")
     view.reassignments.by_partition[tp(1)].load = None
     assert slow(view) == ()
+
+
+def described(view: ClusterView, seconds: float, held: dict[int, int]) -> None:
+    """Let brokers report their replicas of partition 0 so long after the begin."""
+    at = Instant(NOW + seconds)
+    for event in reports(view, {tp(0): held}, at):
+        observe(view, event, at)
+
+
+def test_size_is_that_of_the_leader_and_before_it_reports_that_of_a_replica_in_sync() -> None:
+    """Copies are made from the leader; a replica out of sync may have less, or more."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    isr(view, tp(0), 1, 2)
+    described(view, 0, {3: 9000})
+    assert view.work.sizes == {}
+    described(view, 1, {2: 1000})
+    assert view.work.sizes == {tp(0): 1000}
+    described(view, 2, {1: 800})
+    described(view, 3, {2: 1100, 3: 9000})
+    assert view.work.sizes == {tp(0): 800}
+
+
+def test_growth_is_not_counted_between_replicas() -> None:
+    """Two logs of a partition differ by what retention has removed from one of them."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    isr(view, tp(0), 1, 2)
+    described(view, 0, {1: 1000})
+    isr(view, tp(0), 2)
+    described(view, 10, {2: 90_000})
+    assert view.work.growth == {}
+    described(view, 20, {2: 90_500})
+    assert view.work.growth == {tp(0): 50.0}
+
+
+def test_pending_partitions_are_sorted_when_the_last_broker_has_answered() -> None:
+    """Of many brokers, each reports the size of some of them."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    reassign(view, tp(1), 1, 2, 4)
+    requested(view, 0)
+    assert view.tenure.disks.measuring == set(range(1, 8))
+    view.due.order = False
+    for number in range(1, 7):
+        observe(view, report(number, {tp(0): 1000}, at=NOW, epoch=100), NOW)
+    assert not view.due.order
+    silent = replace(report(7, {}, at=NOW, epoch=100), problem="it does not answer")
+    observe(view, silent, NOW)
+    assert view.due.order
+
+
+def test_copy_is_whole_by_reports_of_the_same_time_only() -> None:
+    """An older report of either says nothing: it is compared with the next one."""
+    view = a_view()
+    reassign(view, tp(0), 1, 2, 4)
+    isr(view, tp(0), 1, 2)
+    view.reassignments.by_partition[tp(0)].load = Load(replicas(4), BrokerId(1))
+    described(view, 0, {1: 1000, 4: 1000})
+    assert view.reassignments_tenure.whole_since == {tp(0): NOW}
+    described(view, 10, {1: 2000})
+    assert view.reassignments_tenure.whole_since == {tp(0): NOW}
+    described(view, 11, {4: 2000})
+    assert view.reassignments_tenure.whole_since == {tp(0): NOW}
+    described(view, 20, {1: 3000, 4: 2500})
+    assert view.reassignments_tenure.whole_since == {}

@@ -18,7 +18,7 @@ UNSEEN = (BlockedBy.DISK_UNKNOWN, WHY)
 def report(driver: Driver, *, is_estimate: bool) -> None:
     """Report much room on brokers 0 and 4."""
     room = one(500 * GB, is_estimate=is_estimate)
-    driver.observe(reported(driver, {0: room, 4: room}, SIZES))
+    driver.observe(*reported(driver, {0: room, 4: room}, SIZES))
 
 
 def claim_again(driver: Driver) -> None:
@@ -71,7 +71,7 @@ def test_logs_that_a_tenure_had_deleted_count_in_the_next_one() -> None:
     claim_again(driver)
     after(driver, 1.0)
     driver.observe(LegacyPlanRead(plan({tp(1): [4]}, czxid=60)))
-    driver.observe(reported(driver, {4: one(109 * GB, is_estimate=True)}, SIZES))
+    driver.observe(*reported(driver, {4: one(109 * GB, is_estimate=True)}, SIZES))
     assert driver.view.tenure.disks.brokers[BrokerId(4)].still_kept(driver.now) == 50 * GB
     assert waits(driver, 1) == (
         BlockedBy.DISK_FULL,

@@ -55,7 +55,7 @@ def guarded(
 def copying(driver: Driver, targets: dict[int, list[int]], *receivers: int) -> None:
     """Begin steps that copy to these brokers, each with much room on one disk."""
     submit(driver, submission("request_0000000000", {tp(n): ids for n, ids in targets.items()}))
-    driver.observe(reported(driver, {b: one(500 * GB) for b in receivers}, SIZES))
+    driver.observe(*reported(driver, {b: one(500 * GB) for b in receivers}, SIZES))
     assert all(driver.view.reassignments.by_partition[tp(n)].in_flight for n in targets)
 
 
@@ -63,7 +63,7 @@ def fill(driver: Driver, usable: int, held: dict[int, int], broker: int = 4) -> 
     """Report that other logs fill the disk of a broker, and what it holds of the copies."""
     after(driver, 1.0)
     copies = {tp(n): {broker: size} for n, size in held.items()}
-    driver.observe(reported(driver, {broker: one(usable)}, SIZES, copies))
+    driver.observe(*reported(driver, {broker: one(usable)}, SIZES, copies))
 
 
 def at(driver: Driver, n: int = 0) -> PartitionAssignment | None:
@@ -148,11 +148,11 @@ def test_directories_of_one_volume_count_together() -> None:
     """What a copy writes into one is missing in the other."""
     driver = guarded((0,))
     submit(driver, submission("request_0000000000", {tp(): [4]}))
-    driver.observe(reported(driver, {4: dirs(3, 9, usable=(100 * GB, 100 * GB))}, SIZES))
+    driver.observe(*reported(driver, {4: dirs(3, 9, usable=(100 * GB, 100 * GB))}, SIZES))
     assert waits(driver) is None
     after(driver, 1.0)
     held, placed = {tp(): {4: 20 * GB}}, {tp(): {4: "/data/0"}}
-    driver.observe(reported(driver, {4: dirs(4, 9, usable=(4 * GB, 100 * GB))}, {}, held, placed))
+    driver.observe(*reported(driver, {4: dirs(4, 9, usable=(4 * GB, 100 * GB))}, {}, held, placed))
     assert NO_ROOM in causes(driver)
 
 
@@ -160,10 +160,10 @@ def test_full_directory_without_a_copy_takes_none_back() -> None:
     """The broker put the copy into another one."""
     driver = guarded((0,))
     submit(driver, submission("request_0000000000", {tp(): [4]}))
-    driver.observe(reported(driver, {4: dirs(3, 9, usable=(100 * GB, 90 * GB))}, SIZES))
+    driver.observe(*reported(driver, {4: dirs(3, 9, usable=(100 * GB, 90 * GB))}, SIZES))
     after(driver, 1.0)
     held, placed = {tp(): {4: 20 * GB}}, {tp(): {4: "/data/0"}}
-    driver.observe(reported(driver, {4: dirs(4, 9, usable=(100 * GB, GB))}, {}, held, placed))
+    driver.observe(*reported(driver, {4: dirs(4, 9, usable=(100 * GB, GB))}, {}, held, placed))
     assert NO_ROOM not in causes(driver)
 
 
@@ -267,10 +267,10 @@ def test_deleted_log_of_a_broker_without_free_space_counts_for_its_delay(
     """It is not listed any more, whoever asked the broker to delete it."""
     driver = guarded((4,), engine=engine)
     copying(driver, {0: [0]}, 0)
-    driver.observe(reported(driver, {4: one(60 * GB, is_estimate=True)}, SIZES))
+    driver.observe(*reported(driver, {4: one(60 * GB, is_estimate=True)}, SIZES))
     driver.run(tp())
     after(driver, 1.0)
-    driver.observe(reported(driver, {4: one(110 * GB, is_estimate=True)}, SIZES))
+    driver.observe(*reported(driver, {4: one(110 * GB, is_estimate=True)}, SIZES))
     disk = driver.view.tenure.disks.brokers[BrokerId(4)]
     assert disk.still_kept(driver.now) == 50 * GB
     after(driver, KEPT_S)
@@ -281,12 +281,12 @@ def test_broker_that_registers_again_counts_its_delay_anew() -> None:
     """It finds what it was about to delete, and deletes that after the delay."""
     driver = guarded((4,))
     copying(driver, {0: [0]}, 0)
-    driver.observe(reported(driver, {4: one(60 * GB, is_estimate=True)}, SIZES))
+    driver.observe(*reported(driver, {4: one(60 * GB, is_estimate=True)}, SIZES))
     driver.run(tp())
     after(driver, KEPT_S - 5)
     registered = {BrokerId(b): broker(b) for b in range(7)}
     driver.observe(BrokersRead({**registered, BrokerId(4): broker(4, epoch=200)}))
-    driver.observe(reported(driver, {4: one(110 * GB, is_estimate=True)}, SIZES))
+    driver.observe(*reported(driver, {4: one(110 * GB, is_estimate=True)}, SIZES))
     disk = driver.view.tenure.disks.brokers[BrokerId(4)]
     after(driver, KEPT_S - 5)
     assert disk.still_kept(driver.now) == 50 * GB

@@ -9,6 +9,7 @@ import pytest
 from controller.core.model import MinFree
 from controller.core.pacing.controls import QueueOrder
 from tests.core.builders import Driver, tp
+from tests.core.disks.reports import report
 from tests.core.disks.test_disk_space import GB, guarded, one, reported
 
 SIZES = {tp(0): 3 * GB, tp(1): 5 * GB, tp(2): 1 * GB}
@@ -20,7 +21,10 @@ def waiting(usable: dict[int, int], sizes: dict[int, int] | None = None) -> list
     driver.view.options = replace(driver.view.options, order=QueueOrder.MOST_USEFUL_FIRST)
     driver.submit({tp(n): [5] for n in range(3)})
     measured = SIZES if sizes is None else {tp(n): size for n, size in sizes.items()}
-    driver.observe(reported(driver, {b: one(free) for b, free in usable.items()}, measured))
+    dirs = {b: one(free) for b, free in usable.items()}
+    others = [report(b, {}, at=driver.now, epoch=100) for b in range(7) if b not in usable]
+    silent = (replace(answer, problem="no answer") for answer in others)
+    driver.observe(*reported(driver, dirs, measured), *silent)
     return in_turn(driver)
 
 

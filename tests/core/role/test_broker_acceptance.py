@@ -9,7 +9,6 @@ import pytest
 from controller.core.calls.broker_requests import AlterPartition
 from controller.core.calls.records import BrokerRequestReceived
 from controller.core.cluster.records import BrokersRead
-from controller.core.disks.records import SizesRead
 from controller.core.effects import ResignController
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, Instant, LiveBroker
 from controller.core.options import EngineName, Options
@@ -19,6 +18,7 @@ from controller.core.role.eligibility import native_refusals, refusals
 from controller.core.role.records import ControllerClaimed, Deposed, EndpointUnreachedRecord
 from controller.core.role.tenure_reset import REJECTED_RETRY_S
 from tests.core.builders import EPOCH, Driver, tp
+from tests.core.disks.reports import reports
 from tests.core.leadership.test_isr_changes import with_two_listeners
 from tests.core.requests.test_submitted import submission, submit
 
@@ -43,7 +43,8 @@ def copying(engine: EngineName = EngineName.NATIVE, *, modern: bool = True) -> D
 
 def report(driver: Driver, copied: int, whole: int = GB) -> None:
     """Report how much the leader and the added replica hold."""
-    driver.observe(SizesRead({tp(): whole}, replicas={tp(): {LEADER: whole, ADDED: copied}}))
+    held = {tp(): {int(LEADER): whole, int(ADDED): copied}}
+    driver.observe(*reports(driver.view, held, driver.now))
 
 
 def wait(driver: Driver, seconds: float) -> list[str]:

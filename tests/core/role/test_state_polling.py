@@ -7,21 +7,22 @@ from dataclasses import replace
 import pytest
 
 from controller.core.cluster.records import BrokersRead
-from controller.core.disks.records import SizesRead
+from controller.core.disks.records import LogDirsDescribed
 from controller.core.effects import (
+    DescribeLogDirs,
+    DescribePurpose,
     ElectPreferred,
-    MeasureSizes,
     ReadPurpose,
     ReadStates,
     SetTimer,
 )
 from controller.core.leadership.records import PreferredElectionEndedRecord, PreferredElectionRead
 from controller.core.model import (
-    BrokerDisks,
     BrokerEpoch,
     BrokerId,
     Instant,
     LogDir,
+    PlacedReplica,
     ZkVersion,
     Zxid,
 )
@@ -79,13 +80,11 @@ def with_an_orphan() -> DelegatedDriver:
     return driver
 
 
-def report(
-    driver: DelegatedDriver, *dirs: LogDir, epoch: BrokerEpoch | None = None, **parts: object
-) -> bool:
+def report(driver: DelegatedDriver, *dirs: LogDir, **parts: object) -> bool:
     """Let broker 5 list these directories; return whether the record ended."""
-    registered = driver.view.cluster.brokers[BrokerId(5)].epoch if epoch is None else epoch
-    disks = BrokerDisks(registered, driver.now, dirs)
-    empty = SizesRead({}, unmeasured=frozenset({tp(0)}), disks={BrokerId(5): disks})
+    five = BrokerId(5)
+    epoch = driver.view.cluster.brokers[five].epoch
+    empty = LogDirsDescribed(five, epoch, driver.now, frozenset({tp(0)}), dirs)
     driver.observe(replace(empty, **parts))  # type: ignore[arg-type] # fields by name
     ended = [r for c in driver.changes for r in c.records if isinstance(r, OrphanEndedRecord)]
     return [r.orphan for r in ended] == [ORPHAN]
@@ -96,8 +95,9 @@ def test_brokers_are_queried_for_the_logs_of_orphans() -> None:
     driver = with_an_orphan()
 
     def queries() -> int:
-        found = [e for e in driver.sent if isinstance(e, MeasureSizes) and e.orphans]
-        assert all((e.partitions, e.brokers, e.whole) == WANTED for e in found)
+        queries = [e for e in driver.sent if isinstance(e, DescribeLogDirs)]
+        found = [q for q in queries if q.purpose is DescribePurpose.ORPHANS]
+        assert all((q.partitions, q.brokers, q.is_whole) == WANTED for q in found)
         return len(found)
 
     assert queries() == 1
@@ -124,15 +124,9 @@ def test_orphan_whose_log_is_gone_is_none() -> None:
 def test_log_of_an_orphan_is_named_with_its_directory() -> None:
     """No request of Kafka deletes it."""
     driver, one, other = with_an_orphan(), LogDir("/a"), LogDir("/b")
-    there: dict[str, object] = {
-        "sizes": {tp(0): 7},
-        "replicas": {tp(0): {BrokerId(5): 7}},
-        "unmeasured": frozenset(),
-    }
-    assert not report(driver, one, epoch=None, **there)
+    assert not report(driver, one, replicas={tp(0): PlacedReplica("/a", 7)})
     assert driver.view.reassignments_tenure.orphan_logs == {(5, tp(0)): "/a"}
-    there["placed"] = {tp(0): {BrokerId(5): "/b"}}
-    assert not report(driver, one, other, epoch=None, **there)
+    assert not report(driver, one, other, replicas={tp(0): PlacedReplica("/b", 7)})
     assert driver.view.reassignments_tenure.orphan_logs == {(5, tp(0)): "/b"}
     assert report(driver, one, other)
 
@@ -143,7 +137,7 @@ def test_log_of_an_orphan_is_named_with_its_directory() -> None:
         "another registration",
         "failed directory",
         "error",
-        "not listed",
+        "not its broker",
         "not asked",
         "topic in doubt",
     ],
@@ -153,16 +147,15 @@ def test_record_of_an_orphan_is_kept_where_its_log_may_be(because: str) -> None:
     driver = with_an_orphan()
     match because:
         case "another registration":
-            assert not report(driver, LogDir("/a"), epoch=BrokerEpoch(1))
+            assert not report(driver, LogDir("/a"), broker_epoch=BrokerEpoch(1))
         case "failed directory":
             assert not report(driver, LogDir("/a"), LogDir("/b", is_failed=True))
         case "error":
-            assert not report(driver, LogDir("/a"), errors={BrokerId(5): "no"})
-        case "not listed":
-            sizes = {tp(0): 7}
-            assert not report(driver, LogDir("/a"), sizes=sizes, unmeasured=frozenset())
+            assert not report(driver, LogDir("/a"), problem="no")
+        case "not its broker":
+            assert not report(driver, LogDir("/a"), broker=BrokerId(4))
         case "not asked":
-            assert not report(driver, LogDir("/a"), unmeasured=frozenset({tp(3)}))
+            assert not report(driver, LogDir("/a"), partitions=frozenset({tp(3)}))
         case "topic in doubt":
             driver.view.topics.by_name["t"].invalidate(driver.view.role.read_generation + 1)
             assert not report(driver, LogDir("/a"))
