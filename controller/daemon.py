@@ -38,7 +38,7 @@ from controller.reactor.host import Host, Signals, WakingInbox
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock, Failpoints, Inbox
 from controller.releases import installed_version
-from controller.setting_values import advertised
+from controller.setting_values import advertised_address
 from controller.settings import Settings
 from controller.telemetry.journal import Journal
 from controller.telemetry.logs import configure_logging
@@ -215,7 +215,7 @@ def _zookeeper(  # noqa: PLR0913, PLR0917 - what it is composed of
     health.watch_session(lambda: _state_of(session))
     health.watch_cluster(lambda: session.awaited)
     listening = telemetry.http.address
-    http = str(advertised(settings.http_advertise, listening, socket.gethostname()))
+    http = str(advertised_address(settings.http_advertise, listening, socket.gethostname()))
     if settings.http_tls_certfile is not None:
         http = f"https://{http}"
     log.info(

@@ -47,7 +47,7 @@ class ServerTls:
         """
         files = (certfile, keyfile, *(() if cafile is None else (cafile,)))
         self._context = FollowedFiles(
-            files, lambda: _made(setting, certfile, keyfile, password, cafile), problem
+            files, lambda: _make_context(setting, certfile, keyfile, password, cafile), problem
         )
 
     def context(self) -> ssl.SSLContext:
@@ -55,7 +55,7 @@ class ServerTls:
         return self._context.content()
 
 
-def _made(
+def _make_context(
     setting: str, certfile: Path, keyfile: Path, password: str | None, cafile: Path | None
 ) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -112,7 +112,9 @@ def parse_advertised(value: object) -> object:
     return address
 
 
-def advertised(given: HttpAddress | None, bound: HttpAddress, host_name: str) -> HttpAddress:
+def advertised_address(
+    given: HttpAddress | None, bound: HttpAddress, host_name: str
+) -> HttpAddress:
     """
     Return the address that a server publishes for those that connect to it.
 

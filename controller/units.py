@@ -15,7 +15,7 @@ from typing import Final
 from controller.errors import InvalidInputError
 
 NAMES_MAX: Final = 10
-"""Names in a list of ``listed``."""
+"""Names in a list of ``names_text``."""
 BYTES_MAX: Final = 2**63 - 1
 """Kafka's throttles are Java longs."""
 MS_PER_S: Final = 1000
@@ -89,7 +89,7 @@ def ids(replicas: Iterable[int]) -> str:
     return ",".join(map(str, replicas))
 
 
-def listed(names: Iterable[object]) -> str:
+def names_text(names: Iterable[object]) -> str:
     """List names; after the first ``NAMES_MAX``, give only the number of the others."""
     found = [str(name) for name in names]
     more = f" and {len(found) - NAMES_MAX} more" if len(found) > NAMES_MAX else ""

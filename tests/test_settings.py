@@ -11,7 +11,7 @@ from controller.core.model import MinFree
 from controller.core.options import EngineName, LegacyMode, Options, TenurePolicy
 from controller.errors import InvalidInputError
 from controller.setting_sources import load_settings
-from controller.setting_values import OCCASIONS, HttpAddress, advertised, parse_address
+from controller.setting_values import OCCASIONS, HttpAddress, advertised_address, parse_address
 from controller.settings import (
     IN_FILES,
     Settings,
@@ -109,7 +109,7 @@ def test_the_published_address_leads_to_the_server(
 ) -> None:
     """What is set, with the port listened on where it has none; else what others can reach."""
     settings = valid() if given is None else valid(http_advertise=given)
-    found = advertised(settings.http_advertise, parse_address(bound), "box-1")
+    found = advertised_address(settings.http_advertise, parse_address(bound), "box-1")
     assert str(found) == published
 
 

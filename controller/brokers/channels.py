@@ -262,7 +262,7 @@ class _Channel:
         sent_at = self._sent_at = self._sent_at or _now()
         response = await connection.send_and_receive(frame)
         self._state = replace(self._state, last_error=None)
-        event = responses.answered(self.broker, request, response, resent=self._resent)
+        event = responses.event_of(self.broker, request, response, resent=self._resent)
         return replace(event, took_s=_now() - sent_at)
 
     def _unsendable(self, request: BrokerRequest, error: int, why: Exception) -> responses.Answered:

@@ -22,7 +22,7 @@ from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, U
 Answered = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
 
 
-def answered(
+def event_of(
     broker: LiveBroker, request: BrokerRequest, response: ApiMessage, *, resent: bool
 ) -> Answered:
     """

@@ -28,7 +28,7 @@ from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import Cancellation, CancelScope, new_cancellation
 from controller.errors import InvalidInputError
 from controller.previews.cancel_preview import CancelPreview, cancel_preview
-from controller.units import listed
+from controller.units import names_text
 from controller.zk.operator_client import OperatorClient
 
 
@@ -191,7 +191,7 @@ class CancelRun:
             screen.print(*selection_screen(selections, screen.rows_max))
         else:
             print_lines(
-                f"would {what}: {len(found)} ({listed(found)})"
+                f"would {what}: {len(found)} ({names_text(found)})"
                 for what, found in selections.items()
                 if found
             )

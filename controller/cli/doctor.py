@@ -174,7 +174,7 @@ def diagnose(  # noqa: PLR0913 - what is examined, and how it is printed
             print_lines(repairs.steps_left(snapshot))
         if operator is not None and not fixes:
             print_line(f"Nothing was fixed: {repairs.why_nothing(snapshot)}.")
-    left = repairs.unrepaired(findings, fixes, retires=retires)
+    left = repairs.unrepaired_findings(findings, fixes, retires=retires)
     is_sound = all(f.severity is Severity.INFO for f in left)
     return Exit.DONE if is_sound else Exit.FINDINGS
 

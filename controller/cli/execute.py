@@ -30,7 +30,7 @@ from controller.errors import InvalidInputError
 from controller.previews.entries import Entry, EntryState, read_entries
 from controller.previews.plan_files import check_approval
 from controller.previews.validation import Conflict
-from controller.units import ids, listed, parse_bytes
+from controller.units import ids, names_text, parse_bytes
 
 
 def execute(  # noqa: PLR0913 - the options of the command
@@ -131,10 +131,10 @@ def execute(  # noqa: PLR0913 - the options of the command
         approved=approved or "",
         approved_by=approved_by,
         priority=options.check_priority("--priority", priority),
-        step_size=options.parsed(options.parse_step_size, "--step-size", step_size),
-        throttle=options.parsed(parse_bytes, "--throttle", throttle),
-        log_dirs_throttle=options.parsed(parse_bytes, "--log-dirs-throttle", log_dirs_throttle),
-        window=options.parsed(options.parse_window, "--window", window),
+        step_size=options.parse(options.parse_step_size, "--step-size", step_size),
+        throttle=options.parse(parse_bytes, "--throttle", throttle),
+        log_dirs_throttle=options.parse(parse_bytes, "--log-dirs-throttle", log_dirs_throttle),
+        window=options.parse(options.parse_window, "--window", window),
         max_partitions_in_flight=max_partitions_in_flight,
         atomic=atomic,
     )
@@ -231,7 +231,7 @@ class Execution(submitting.PlanExecution):
         elif len(state.refused) < len(self._plan):
             refused = {r.partition for r in state.refused}
             accepted = [p for p in self._plan if p not in refused]
-            print_line(f"Accepted as {self._request}: {listed(accepted)}")
+            print_line(f"Accepted as {self._request}: {names_text(accepted)}")
         print_lines(self._superseded())
         return code
 
@@ -344,7 +344,7 @@ class LegacyExecution(submitting.PlanExecution):
 
 
 def _names(entries: list[Entry]) -> str:
-    return listed(entry.partition for entry in entries)
+    return names_text(entry.partition for entry in entries)
 
 
 def _why(entry: Entry, details: list[RefusalDocument]) -> str:

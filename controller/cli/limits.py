@@ -116,12 +116,12 @@ def limits(  # noqa: PLR0913 - the options of the command
         "max-incoming": max_incoming,
         "max-outgoing": max_outgoing,
         "leader-moves": leader_moves,
-        "max-bytes": options.parsed(parse_bytes, "--max-bytes", max_bytes),
-        "step-size": options.parsed(options.parse_step_size, "--step-size", step_size),
-        "order": options.parsed(_parse_order, "--order", order),
+        "max-bytes": options.parse(parse_bytes, "--max-bytes", max_bytes),
+        "step-size": options.parse(options.parse_step_size, "--step-size", step_size),
+        "order": options.parse(_parse_order, "--order", order),
         "under-min-isr": under_min_isr,
-        "window": options.parsed(options.parse_window, "--window", window),
-        "priority": options.parsed(options.check_priority, "--priority", priority),
+        "window": options.parse(options.parse_window, "--window", window),
+        "priority": options.parse(options.check_priority, "--priority", priority),
     }
     changes = LimitChanges(
         values={name: value for name, value in given.items() if value is not None},

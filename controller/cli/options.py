@@ -123,7 +123,7 @@ def read_plan_argument(path: Path) -> PlanFile:
     return file
 
 
-def parsed(
+def parse(
     parse: Callable[[str, _Given], _Parsed], option: str, value: _Given | None
 ) -> _Parsed | None:
     """Parse the value of an option, None if the option was not given."""

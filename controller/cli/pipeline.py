@@ -186,14 +186,14 @@ def plan(  # noqa: PLR0913 - the options of the command
             include=include,
             exclude=exclude,
             pinned=frozenset(pin or ()),
-            bytes_max=options.parsed(parse_bytes, "--max-bytes", max_bytes),
+            bytes_max=options.parse(parse_bytes, "--max-bytes", max_bytes),
             moves_max=max_moves,
             fill=fill,
         )
         limits = WaveLimits(
             partitions=wave_partitions,
-            bytes_in=options.parsed(parse_bytes, "--wave-bytes-in", wave_bytes_in),
-            bytes_out=options.parsed(parse_bytes, "--wave-bytes-out", wave_bytes_out),
+            bytes_in=options.parse(parse_bytes, "--wave-bytes-in", wave_bytes_in),
+            bytes_out=options.parse(parse_bytes, "--wave-bytes-out", wave_bytes_out),
         )
         made: tuple[PlanSummary | DirectorySummary, list[Wave], list[Path]]
         lines: Iterator[str]

@@ -19,7 +19,7 @@ from controller.previews.entries import Entry
 from controller.previews.forecast_table import forecast_lines
 from controller.previews.plan_files import Plan, approval_document, document_of
 from controller.previews.validation import PlanValidation
-from controller.units import listed
+from controller.units import names_text
 from controller.zk.operator_client import OperatorClient
 
 
@@ -100,8 +100,8 @@ def check_approvable(found: DryRun) -> None:
     ]
     if moving:
         raise ReassignmentConflictError(
-            f"not written: {listed(moving)} are being reassigned, so that their replicas will not "
-            "be those that are approved"
+            f"not written: {names_text(moving)} are being reassigned, so that their replicas will "
+            "not be those that are approved"
         )
     refused = [*PlanValidation(found.validation.problems).lines()]
     refused += [str(conflict) for conflict in found.conflicts if conflict.is_refused]

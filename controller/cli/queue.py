@@ -25,7 +25,7 @@ from controller.previews.entries import read_entries
 from controller.previews.plan_facts import present_dirs
 from controller.previews.plan_files import PlanFile, document_of
 from controller.previews.validation import conflicts_of, factor_lines, rollback_of
-from controller.units import ids, listed
+from controller.units import ids, names_text
 from controller.zk.operator_client import OperatorClient
 
 
@@ -110,7 +110,7 @@ def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
         count, rollback = len(plan.entries), rollback_of(before, present)
         print_json({"request": request, "queued": count, "rollback": rollback})
     else:
-        print_line(f"Queued as {request}: {listed(plan.entries)}")
+        print_line(f"Queued as {request}: {names_text(plan.entries)}")
         if operator.cluster.leader_address() is None:
             print_note("No reassigner leads; the next leader takes the queue up.")
     return Exit.DONE
@@ -186,9 +186,9 @@ def remove(  # noqa: PLR0913 - the options of the command
         print_json({"dry_run": dry_run, **lists})
     else:
         if removed:
-            print_line(f"Removed from the queue: {listed(sorted(removed))}")
+            print_line(f"Removed from the queue: {names_text(sorted(removed))}")
         if missing:
-            print_line(f"Not in the queue, or started already: {listed(missing)}")
+            print_line(f"Not in the queue, or started already: {names_text(missing)}")
         if dry_run:
             print_line(NOTHING_WRITTEN)
     raise typer.Exit(Exit.REFUSED if missing else Exit.DONE)
@@ -218,7 +218,7 @@ def clear(
             print_line("The queue is empty already.")
         else:
             print_line(
-                f"Removed from the queue: {listed(entries) or 'content that cannot be decoded'}"
+                f"Removed from the queue: {names_text(entries) or 'content that cannot be decoded'}"
             )
         if dry_run:
             print_line(NOTHING_WRITTEN)

@@ -122,7 +122,7 @@ def retire(snapshot: Snapshot, operator: OperatorClient, *, dry_run: bool) -> It
         yield RecordFix(path, "would delete")
 
 
-def unrepaired(
+def unrepaired_findings(
     findings: Iterable[Finding], fixes: Iterable[Fix], *, retires: bool
 ) -> list[Finding]:
     """Return the findings that stand after the repairs."""

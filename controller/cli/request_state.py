@@ -89,7 +89,7 @@ class RequestState:
     submitted: tuple[Submission, ...] = ()
     """Its znodes that are not accepted yet."""
     departed: Mapping[TopicPartition, LaterChange] = field(default_factory=dict)
-    """Completed entries that are not at their target any more; ``compared`` fills it."""
+    """Completed entries that are not at their target any more; ``compare`` fills it."""
 
     @property
     def refused(self) -> tuple[model.Refusal, ...]:
@@ -183,7 +183,7 @@ def read_request(operator: OperatorClient, request: RequestId) -> RequestState:
     )
 
 
-def compared(operator: OperatorClient, state: RequestState) -> RequestState:
+def compare(operator: OperatorClient, state: RequestState) -> RequestState:
     """Compare the completed entries of a request with the cluster: they may be changed since."""
     left = {
         e.partition: e.assignment

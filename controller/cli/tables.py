@@ -94,10 +94,10 @@ class Name:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         """Draw it on one line."""
         mark = "..." if options.ascii_only else "…"
-        yield Text(shortened(self._text, options.max_width, mark), self._style, no_wrap=True)
+        yield Text(shorten(self._text, options.max_width, mark), self._style, no_wrap=True)
 
 
-def shortened(text: str, width: int, mark: str = "…") -> str:
+def shorten(text: str, width: int, mark: str = "…") -> str:
     """Cut the middle out of a text that is longer than ``width``: its end often has a number."""
     if len(text) <= width:
         return text

@@ -77,7 +77,7 @@ def verify_request(operator: OperatorClient, request: RequestId, *, as_json: boo
         InvalidInputError: the request is not known.
 
     """
-    state = request_state.compared(operator, request_state.read_request(operator, request))
+    state = request_state.compare(operator, request_state.read_request(operator, request))
     if as_json:
         print_json(
             {

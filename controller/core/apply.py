@@ -66,7 +66,7 @@ def apply(view: ClusterView, record: Record, now: Instant) -> None:
         assert_never(record)
 
 
-def issued(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per effect
+def record_effect(view: ClusterView, effect: effects.Effect, now: Instant) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per effect
     """Note that an effect was carried out, where the next decision depends on it."""
     tenure = view.tenure
     match effect:

@@ -114,7 +114,7 @@ class BlockedReasons:
             return holds.step_hold(self._view, reassignment, (), self._now)
         return held
 
-    def undecided(self) -> Iterator[tuple[TopicPartition, Blocked]]:
+    def blocked_entries(self) -> Iterator[tuple[TopicPartition, Blocked]]:
         """Return the entries of the legacy znode that are not accepted yet, and why not."""
         legacy = self._view.requests.legacy
         for partition in () if legacy is None else legacy.entries:

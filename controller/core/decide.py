@@ -141,10 +141,10 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     if view.is_native and not view.tenure.accepted_by_broker:
         # Entries removed from the plan are known only now; everything else is examined again then.
         return [*before, _note_hold(view, due, now), legacy_plan.end_removed(view, due)]
-    cancelled = _cancelled(view, due, now)
-    requested = _requested(view, due, now)
-    respecified = _respecified(cancelled.changes)
-    replaced = _respecified(chain.from_iterable(a.changes for a in requested))
+    cancelled = _decide_cancellation(view, due, now)
+    requested = _decide_requests(view, due, now)
+    respecified = _respecified_partitions(cancelled.changes)
+    replaced = _respecified_partitions(chain.from_iterable(a.changes for a in requested))
     budget = Budget(view, now, hold_of(view), isr_health.health_gate(view))
     partitions = _partitions(view, due, now, respecified | replaced, budget)
     parts = [
@@ -190,7 +190,7 @@ def _without_role(view: ClusterView, due: Worklist, now: Instant) -> list[Decisi
     return parts
 
 
-def _requested(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
+def _decide_requests(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
     """Return what operators ask for besides: requests, then the queue."""
     parts = []
     if due.submissions or due.claimed:
@@ -204,14 +204,14 @@ def _requested(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     return parts
 
 
-def _cancelled(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+def _decide_cancellation(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Cancellations precede everything else that is requested for, and any step."""
     if due.cancel or due.plan or due.claimed or due.capacity:
         return follow_cancellation(view, now)
     return Decision()
 
 
-def _respecified(requested: Iterable[Change]) -> set[TopicPartition]:
+def _respecified_partitions(requested: Iterable[Change]) -> set[TopicPartition]:
     """
     Return the partitions whose reassignment is cancelled, retargeted or ended in this cycle.
 
@@ -266,7 +266,7 @@ def _partitions(
     """Repair partitions, then advance them; then give free slots to pending ones."""
     changes: list[Change] = []
     for partition in due.partitions:
-        settled = _settled(view, due, partition)
+        settled = _end_or_repair(view, due, partition)
         if settled is not None:
             changes.append(settled)
         elif partition in view.reassignments.by_partition and partition not in respecified:
@@ -295,7 +295,7 @@ def _step(
     return advance(view, partition, now, budget)
 
 
-def _settled(view: ClusterView, due: Worklist, partition: TopicPartition) -> Change | None:
+def _end_or_repair(view: ClusterView, due: Worklist, partition: TopicPartition) -> Change | None:
     """Return the end of a reassignment whose partition is gone, or the repair of a partition."""
     if is_deleted(view, partition) or pending_deletions.is_carried_out(view, partition.topic):
         return _end_deleted(view, partition)
@@ -339,7 +339,7 @@ def _end_deleted(view: ClusterView, partition: TopicPartition) -> Change | None:
         topic = view.topics.by_name.get(partition.topic)
         what = "topic" if topic is None or partition.partition in topic.partitions else "partition"
         ending, why = f"{what} deleted", f"the {what} was deleted"
-    end = legacy_plan.ended(partition, reassignment, ending)
+    end = legacy_plan.spec_end(partition, reassignment, ending)
     if reassignment.spec.route is Route.FOREIGN:
         # A foreign reassignment has no request whose outcome would be recorded.
         return Change((end,), partition=partition)

@@ -28,7 +28,7 @@ from controller.endpoint.topic_service import TopicService
 from controller.endpoint.user_file import UserFile
 from controller.reactor.ports import Inbox
 from controller.server_tls import ServerTls
-from controller.setting_values import HttpAddress, advertised
+from controller.setting_values import HttpAddress, advertised_address
 from controller.settings import EndpointMode, Settings
 
 NO_EPOCH: Final = BrokerEpoch(-1)
@@ -172,7 +172,7 @@ def configured_entry(settings: Settings) -> LiveBroker | None:
 
 def entry_of(settings: Settings, bound: HttpAddress) -> LiveBroker:
     """Return the daemon's entry among the live brokers."""
-    host, port = advertised(settings.endpoint_advertise, bound, socket.gethostname())
+    host, port = advertised_address(settings.endpoint_advertise, bound, socket.gethostname())
     return LiveBroker(
         BrokerId(settings.controller_id),
         NO_EPOCH,

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, overload
 
 from controller import kafka_errors
 from controller.core.calls import client_requests
-from controller.core.calls.broker_calls import refused
+from controller.core.calls.broker_calls import error_answer
 from controller.core.calls.broker_requests import BrokerAnswer, Permission, RequestFromBroker
 from controller.core.calls.client_requests import ClientAnswer, RequestFromClient
 from controller.core.calls.records import BrokerRequestReceived, ClientRequestReceived
@@ -145,8 +145,8 @@ class Tickets:
 
 def _not_controller(request: RequestFromBroker | RequestFromClient) -> BrokerAnswer | ClientAnswer:
     if isinstance(request, RequestFromBroker):
-        return refused(request, kafka_errors.NOT_CONTROLLER)
-    return client_requests.refused(request, kafka_errors.NOT_CONTROLLER)
+        return error_answer(request, kafka_errors.NOT_CONTROLLER)
+    return client_requests.error_answer(request, kafka_errors.NOT_CONTROLLER)
 
 
 def _nowhere(work: Callable[[], object]) -> None:

@@ -12,7 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from controller.pipeline.placement_ledger import Candidate, PlacementChange, PlacementLedger, moved
+from controller.pipeline.placement_ledger import (
+    Candidate,
+    PlacementChange,
+    PlacementLedger,
+    placement_change,
+)
 from controller.planning.quotas import Band
 
 CANDIDATES_PER_MOVE: Final = 3.0
@@ -85,7 +90,7 @@ class BulkMoves:
         self.give_size[giver] -= size
         self.take_count[taker] -= 1
         self.take_size[taker] -= size
-        change = moved(candidate, taker)
+        change = placement_change(candidate, taker)
         self._ledger.shift(candidate.topic, size, change.before, change.after)
         return change
 

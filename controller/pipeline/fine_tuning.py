@@ -12,7 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from controller.pipeline.placement_ledger import Candidate, PlacementChange, PlacementLedger, moved
+from controller.pipeline.placement_ledger import (
+    Candidate,
+    PlacementChange,
+    PlacementLedger,
+    placement_change,
+)
 from controller.planning.quotas import Band
 
 MARGIN: Final = 0.006
@@ -206,6 +211,6 @@ class FineTuning:
     def _book(self, giver: int, n: int, taker: int) -> PlacementChange:
         self._left[giver][n] = False
         candidate = self._candidates[giver][n]
-        change = moved(candidate, taker)
+        change = placement_change(candidate, taker)
         self._ledger.shift(candidate.topic, candidate.size, change.before, change.after)
         return change

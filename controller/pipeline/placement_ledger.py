@@ -71,7 +71,7 @@ class PlacementChange(NamedTuple):
     after: tuple[int, ...]
 
 
-def moved(candidate: Candidate, broker: int) -> PlacementChange:
+def placement_change(candidate: Candidate, broker: int) -> PlacementChange:
     """Return the change that puts the candidate on another broker."""
     after = list(candidate.replicas)
     after[candidate.position] = broker

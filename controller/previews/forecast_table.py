@@ -7,7 +7,7 @@ from typing import Final
 
 from controller.planning.forecast import DirectoryShare, Forecast, TimeRange, Wait
 from controller.previews.plan_facts import Preview
-from controller.units import listed, show_bytes, show_duration
+from controller.units import names_text, show_bytes, show_duration
 
 ROWS_MAX: Final = 40
 """Brokers and directories that are printed; ``--json`` has all of them."""
@@ -128,7 +128,7 @@ def _table(rows: Iterable[tuple[str, ...]], noun: str) -> Iterator[str]:
 def wait_line(wait: Wait, changes: int) -> str:
     """Describe what will wait, and for what."""
     if wait.partitions:
-        who = listed(wait.partitions)
+        who = names_text(wait.partitions)
     elif wait.count:
         who = f"{wait.count} partitions"
     else:

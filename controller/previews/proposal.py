@@ -19,7 +19,7 @@ from controller.planning.placement import Racks
 from controller.planning.plan_goal import Proposal
 from controller.previews.active_reassignments import ClusterState, read_cluster
 from controller.previews.plan_files import document_of
-from controller.units import ids, listed, show_bytes
+from controller.units import ids, names_text, show_bytes
 from controller.zk.operator_client import OperatorClient
 
 RACKLESS: Final = (
@@ -108,7 +108,7 @@ def _topics(found: ClusterState, wanted: Goal) -> list[str]:
         raise InvalidInputError("name topics or use --all-topics")
     missing = [topic for topic in wanted.topics if topic not in found.topics]
     if missing:
-        raise InvalidInputError(f"there is no topic {listed(missing)}")
+        raise InvalidInputError(f"there is no topic {names_text(missing)}")
     try:
         excluded = None if wanted.excluded is None else re.compile(wanted.excluded)
     except re.error as error:
@@ -205,7 +205,7 @@ def summary_lines(
     for note in proposal.notes:
         yield f"Note: {note}"
     if basis.left_out:
-        yield f"Note: left out, because they are reassigning: {listed(basis.left_out)}"
+        yield f"Note: left out, because they are reassigning: {names_text(basis.left_out)}"
 
 
 def _span(counts: Mapping[BrokerId, int], brokers: Collection[BrokerId]) -> str:

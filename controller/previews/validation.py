@@ -20,7 +20,7 @@ from controller.core.view import ClusterView
 from controller.previews.access import ClusterQueries
 from controller.previews.entries import Entry
 from controller.previews.plan_files import document_of
-from controller.units import ids, listed, show_time
+from controller.units import ids, names_text, show_time
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.paths import reassignment_path
@@ -47,7 +47,7 @@ def factor_lines(entries: Iterable[Entry]) -> Iterator[str]:
         count = "1 partition" if len(partitions) == 1 else f"{len(partitions)} partitions"
         yield (
             f"the replication factor of {count} {verb} from {before_n} to {after_n}: "
-            f"{listed(partitions)}"
+            f"{names_text(partitions)}"
         )
 
 
@@ -157,7 +157,7 @@ class Conflict:
     def __str__(self) -> str:
         count = len(self.entries)
         number = "1 partition" if count == 1 else f"{count} partitions"
-        partitions = listed(entry.partition for entry in self.entries)
+        partitions = names_text(entry.partition for entry in self.entries)
         if self.is_refused:
             return (
                 f"would be refused: {number} of request {self.request}, which has another route: "

@@ -101,12 +101,12 @@ class Commits:
             for batch, result in zip(group, self._results(group), strict=True):
                 if isinstance(result, ports.Rejected):
                     refused.append((batch, result))
-                    self._rejected(batch, result, left, now)
+                    self._set_aside_rejected(batch, result, left, now)
                 else:
                     moved.update(
                         op.path for op in batch.operations if not isinstance(op, ports.Check)
                     )
-                    self._committed(batch, now)
+                    self._record_commit(batch, now)
                     for change in batch.changes:
                         del left[id(change)]
             if refused:
@@ -141,7 +141,9 @@ class Commits:
             for group, answer in zip(groups, answers, strict=True):
                 if isinstance(answer, ports.Rejected):
                     lost = group[answer.index]
-                    self._rejected(lost.batch, ports.Rejected(lost.index, answer.error), left, now)
+                    self._set_aside_rejected(
+                        lost.batch, ports.Rejected(lost.index, answer.error), left, now
+                    )
                     unchecked += group[answer.index + 1 :]
 
     def _results(self, group: Sequence[Batch]) -> list[ports.Committed | ports.Rejected]:
@@ -159,7 +161,7 @@ class Commits:
             self._failpoints.committed(self._view, changes_of(durable))
         return results
 
-    def _committed(self, batch: Batch, now: Instant) -> None:
+    def _record_commit(self, batch: Batch, now: Instant) -> None:
         versions_moved(
             self._view,
             batch.topics,
@@ -175,7 +177,7 @@ class Commits:
             for effect in change.effects:
                 self._carry_out(effect, now)
 
-    def _rejected(
+    def _set_aside_rejected(
         self, batch: Batch, result: ports.Rejected, left: dict[int, Change], now: Instant
     ) -> None:
         """Set aside the changes that own the rejected operation; others of the multi stay left."""

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from controller.core import effects
-from controller.core.apply import issued
+from controller.core.apply import record_effect
 from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
@@ -300,7 +300,7 @@ class Reactor:
     def _carry_out(  # noqa: C901, PLR0912, PLR0915 - one arm per effect
         self, effect: effects.Effect, now: Instant
     ) -> None:
-        issued(self.view, effect, now)
+        record_effect(self.view, effect, now)
         match effect:
             case effects.SendLeaderAndIsr(partition=partition, brokers=brokers, new=new):
                 self._outbox.add_leader_and_isr(self.view, partition, brokers, new)

@@ -122,7 +122,7 @@ class _Queue:
         """Add states for UpdateMetadata; ``partitions`` is the number in the cluster."""
         if metadata:
             batch = self.tail()
-            batch.metadata = shared_metadata.appended(batch.metadata, metadata, partitions)
+            batch.metadata = shared_metadata.queue_with(batch.metadata, metadata, partitions)
             batch.has_created |= has_created
 
     def tail(self) -> _Batch:

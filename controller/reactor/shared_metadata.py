@@ -79,7 +79,7 @@ def updates_of(waiting: Iterable[SharedMetadata]) -> Iterator[tuple[UpdateMetada
     yield from SharedMetadata(short).parts
 
 
-def appended(
+def queue_with(
     waiting: Sequence[SharedMetadata], update: SharedMetadata, partitions: int
 ) -> list[SharedMetadata]:
     """

@@ -94,7 +94,7 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             return [ports.SetData(paths.state_path(partition), _isr(record), before.version)]
         case ProducerIdsRecord(block=block, expected_version=version):
             data = producer_ids.encode_producer_ids(block)
-            return [_written(paths.PRODUCER_IDS, data, version)]
+            return [_put_at_version(paths.PRODUCER_IDS, data, version)]
         case StateCreatedRecord(partition=partition):
             return [ports.Create(paths.state_path(partition), _first_state(record))]
         case TopicCreatedRecord():
@@ -119,7 +119,7 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             if spec.route is Route.FOREIGN:
                 return []
             return [
-                _written(
+                _put_at_version(
                     paths.reassignment_path(partition),
                     reassignments.encode_spec(spec),
                     spec.version,
@@ -152,12 +152,12 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             return [*(ports.Delete(f"{parent}/{child}", None) for child in children), *last]
         case AppliedThrottleRecord(lease=lease):
             return [
-                _written(
+                _put_at_version(
                     paths.applied_throttle_path(lease.entity),
                     entity_configs.encode_applied_throttle(lease),
                     lease.version,
                 ),
-                *_configured(lease.entity, record.values, record.expected_version),
+                *_write_config(lease.entity, record.values, record.expected_version),
             ]
         case AppliedThrottleEndedRecord():
             return lifting(record)
@@ -185,30 +185,30 @@ def lifting(record: AppliedThrottleEndedRecord) -> list[ports.Operation]:
     if record.values is None:
         return [
             lifted,
-            *_unchanged(paths.entity_config_path(record.entity), record.expected_version),
+            *_check_version(paths.entity_config_path(record.entity), record.expected_version),
         ]
-    return [lifted, *_configured(record.entity, record.values, record.expected_version)]
+    return [lifted, *_write_config(record.entity, record.values, record.expected_version)]
 
 
-def _unchanged(path: str, version: ZkVersion | None) -> list[ports.Operation]:
+def _check_version(path: str, version: ZkVersion | None) -> list[ports.Operation]:
     """Check that a znode is at a version, or missing (None): creating it fails where it exists."""
     if version is None:
         return [ports.Create(path, b""), ports.Delete(path, ZkVersion(0))]
     return [ports.Check(path, version)]
 
 
-def _written(path: str, data: bytes, version: ZkVersion | None) -> ports.Operation:
+def _put_at_version(path: str, data: bytes, version: ZkVersion | None) -> ports.Operation:
     """Replace a znode at a version, or create it (None)."""
     return ports.Create(path, data) if version is None else ports.SetData(path, data, version)
 
 
-def _configured(
+def _write_config(
     entity: Entity, values: tuple[tuple[str, str], ...], version: ZkVersion | None
 ) -> list[ports.Operation]:
     """Write an entity's dynamic settings and the notification on which brokers read them."""
     data = entity_configs.encode_entity_config(values)
     return [
-        _written(paths.entity_config_path(entity), data, version),
+        _put_at_version(paths.entity_config_path(entity), data, version),
         ports.CreateSequential(
             paths.announcements_path(), entity_configs.encode_announcement(entity)
         ),

@@ -234,7 +234,7 @@ class _Counting:
     def add_undecided(self, view: ClusterView) -> int:
         requests = view.requests
         found = 0
-        for partition, reason in self._waits.undecided():
+        for partition, reason in self._waits.blocked_entries():
             found += 1
             if requests.legacy is not None:
                 request = legacy_request_id(requests.legacy.czxid)

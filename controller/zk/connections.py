@@ -309,7 +309,7 @@ class ZooKeeperConnection:
                 return found._replace(
                     data=data, version=ZkVersion(found.version + 1), mzxid=Zxid(0)
                 )
-        raise contended(path)
+        raise contention_error(path)
 
     def drop(self, path: str) -> Znode | None:
         """
@@ -323,7 +323,7 @@ class ZooKeeperConnection:
             found = self.get(path)
             if found is None or self.delete(path, found.version):
                 return found
-        raise contended(path)
+        raise contention_error(path)
 
     # --- inside ----------------------------------------------------------------------------------
 
@@ -351,6 +351,6 @@ class ZooKeeperConnection:
             ) from error
 
 
-def contended(path: str) -> errors.ReassignmentConflictError:
+def contention_error(path: str) -> errors.ReassignmentConflictError:
     """Return the error for a znode that others change all the time."""
     return errors.ReassignmentConflictError(f"{path} changes all the time; try again")

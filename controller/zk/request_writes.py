@@ -32,11 +32,11 @@ from controller.errors import (
     InvalidInputError,
     ReassignmentConflictError,
 )
-from controller.zk.connections import RACES_MAX, ZooKeeperConnection, contended
+from controller.zk.connections import RACES_MAX, ZooKeeperConnection, contention_error
 from controller.zk.request_znodes import cancellation_of, plan_of
 from controller.zk.znode_reads import Znode
 from controller.znodes import operator_controls, paths
-from controller.znodes.cancellations import decode_cancellation, encode_cancellation, joined
+from controller.znodes.cancellations import combine, decode_cancellation, encode_cancellation
 from controller.znodes.kill_switches import KillSwitch, decode_kill_switch, encode_kill_switch
 from controller.znodes.legacy_plans import encode_legacy_plan
 from controller.znodes.request_options import read_options, write_options
@@ -185,7 +185,7 @@ class RequestWrites:
 
     def cancel(self, wanted: Cancellation, *, wait_s: float = SELECTION_S) -> Cancellation:
         """
-        Create ``/admin/cancel_reassignment_in_progress``, or change it as ``joined`` defines.
+        Create ``/admin/cancel_reassignment_in_progress``, or change it as ``combine`` defines.
 
         Args:
             wanted: The cancellation, see ``new_cancellation``.
@@ -214,7 +214,7 @@ class RequestWrites:
         is_selected = found is not None and self._connection.exists(
             paths.part_path(found.request, str(found.version))
         )
-        data = encode_cancellation(joined(found, wanted, is_selected=is_selected))
+        data = encode_cancellation(combine(found, wanted, is_selected=is_selected))
         read = decode_cancellation(data, wanted.version, wanted.czxid, 0)
         if read.unreadable is not None:
             raise InvalidInputError(read.unreadable)
@@ -228,7 +228,7 @@ class RequestWrites:
             found = self._connection.get(paths.KILL_SWITCH)
             if found is not None:
                 return decode_kill_switch(found.data, found.created_ms)
-        raise contended(paths.KILL_SWITCH)
+        raise contention_error(paths.KILL_SWITCH)
 
     def enable(self) -> bool:
         """Delete ``/admin/reassign_cancel``; return False where there is none."""
@@ -289,7 +289,7 @@ class RequestWrites:
                 else self._connection.delete(paths.QUEUE, found.version)
             ):
                 return taken
-        raise contended(paths.QUEUE)
+        raise contention_error(paths.QUEUE)
 
     def clear_queue(self) -> LegacyPlan | None:
         """Delete the queue, readable or not; return it, None where there is none."""

@@ -22,7 +22,7 @@ from controller.core.model import ZkVersion
 from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Check, Delete, SetData
 from controller.zk.cluster_znodes import ClusterZnodes
-from controller.zk.connections import RACES_MAX, ZooKeeperConnection, contended
+from controller.zk.connections import RACES_MAX, ZooKeeperConnection, contention_error
 from controller.zk.throttle_writes import ThrottleWrites
 from controller.zk.throttle_znodes import ThrottleZnodes
 from controller.znodes import paths
@@ -181,7 +181,7 @@ class Retirement:
                 if restored is not None:
                     yield Retired(throttle.entity, "removed the throttle of", restored)
         else:
-            raise contended(paths.APPLIED_THROTTLES)
+            raise contention_error(paths.APPLIED_THROTTLES)
         for path, why in sorted(failed.items()):
             yield Retired(path, f"stays, as its throttle cannot be removed: {why}", is_done=False)
 
@@ -210,7 +210,7 @@ class Retirement:
                     break
                 deleted += len(some)
         else:
-            raise contended(root)
+            raise contention_error(root)
         if deleted:
             yield Retired(root, f"deleted {deleted} znodes:" if deleted > 1 else "deleted")
 

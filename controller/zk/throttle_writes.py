@@ -13,11 +13,11 @@ from typing import Final
 from controller.core.model import BrokerId, ZkVersion
 from controller.core.pacing import applied_throttles
 from controller.core.pacing.records import AppliedThrottleEndedRecord
-from controller.core.pacing.throttle_settings import restored
+from controller.core.pacing.throttle_settings import settings_without_ours
 from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Check, CreateSequential, SetData
 from controller.reactor.znode_operations import lifting
-from controller.zk.connections import RACES_MAX, ZooKeeperConnection, contended
+from controller.zk.connections import RACES_MAX, ZooKeeperConnection, contention_error
 from controller.znodes import entity_configs, paths
 
 KEYS: Final = frozenset(
@@ -82,7 +82,7 @@ class ThrottleWrites:
         if applied.version is None or (lock is None and connection.children(paths.LEADER)):
             return None
         config = self._config(applied.entity) or applied_throttles.EntityConfig({}, None)
-        values = restored(applied, config)
+        values = settings_without_ours(applied, config)
         record = AppliedThrottleEndedRecord(applied.entity, applied.version, values, config.version)
         # A daemon that has become the leader meanwhile has raised it.
         fence = [] if epoch is None else [Check(paths.EPOCH, epoch.version)]
@@ -109,7 +109,7 @@ class ThrottleWrites:
                 return False
             if self._reconfigure(entity, left, found.version):
                 return True
-        raise contended(paths.entity_config_path(entity))
+        raise contention_error(paths.entity_config_path(entity))
 
     def _reconfigure(
         self, entity: applied_throttles.Entity, values: dict[str, str], version: ZkVersion

@@ -118,7 +118,7 @@ def _partition(members: Members, value: object) -> TopicPartition | None:
     return read
 
 
-def joined(
+def combine(
     found: Cancellation | None, wanted: Cancellation, *, is_selected: bool = False
 ) -> Cancellation:
     """

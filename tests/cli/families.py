@@ -38,7 +38,7 @@ from controller.zk.retirement import Retired, Retirement
 from controller.zk.throttle_writes import ThrottleWrites
 from controller.zk.throttle_znodes import ThrottleZnodes
 from controller.znodes import operator_controls, paths
-from controller.znodes.cancellations import joined
+from controller.znodes.cancellations import combine
 from controller.znodes.kill_switches import KillSwitch
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ class FakeRequestWrites(RequestWrites):
 
     def cancel(self, wanted: Cancellation, *, wait_s: float = 0.0) -> Cancellation:  # noqa: ARG002 - nothing is selected by waiting
         """Write a cancellation, or change the one that exists."""
-        return self._found.cancel(lambda found: joined(found, wanted))
+        return self._found.cancel(lambda found: combine(found, wanted))
 
     def disable(self, switch: KillSwitch) -> KillSwitch | None:
         """Set the kill switch."""

@@ -23,7 +23,7 @@ from controller.core.model import (
 from controller.core.requests.outcomes import Part, RequestHistory
 from controller.core.requests.submissions import Cancellation, CancelScope, RequestOptions
 from controller.errors import CancellationPendingError, ReassignmentConflictError
-from controller.znodes.cancellations import joined
+from controller.znodes.cancellations import combine
 from controller.znodes.submissions import encode_submission
 from tests.cli.builders import USER, FakeCluster, Terminal, a_status
 from tests.cli.scripted_answers import CANCEL, CANCEL_CZXID
@@ -304,7 +304,7 @@ def test_what_is_selected_already_is_replaced() -> None:
     """Else it would select again what was submitted since."""
     wanted = a_cancellation(TWO, reason="b")
     for found in (a_cancellation(reason="a"), a_cancellation(ONE, reason="a")):
-        both = joined(found, wanted, is_selected=True)
+        both = combine(found, wanted, is_selected=True)
         assert both.requests == {TWO}
         assert both.reason == "a; b"
 
@@ -312,15 +312,15 @@ def test_what_is_selected_already_is_replaced() -> None:
 def test_the_scope_is_of_the_last_cancellation() -> None:
     """What an earlier one of another scope selected is on its way back."""
     wide = a_cancellation(TWO, scope=CancelScope.ALL)
-    assert joined(a_cancellation(), wide, is_selected=True).scope is CancelScope.ALL
-    narrow = joined(wide, a_cancellation(ONE), is_selected=True)
+    assert combine(a_cancellation(), wide, is_selected=True).scope is CancelScope.ALL
+    narrow = combine(wide, a_cancellation(ONE), is_selected=True)
     assert narrow.scope is CancelScope.IN_FLIGHT
     assert narrow.requests == {ONE}
 
 
 def test_requests_are_added_to_what_is_not_selected_yet() -> None:
     """A request is named: a later time selects no other."""
-    both = joined(a_cancellation(ONE, reason="a"), a_cancellation(TWO, reason="b"))
+    both = combine(a_cancellation(ONE, reason="a"), a_cancellation(TWO, reason="b"))
     assert both.requests == {ONE, TWO}
     assert both.reason == "a; b"
 
@@ -354,7 +354,7 @@ def test_what_names_more_than_requests_is_selected_before_another_follows(
 ) -> None:
     """Both would get the time of the later one, and select what the earlier one did not mean."""
     with pytest.raises(CancellationPendingError, match="not selected its partitions yet"):
-        joined(replace(a_cancellation(), **found), replace(a_cancellation(), **wanted))
+        combine(replace(a_cancellation(), **found), replace(a_cancellation(), **wanted))
 
 
 @pytest.mark.parametrize(
@@ -371,11 +371,11 @@ def test_what_names_more_than_requests_is_selected_before_another_follows(
 def test_what_is_named_again_needs_no_wait(found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """It selects all that the earlier one names, at the later time, as is wanted."""
     later = replace(a_cancellation(), **wanted)
-    assert joined(replace(a_cancellation(), **found), later) == later
+    assert combine(replace(a_cancellation(), **found), later) == later
 
 
 def test_what_cannot_be_read_is_not_added_to() -> None:
     """The daemon refuses it in a moment."""
     found = Cancellation(ZkVersion(0), Zxid(1), 0, unreadable="not JSON")
     with pytest.raises(ReassignmentConflictError, match="not JSON"):
-        joined(found, a_cancellation(ONE))
+        combine(found, a_cancellation(ONE))

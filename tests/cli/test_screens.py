@@ -19,7 +19,7 @@ from rich.text import Text
 
 from controller.cli.options import ROWS_MAX
 from controller.cli.status_screen import PATIENT, status_screen
-from controller.cli.tables import Column, Listing, Name, bar, screen_of, shortened
+from controller.cli.tables import Column, Listing, Name, bar, screen_of, shorten
 from controller.core.blocked_reasons import IN_TURN
 from controller.core.model import NO_LEADER, BlockedBy, OutcomeKind, RequestId
 from controller.core.requests.submissions import RequestOptions
@@ -344,7 +344,7 @@ def test_columns_sets_the_width(columns: str, width: int | None) -> None:
 )
 def test_long_names_are_shortened_in_the_middle(text: str, width: int, short: str) -> None:
     """Beginning and end distinguish them."""
-    assert shortened(text, width) == short
+    assert shorten(text, width) == short
     assert len(short) <= width
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from controller.core.apply import apply, issued, versions_moved
+from controller.core.apply import apply, record_effect, versions_moved
 from controller.core.calls.broker_requests import Permission
 from controller.core.cluster.records import BrokerSettingsRead, BrokersRead
 from controller.core.cycle import take_due
@@ -134,7 +134,7 @@ def plan(entries: Mapping[TopicPartition, Sequence[int]], czxid: int = 50) -> Le
 
 def requested_now(view: ClusterView, topics: Iterable[str], now: Instant) -> ConfigRequest:
     """Return a question for the settings of topics that is asked just now."""
-    issued(view, DescribeTopicConfigs(tuple(topics)), now)
+    record_effect(view, DescribeTopicConfigs(tuple(topics)), now)
     return view.topics_process.config_request
 
 
@@ -290,7 +290,7 @@ class Driver:
                 effects += change.effects
             effects += decision.effects
             for effect in effects:
-                issued(self.view, effect, self.now)
+                record_effect(self.view, effect, self.now)
                 self.sent.append(effect)
             for effect in effects:
                 self.answer(effect)

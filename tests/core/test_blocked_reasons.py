@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.apply import apply, issued
+from controller.core.apply import apply, record_effect
 from controller.core.blocked_reasons import BlockedReasons, since_of
 from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.cycle import take_due
@@ -149,7 +149,7 @@ def test_a_pending_topic_deletion_is_waited_for() -> None:
     view = a_view(1).with_reassignment(tp(), (4,)).view
     view.deletions_session.markers = frozenset({"going"})
     for live in view.cluster.brokers.values():
-        issued(view, DescribeBrokerSettings((live,)), Instant(0.0))
+        record_effect(view, DescribeBrokerSettings((live,)), Instant(0.0))
         observe(view, BrokerSettingsRead(live.id, live.epoch, deletes_topics=None), Instant(0.0))
     assert waits_for(view) == Blocked(BlockedBy.TOPIC_DELETION, "topic deletion is pending: going")
 
@@ -163,7 +163,7 @@ def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
     """It is not accepted, so it has neither record nor phase."""
     view = a_view(1).with_partition(tp(), (1,)).view
     view.requests.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
-    assert dict(BlockedReasons(view, Instant(1000.0)).undecided()) == {
+    assert dict(BlockedReasons(view, Instant(1000.0)).blocked_entries()) == {
         tp(): Blocked(BlockedBy.CONFIG_UNKNOWN, "min.insync.replicas is unknown: not read yet")
     }
     answer(view, "error 29: not authorized", Instant(5.0))

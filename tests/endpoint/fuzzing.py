@@ -146,7 +146,7 @@ def _client_outcome_of(frame: bytes) -> str:
     if header.api_key in client_codec.SERVED:
         _, requested = client_codec.decode(frame, "a client")
         if requested is not None:
-            client_codec.encode(header, client_requests.refused(requested, 41))
+            client_codec.encode(header, client_requests.error_answer(requested, 41))
         return type(requested).__name__
     if header.api_key in client_codec.LOCAL:
         local = client_codec.local_answer(header, frame, OWN_ID)

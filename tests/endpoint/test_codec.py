@@ -15,7 +15,7 @@ from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from controller.brokers.messages import topic_uuid
-from controller.core.calls.broker_calls import refused
+from controller.core.calls.broker_calls import error_answer
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
@@ -131,7 +131,7 @@ def test_refusal_is_the_answer_that_consists_of_an_error(key: int) -> None:
     for version in range(lowest, highest + 1):
         header, request = codec.decode(request_frame(key, version))
         assert isinstance(request, RequestFromBroker)
-        assert codec.refusal(header, 41) == codec.encode(header, refused(request, 41))
+        assert codec.refusal(header, 41) == codec.encode(header, error_answer(request, 41))
     for other in (RequestHeader(key, highest + 1, 1, None), RequestHeader(17, 1, 1, None)):
         with pytest.raises(RemoteProtocolError):
             codec.refusal(other, 41)

@@ -16,7 +16,7 @@ from controller.core.calls.topic_requests import (
     DeleteTopics,
     TopicResult,
     TopicToDelete,
-    refused,
+    error_answer,
     topic_answer,
 )
 from controller.core.events import Event
@@ -80,7 +80,7 @@ def marking(listed: Listed, error: int = 0, *, deletes: bool = True) -> Callable
     def answer(event: Event) -> object:
         assert isinstance(event, ClientRequestReceived)
         if isinstance(event.request, AwaitDeletions):
-            return refused(event.request, 41)
+            return error_answer(event.request, 41)
         assert isinstance(event.request, DeleteTopics)
         names = [topic.name for topic in event.request.topics]
         if deletes:
@@ -139,7 +139,7 @@ def test_topic_that_is_created_again_at_once_is_deleted() -> None:
     def loop(event: Event) -> object:
         assert isinstance(event, ClientRequestReceived)
         if isinstance(event.request, AwaitDeletions):
-            return refused(event.request, 41)
+            return error_answer(event.request, 41)
         assert isinstance(event.request, DeleteTopics)
         threading.Timer(0.2, replace_it).start()
         return topic_answer(event.request, (TopicResult("a", 0, czxid=Zxid(5)),))
@@ -264,7 +264,7 @@ def test_role_that_is_lost_sends_the_client_to_the_next_controller() -> None:
     def deposed(event: Event) -> object:
         assert isinstance(event, ClientRequestReceived)
         assert isinstance(event.request, DeleteTopics)
-        return refused(event.request, 41)
+        return error_answer(event.request, 41)
 
     with public(Broker({"a": (DELETE,), "b": ()}), answer=deposed, validation=ENABLED) as served:
         assert errors(served, deletion("a", "b")) == [41, 41]

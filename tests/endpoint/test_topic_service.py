@@ -30,7 +30,7 @@ from controller.core.calls.topic_requests import (
     TopicDefaults,
     TopicResult,
     TopicSettings,
-    refused,
+    error_answer,
     topic_answer,
 )
 from controller.core.events import Event
@@ -290,7 +290,7 @@ def test_role_that_is_lost_sends_the_client_to_the_next_controller() -> None:
     def deposed(event: Event) -> object:
         assert isinstance(event, ClientRequestReceived)
         assert isinstance(event.request, CreateTopics)
-        return refused(event.request, 41)
+        return error_answer(event.request, 41)
 
     with public(
         Broker({"new": (CREATE,)}), answer=deposed, validation=FakeValidation(DEFAULTS)

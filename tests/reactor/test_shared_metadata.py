@@ -33,7 +33,7 @@ from controller.reactor.shared_metadata import (
     STATES_EACH,
     UPDATE_METADATA_CHUNK,
     SharedMetadata,
-    appended,
+    queue_with,
     update_metadata_state,
     updates_of,
 )
@@ -128,7 +128,7 @@ def test_what_waits_is_bounded_by_the_partitions(each: int) -> None:
     waiting: list[SharedMetadata] = []
     for n in range(100):
         news = news_of(driver, [everything[(n * each + k) % len(everything)] for k in range(each)])
-        waiting = appended(waiting, news, len(everything))
+        waiting = queue_with(waiting, news, len(everything))
         held = sum(len(n.states) for n in waiting)
         assert held <= STATES_EACH * len(everything)
     queued_for = [s.partition for part in updates_of(waiting) for s in part]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from controller import kafka_errors
 from controller.core.calls import topic_requests
-from controller.core.calls.broker_calls import refused
+from controller.core.calls.broker_calls import error_answer
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
     AlterPartition,
@@ -111,7 +111,7 @@ class SimEndpoint:
             reply(None)
             return
         if self._tenure is None:
-            reply(refused(request, kafka_errors.NOT_CONTROLLER))
+            reply(error_answer(request, kafka_errors.NOT_CONTROLLER))
             return
         self._tickets += 1
         self._waiting[self._tickets] = (request, reply)
@@ -123,7 +123,7 @@ class SimEndpoint:
             reply(None)
             return
         if self._tenure is None:
-            reply(topic_requests.refused(request, kafka_errors.NOT_CONTROLLER))
+            reply(topic_requests.error_answer(request, kafka_errors.NOT_CONTROLLER))
             return
         self._tickets += 1
         self._clients[self._tickets] = (request, reply)
@@ -178,11 +178,11 @@ class SimEndpoint:
         self._tenure = None
         self._permitted.clear()
         for ticket, (requested, _) in list(self._clients.items()):
-            refusal = topic_requests.refused(requested, kafka_errors.NOT_CONTROLLER)
+            refusal = topic_requests.error_answer(requested, kafka_errors.NOT_CONTROLLER)
             self._answer_client(ticket, refusal)
         waiting, self._waiting = self._waiting, {}
         for request, reply in waiting.values():
-            reply(refused(request, kafka_errors.NOT_CONTROLLER))
+            reply(error_answer(request, kafka_errors.NOT_CONTROLLER))
 
     def close(self) -> None:
         """End the connections with the process."""
@@ -214,17 +214,17 @@ class KafkaEndpoint:
             return
         duties = self._controller.duties
         if duties is None or not self._controller.is_connected:
-            reply(refused(request, kafka_errors.NOT_CONTROLLER))
+            reply(error_answer(request, kafka_errors.NOT_CONTROLLER))
             return
         known = self._fabric.zookeeper.get(paths.broker_path(request.broker))
         if known is None or known.czxid != request.broker_epoch:
-            reply(refused(request, kafka_errors.STALE_BROKER_EPOCH))
+            reply(error_answer(request, kafka_errors.STALE_BROKER_EPOCH))
             return
         try:
             reply(self._handled(request))
         except ControllerMoved:
             duties.end()
-            reply(refused(request, kafka_errors.NOT_CONTROLLER))
+            reply(error_answer(request, kafka_errors.NOT_CONTROLLER))
 
     def handle_topics(self, request: RequestOnTopics, reply: TopicReply) -> None:
         """Create topics or partitions at once; their first states follow with the next pass."""
@@ -232,7 +232,7 @@ class KafkaEndpoint:
             reply(None)
             return
         duties = self._controller.duties
-        moved = topic_requests.refused(request, kafka_errors.NOT_CONTROLLER)
+        moved = topic_requests.error_answer(request, kafka_errors.NOT_CONTROLLER)
         if duties is None or not self._controller.is_connected:
             reply(moved)
             return

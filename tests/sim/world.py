@@ -32,7 +32,7 @@ from controller.core.pacing.controls import Limits, Pauses
 from controller.core.requests.submissions import Cancellation, CancelScope, RequestOptions
 from controller.errors import ReassignmentConflictError
 from controller.znodes import paths
-from controller.znodes.cancellations import encode_cancellation, joined
+from controller.znodes.cancellations import combine, encode_cancellation
 from controller.znodes.legacy_plans import encode_legacy_plan
 from controller.znodes.operator_controls import encode_limits, encode_pauses, encode_throttle
 from controller.znodes.submissions import encode_submission
@@ -286,7 +286,7 @@ class World:
         found = None if znode is None else cancellation_of(znode)
         part = "" if found is None else paths.part_path(found.request, str(found.version))
         try:
-            whole = joined(
+            whole = combine(
                 found, wanted, is_selected=bool(part) and self.zookeeper.get(part) is not None
             )
         except ReassignmentConflictError:

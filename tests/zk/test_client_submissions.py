@@ -20,7 +20,7 @@ from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.zk import client_submissions
 from controller.zk.client_submissions import ClientSubmissions
 from controller.zk.request_writes import RequestWrites
-from controller.znodes.cancellations import joined
+from controller.znodes.cancellations import combine
 from controller.znodes.json_members import TEXT_MAX
 from controller.znodes.submissions import decode_submission
 from tests.core.builders import replicas, tp
@@ -49,7 +49,7 @@ class Operator(RequestWrites):
     def cancel(self, wanted: Cancellation, *, wait_s: float = 0.0) -> Cancellation:
         """Keep a cancellation."""
         self.waits_s.append(wait_s)
-        self.cancelled.append(joined(self.running, wanted, is_selected=True))
+        self.cancelled.append(combine(self.running, wanted, is_selected=True))
         return Cancellation(ZkVersion(0), Zxid(77), 1)
 
 

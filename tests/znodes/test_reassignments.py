@@ -31,7 +31,7 @@ SPECS = st.builds(
     abandoned=st.frozensets(BROKERS, max_size=3),
     topic_czxid=st.none() | st.integers(0, 2**63 - 1).map(Zxid),
     expected=st.none() | REPLICAS,
-    requested=st.none() | REPLICAS,
+    asked=st.none() | REPLICAS,
     unplaced=st.frozensets(BROKERS, max_size=3),
 )
 PATHS = st.lists(st.sampled_from([None, "/d", "/data/1"]), min_size=10, max_size=10)

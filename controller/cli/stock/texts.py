@@ -85,7 +85,7 @@ def plural(count: int) -> str:
     return "" if count == 1 else "s"
 
 
-def listed(partitions: Iterable[TopicPartition]) -> str:
+def partitions_text(partitions: Iterable[TopicPartition]) -> str:
     """List partitions, sorted."""
     return ",".join(map(str, sorted(partitions)))
 
@@ -168,13 +168,13 @@ def log_dir_throttle_text(bytes_per_s: int) -> str:
 
 def started_text(partitions: Sequence[TopicPartition]) -> str:
     """Return the message of a successful ``--execute``."""
-    names = listed(partitions)
+    names = partitions_text(partitions)
     return f"Successfully started partition reassignment{plural(len(partitions))} for {names}"
 
 
 def cancelled_text(partitions: Sequence[TopicPartition]) -> str:
     """Return the message of a successful ``--cancel``."""
-    names = listed(partitions)
+    names = partitions_text(partitions)
     return f"Successfully cancelled partition reassignment{plural(len(partitions))} for: {names}"
 
 

@@ -107,7 +107,7 @@ class _Found:
     """Partitions whose state has to be read."""
 
 
-def refused(request: RequestFromBroker, error: int) -> BrokerAnswer:
+def error_answer(request: RequestFromBroker, error: int) -> BrokerAnswer:
     """Return the answer that consists of an error."""
     match request:
         case AlterPartition():
@@ -141,16 +141,16 @@ def _refusal(view: ClusterView, pending: PendingBrokerRequest, now: Instant) -> 
     tenure, request = view.tenure, pending.request
     is_controller = view.is_controller
     if not is_controller or tenure.resigning or tenure.fenced is not None:
-        return refused(request, kafka_errors.NOT_CONTROLLER)
+        return error_answer(request, kafka_errors.NOT_CONTROLLER)
     if now >= pending.since + PATIENCE_S:
-        return refused(request, kafka_errors.NOT_CONTROLLER)
+        return error_answer(request, kafka_errors.NOT_CONTROLLER)
     if isinstance(request, ControlledShutdown):
         return None
     broker = view.cluster.brokers.get(request.broker)
     if broker is None and isinstance(request, AllocateProducerIds):
-        return refused(request, kafka_errors.BROKER_ID_NOT_REGISTERED)
+        return error_answer(request, kafka_errors.BROKER_ID_NOT_REGISTERED)
     if broker is None or broker.epoch != request.broker_epoch:
-        return refused(request, kafka_errors.STALE_BROKER_EPOCH)
+        return error_answer(request, kafka_errors.STALE_BROKER_EPOCH)
     return None
 
 
@@ -180,7 +180,7 @@ def _isr_answer(
                 is_written = True
                 if partition not in found.taken:
                     found.taken.add(partition)
-                    found.changes.append(_written(judged))
+                    found.changes.append(_isr_change_of(judged))
             case isr_changes.Unknown(partition=TopicPartition() as partition, otherwise=otherwise):
                 if otherwise is not None and not is_patient and _was_read(view, partition, pending):
                     results.append(otherwise)
@@ -205,7 +205,7 @@ def _is_to_be_read(view: ClusterView, partition: TopicPartition, now: Instant) -
     return is_old and partition not in view.leadership.seeding
 
 
-def _written(record: IsrRecord | Change) -> Change:
+def _isr_change_of(record: IsrRecord | Change) -> Change:
     """Return the change of an ISR; clients and the other brokers hear of it."""
     if isinstance(record, Change):
         return record

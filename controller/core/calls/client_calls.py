@@ -165,7 +165,7 @@ def _refusal(view: ClusterView, pending: PendingClientRequest) -> ClientAnswer |
     is_kept = not tenure.resigning or isinstance(pending.request, CedeRole)
     if is_controller and is_kept and tenure.fenced is None:
         return None
-    return client_requests.refused(pending.request, kafka_errors.NOT_CONTROLLER)
+    return client_requests.error_answer(pending.request, kafka_errors.NOT_CONTROLLER)
 
 
 def _answer(
@@ -180,9 +180,9 @@ def _answer(
             is_early = (
                 view.reassignments_tenure.may_have_foreign and now < pending.since + PATIENCE_S
             )
-            return None if is_early else _listed(view, request)
+            return None if is_early else _list_answer(view, request)
         case AlterReassignments() as request:
-            return _altered(view, ticket, pending, request, now)
+            return _alter_answer(view, ticket, pending, request, now)
         case ElectLeaders() as request:
             return client_elections.answer_elections(view, ticket, pending, request, now)
         case CreateTopics() | CreatePartitions() | DeleteTopics() | AwaitDeletions() as request:
@@ -194,7 +194,7 @@ def _answer(
 # --- AlterPartitionReassignments -----------------------------------------------------------------
 
 
-def _altered(
+def _alter_answer(
     view: ClusterView,
     ticket: int,
     pending: PendingClientRequest,
@@ -202,7 +202,7 @@ def _altered(
     now: Instant,
 ) -> AlterReassignmentsResponse | effects.SubmitReassignments | None:
     if pending.results is not None:
-        settled = _settled(view, pending, request, now)
+        settled = _settled_results(view, pending, request, now)
         return None if settled is None else AlterReassignmentsResponse(0, settled)
     judged = _Judged()
     for partition, target in request.targets.items():
@@ -226,7 +226,7 @@ def _judge(
     view: ClusterView, partition: TopicPartition, target: Replicas | None, judged: _Judged
 ) -> None:
     """Judge an entry as it would be accepted, or note what has to be known first."""
-    forbidden = None if target is None else _forbidden(view)
+    forbidden = None if target is None else _refusal_of_targets(view)
     if forbidden is not None:
         result = PartitionResult(partition, kafka_errors.POLICY_VIOLATION, forbidden)
         judged.results.append(result)
@@ -239,10 +239,10 @@ def _judge(
         if refusal is None:
             judged.targets[partition] = target
         else:
-            judged.results.append(_refused(partition, refusal))
+            judged.results.append(_refusal_result(partition, refusal))
 
 
-def _forbidden(view: ClusterView) -> str | None:
+def _refusal_of_targets(view: ClusterView) -> str | None:
     """Return why no new target of a client is accepted; cancellations always are."""
     if view.requests_session.kill_switch:
         return acceptance.DISABLED
@@ -273,12 +273,12 @@ def _is_submitted(view: ClusterView, partition: TopicPartition) -> bool:
     return any(partition in s.entries for s in view.requests_session.submissions.values())
 
 
-def _refused(partition: TopicPartition, refusal: Refusal) -> PartitionResult:
+def _refusal_result(partition: TopicPartition, refusal: Refusal) -> PartitionResult:
     error = _ERRORS.get(refusal.reason, kafka_errors.POLICY_VIOLATION)
     return PartitionResult(partition, error, refusal.detail)
 
 
-def _settled(
+def _settled_results(
     view: ClusterView, pending: PendingClientRequest, request: AlterReassignments, now: Instant
 ) -> tuple[PartitionResult, ...] | None:
     """Return the results of all partitions, None while some are still to be accepted."""
@@ -315,7 +315,7 @@ def _result_of(  # noqa: PLR0911 - one return per case
         error = kafka_errors.UNKNOWN_SERVER_ERROR
         return PartitionResult(partition, error, submitted.problem)
     if target is None:
-        return _reversed(view, partition, name, pending, now)
+        return _reversal_result(view, partition, name, pending, now)
     request = view.requests.by_id.get(name)
     if request is None:
         # It ended so long ago that only its outcome is left.
@@ -326,13 +326,13 @@ def _result_of(  # noqa: PLR0911 - one return per case
     common = None if partition in request.settled else refused.get(None)
     refusal = refused.get(partition, common)
     if refusal is not None:
-        return _refused(partition, refusal)
+        return _refusal_result(partition, refusal)
     if partition in request.settled or request.has_ended:
         return PartitionResult(partition, kafka_errors.NONE)
     return None
 
 
-def _reversed(
+def _reversal_result(
     view: ClusterView,
     partition: TopicPartition,
     cancellation: RequestId,
@@ -368,7 +368,7 @@ def _reversed(
 # --- ListPartitionReassignments ------------------------------------------------------------------
 
 
-def _listed(view: ClusterView, request: ListReassignments) -> ListReassignmentsResponse:
+def _list_answer(view: ClusterView, request: ListReassignments) -> ListReassignmentsResponse:
     ongoing: list[OngoingReassignment] = []
     for partition, reassignment in view.reassignments.by_partition.items():
         if request.partitions is not None and partition not in request.partitions:

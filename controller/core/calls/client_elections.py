@@ -120,13 +120,13 @@ def _not_preferred(
     unavailable = kafka_errors.PREFERRED_LEADER_NOT_AVAILABLE
     if partition in view.reassignments.by_partition:
         later = "It is being reassigned: its preferred leader is elected afterwards."
-        return PartitionResult(partition, unavailable, f"{_failed(partition)}. {later}")
+        return PartitionResult(partition, unavailable, f"{_failure_text(partition)}. {later}")
     if duties.elect_preferred(view, partition) is None:
-        return PartitionResult(partition, unavailable, _failed(partition))
+        return PartitionResult(partition, unavailable, _failure_text(partition))
     return None
 
 
-def _failed(partition: TopicPartition, *, is_unclean: bool = False) -> str:
+def _failure_text(partition: TopicPartition, *, is_unclean: bool = False) -> str:
     """Return what Kafka's tools print of an election without a result."""
     strategy = _UNCLEAN_STRATEGY if is_unclean else _PREFERRED_STRATEGY
     return f"Failed to elect leader for partition {partition} under strategy {strategy}"
@@ -141,7 +141,7 @@ def _not_uncleanly(
         return PartitionResult(partition, kafka_errors.ELECTION_NOT_NEEDED, needless)
     if not duties.has_candidate(view, partition):
         unavailable = kafka_errors.ELIGIBLE_LEADERS_NOT_AVAILABLE
-        return PartitionResult(partition, unavailable, _failed(partition, is_unclean=True))
+        return PartitionResult(partition, unavailable, _failure_text(partition, is_unclean=True))
     return None
 
 
@@ -159,5 +159,5 @@ def _election_result(
         return PartitionResult(partition, 0) if view.leadership.is_acknowledged(partition) else None
     if state.leader != assignment.replicas[0]:
         unavailable = kafka_errors.PREFERRED_LEADER_NOT_AVAILABLE
-        return PartitionResult(partition, unavailable, _failed(partition))
+        return PartitionResult(partition, unavailable, _failure_text(partition))
     return PartitionResult(partition, 0) if view.leadership.is_acknowledged(partition) else None

@@ -169,7 +169,7 @@ class PendingClientRequest:
     """Topics that are written, or that ZooKeeper rejects, with their results."""
 
 
-def refused(request: RequestFromClient, error: int) -> ClientAnswer:
+def error_answer(request: RequestFromClient, error: int) -> ClientAnswer:
     """Return the answer that consists of an error."""
     match request:
         case ElectLeaders(partitions=partitions):
@@ -180,6 +180,6 @@ def refused(request: RequestFromClient, error: int) -> ClientAnswer:
         case ListReassignments():
             return ListReassignmentsResponse(error)
         case CreateTopics() | CreatePartitions() | DeleteTopics() | AwaitDeletions():
-            return topic_requests.refused(request, error)
+            return topic_requests.error_answer(request, error)
         case CedeRole():
             return CedeRoleResponse(error)

@@ -45,7 +45,7 @@ def fold_record(view: ClusterView, record: records.CallRecord, now: Instant) -> 
         case records.RequestAnsweredRecord(ticket=ticket, answer=answer):
             pending = calls.pending_broker_requests.pop(ticket, None)
             if pending is not None and answer is not None:
-                lost_requests.answered(view, pending.request, answer, now)
+                lost_requests.record_answer(view, pending.request, answer, now)
             if not calls.pending_broker_requests:
                 view.leadership.awaited_reads.clear()
             calls.pending_client_requests.pop(ticket, None)

@@ -220,7 +220,9 @@ def topic_answer(
             return DeleteTopicsResponse(error, results)
 
 
-def refused(request: RequestOnTopics | DeleteTopics | AwaitDeletions, error: int) -> TopicAnswer:
+def error_answer(
+    request: RequestOnTopics | DeleteTopics | AwaitDeletions, error: int
+) -> TopicAnswer:
     """Return the answer that consists of an error."""
     if isinstance(request, AwaitDeletions):
         names = dict.fromkeys(request.topics)

@@ -36,10 +36,10 @@ def protocol_of(view: ClusterView) -> str:
     """Return the lowest inter-broker protocol of the live brokers, as far as it is known."""
     if not all(broker.has_features for broker in view.cluster.brokers.values()):
         return BEFORE_FEATURES
-    return min(_known(view), key=parse_protocol, default=UNKNOWN)
+    return min(_known_protocols(view), key=parse_protocol, default=UNKNOWN)
 
 
-def _known(view: ClusterView) -> list[str]:
+def _known_protocols(view: ClusterView) -> list[str]:
     settings = view.cluster.broker_settings
     return [
         known.protocol
@@ -73,7 +73,9 @@ def sends_ids(view: ClusterView) -> bool:
 
 def assigns_ids(view: ClusterView) -> bool:
     """Return whether a topic without an id gets one in this tenure."""
-    return is_protocol_at_least(view.tenure.protocol, WITH_STORED_IDS) and bool(_known(view))
+    return is_protocol_at_least(view.tenure.protocol, WITH_STORED_IDS) and bool(
+        _known_protocols(view)
+    )
 
 
 def marks_recovery(view: ClusterView) -> bool:

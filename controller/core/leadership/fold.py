@@ -137,7 +137,7 @@ def _state_written(
 ) -> None:
     before = view.leadership.states.get(partition)
     view.leadership.states[partition] = state
-    lost_requests.written(view, partition, before, state, now)
+    lost_requests.record_state_write(view, partition, before, state, now)
     note_leader(view, partition, before)
     isr_health.note_isr(view, partition, before, state, now)
     isr_health.judge(view, partition)

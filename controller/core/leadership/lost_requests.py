@@ -52,7 +52,7 @@ def due_at(view: ClusterView) -> list[Instant]:
 # --- folding in ----------------------------------------------------------------------------------
 
 
-def answered(
+def record_answer(
     view: ClusterView, request: RequestFromBroker, answer: BrokerAnswer, now: Instant
 ) -> None:
     """Note what may follow from the answer to a leader."""
@@ -94,7 +94,7 @@ def _lacks_a_replica(view: ClusterView, partition: TopicPartition, state: Partit
     return any(r not in state.isr and view.is_live(r, partition) for r in replicas)
 
 
-def written(
+def record_state_write(
     view: ClusterView,
     partition: TopicPartition,
     before: PartitionState | None,

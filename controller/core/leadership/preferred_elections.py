@@ -127,12 +127,12 @@ def balance_leaders(view: ClusterView, now: Instant) -> Decision:
     )
     if now < check_at:
         return Decision(effects=(effects.SetTimer(BALANCE_TIMER, check_at),))
-    checked = records.LeadersBalancedRecord(tuple(_unbalanced(view)), now)
+    checked = records.LeadersBalancedRecord(tuple(_partitions_to_balance(view)), now)
     again = effects.SetTimer(BALANCE_TIMER, Instant(now + interval_s))
     return Decision((Change((checked,)),), (again,))
 
 
-def _unbalanced(view: ClusterView) -> Iterator[TopicPartition]:
+def _partitions_to_balance(view: ClusterView) -> Iterator[TopicPartition]:
     """Yield the partitions to elect for: of each broker above the percentage, those it can lead."""
     topics, deletions_session = view.topics, view.deletions_session
     preferring: Counter[BrokerId] = Counter()

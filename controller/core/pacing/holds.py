@@ -27,10 +27,10 @@ def request_hold(view: ClusterView, request: RequestId, now: Instant) -> Blocked
     """Return what keeps every partition of a request from beginning a step."""
     pauses = view.pacing_process.controls.pauses
     if pauses.everything is not None:
-        return _paused("everything is paused", pauses.everything)
+        return _pause_hold("everything is paused", pauses.everything)
     own = pauses.requests.get(request)
     if own is not None:
-        return _paused(f"request {request} is paused", own)
+        return _pause_hold(f"request {request} is paused", own)
     if is_incomplete(view, request):
         return Blocked(BlockedBy.INCOMPLETE, "parts of the atomic request are not accepted yet")
     unix_s = view.pacing_process.unix_s(now)
@@ -56,7 +56,7 @@ def is_incomplete(view: ClusterView, request: RequestId) -> bool:
     return any(s.request == request for s in view.requests_session.submissions.values())
 
 
-def _paused(what: str, pause: controls.Pause) -> Blocked:
+def _pause_hold(what: str, pause: controls.Pause) -> Blocked:
     words = what
     if pause.by:
         words += f" by {pause.by}"
@@ -81,7 +81,7 @@ def step_hold(
     spec, pauses = reassignment.spec, view.pacing_process.controls.pauses
     if spec.rolls_back:
         if brokers and pauses.everything is not None:
-            return _paused("everything is paused", pauses.everything)
+            return _pause_hold("everything is paused", pauses.everything)
     else:
         if view.requests_session.kill_switch and not reassignment.has_moved:
             return Blocked(BlockedBy.KILL_SWITCH, "/admin/reassign_cancel exists")
@@ -90,7 +90,7 @@ def step_hold(
             return held
     for broker in brokers:
         if broker in pauses.brokers:
-            return _paused(f"broker {broker} is paused", pauses.brokers[broker])
+            return _pause_hold(f"broker {broker} is paused", pauses.brokers[broker])
     return None
 
 

@@ -47,15 +47,14 @@ def health_gate(view: ClusterView) -> Blocked | None:
     if limits_in_force.under_min_isr(view) is not controls.UnderMinIsr.WAIT:
         return None
     if pacing.recovering:
-        detail = (
-            f"below min.insync.replicas, and live replicas catch up: {_counted(pacing.recovering)}"
-        )
-        return _held(detail, pacing.recovering)
+        which = _count_and_names(pacing.recovering)
+        detail = f"below min.insync.replicas, and live replicas catch up: {which}"
+        return _health_hold(detail, pacing.recovering)
     unknown = sorted(t for t in pacing.unjudged_topics if t not in view.topics.config_errors)
     if unknown:
         return Blocked(
             BlockedBy.CLUSTER_HEALTH,
-            f"the min.insync.replicas of {_named(unknown)} is being read",
+            f"the min.insync.replicas of {_first_names(unknown)} is being read",
             obstacle=tuple(unknown[: NAMED_MAX + 1]),
         )
     return None
@@ -71,9 +70,9 @@ def exposure_gate(
     broker = next((b for b in brokers if b in exposed), None)
     if broker is None or _repairs(view, partition):
         return None
-    return _held(
+    return _health_hold(
         f"broker {broker} serves partitions below min.insync.replicas whose other replicas are not "
-        f"live: {_counted(exposed[broker])}",
+        f"live: {_count_and_names(exposed[broker])}",
         exposed[broker],
     )
 
@@ -87,7 +86,7 @@ def _repairs(view: ClusterView, partition: TopicPartition) -> bool:
     return not set(assignment.origin_replicas) <= set(state.isr)
 
 
-def _held(detail: str, partitions: Mapping[TopicPartition, None]) -> Blocked:
+def _health_hold(detail: str, partitions: Mapping[TopicPartition, None]) -> Blocked:
     obstacle = (len(partitions), *islice(partitions, NAMED_MAX))
     return Blocked(BlockedBy.CLUSTER_HEALTH, detail, obstacle=obstacle)
 
@@ -97,25 +96,25 @@ def under_min_isr_sentence(view: ClusterView) -> str:
     pacing = view.pacing
     if not pacing.under_min_isr:
         return ""
-    sentence = f"below min.insync.replicas: {_counted(pacing.under_min_isr)}"
+    sentence = f"below min.insync.replicas: {_count_and_names(pacing.under_min_isr)}"
     if limits_in_force.under_min_isr(view) is not controls.UnderMinIsr.WAIT:
         return sentence
     if pacing.recovering:
         is_some = len(pacing.recovering) < len(pacing.under_min_isr)
-        which = f" of {_counted(pacing.recovering)}" if is_some else ""
+        which = f" of {_count_and_names(pacing.recovering)}" if is_some else ""
         return f"{sentence}; every copy waits until live replicas{which} have caught up"
     if pacing.exposed:
-        brokers = _named([str(b) for b in islice(sorted(pacing.exposed), NAMED_MAX + 1)])
+        brokers = _first_names([str(b) for b in islice(sorted(pacing.exposed), NAMED_MAX + 1)])
         return f"{sentence}; copies to and from brokers {brokers} wait, except repairs"
     return f"{sentence}; no copy waits for them"
 
 
-def _counted(partitions: Mapping[TopicPartition, None]) -> str:
-    named = _named([str(p) for p in islice(partitions, NAMED_MAX + 1)])
+def _count_and_names(partitions: Mapping[TopicPartition, None]) -> str:
+    named = _first_names([str(p) for p in islice(partitions, NAMED_MAX + 1)])
     return f"{len(partitions)} partition{'s' if len(partitions) > 1 else ''}, {named}"
 
 
-def _named(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     more = ", ..." if len(names) > NAMED_MAX else ""
     return ", ".join(names[:NAMED_MAX]) + more
 

@@ -41,7 +41,7 @@ def entries(text: str | None) -> tuple[str, ...]:
     return tuple(e for part in (text or "").split(",") if (e := part.strip()))
 
 
-def merged(
+def list_with(
     wanted: Iterable[str],
     have: str | None,
     ours: str | None,
@@ -65,7 +65,7 @@ def merged(
     present = entries(have)
     mine = set(entries(ours))
     if EVERY_REPLICA in present:
-        narrowed = _narrowed(wanted, before) if lifted and have == ours else None
+        narrowed = _list_without_wildcard(wanted, before) if lifted and have == ours else None
         return None if narrowed is None or narrowed.value == have else narrowed
     missing = set(wanted).difference(present)
     surplus = mine.intersection(present).difference(wanted) if lifted else ()
@@ -73,16 +73,16 @@ def merged(
         return None
     theirs = tuple(e for e in present if e not in mine)
     had = have if ours is None else before
-    return _joined(theirs, wanted, ",".join(theirs) if theirs else None if had is None else "")
+    return _list_of(theirs, wanted, ",".join(theirs) if theirs else None if had is None else "")
 
 
-def _narrowed(wanted: Iterable[str], before: str | None) -> Setting | None:
+def _list_without_wildcard(wanted: Iterable[str], before: str | None) -> Setting | None:
     """Return the list that replaces a ``*`` of ours; None if the former value is ``*``, too."""
     theirs = entries(before)
-    return None if EVERY_REPLICA in theirs else _joined(theirs, wanted, before)
+    return None if EVERY_REPLICA in theirs else _list_of(theirs, wanted, before)
 
 
-def _joined(theirs: tuple[str, ...], wanted: Iterable[str], before: str | None) -> Setting:
+def _list_of(theirs: tuple[str, ...], wanted: Iterable[str], before: str | None) -> Setting:
     added = tuple(e for e in wanted if e not in set(theirs))
     value = ",".join(theirs + added)
     if len(value) > LIST_BYTES_MAX:
@@ -90,7 +90,7 @@ def _joined(theirs: tuple[str, ...], wanted: Iterable[str], before: str | None) 
     return Setting(value, ",".join(added), before)
 
 
-def rated(wanted: int, have: str | None, ours: str | None) -> Setting | None:
+def rate_to_set(wanted: int, have: str | None, ours: str | None) -> Setting | None:
     """
     Return a rate; None if it is set already, or a rate of others is.
 
@@ -102,7 +102,7 @@ def rated(wanted: int, have: str | None, ours: str | None) -> Setting | None:
     return Setting(text, text, None)
 
 
-def restored(
+def settings_without_ours(
     applied: applied_throttles.AppliedThrottle, config: applied_throttles.EntityConfig
 ) -> Settings | None:
     """

@@ -146,10 +146,10 @@ def wanted_of(view: ClusterView, entity: applied_throttles.Entity) -> Wanted:
     ]
     return Wanted(
         lists={
-            applied_throttles.LEADER_REPLICAS: _listed(
+            applied_throttles.LEADER_REPLICAS: _throttled_replicas(
                 (n, participant.sources) for n, participant in throttled
             ),
-            applied_throttles.FOLLOWER_REPLICAS: _listed(
+            applied_throttles.FOLLOWER_REPLICAS: _throttled_replicas(
                 (n, participant.receivers) for n, participant in throttled
             ),
         },
@@ -159,7 +159,7 @@ def wanted_of(view: ClusterView, entity: applied_throttles.Entity) -> Wanted:
     )
 
 
-def _listed(replicas: Iterable[tuple[int, Replicas]]) -> tuple[str, ...]:
+def _throttled_replicas(replicas: Iterable[tuple[int, Replicas]]) -> tuple[str, ...]:
     return tuple(f"{partition}:{broker}" for partition, ids in replicas for broker in sorted(ids))
 
 
@@ -180,7 +180,7 @@ def _look_at(
     if not isinstance(config, applied_throttles.EntityConfig):
         return None
     return _difference(entity, wanted, applied, config) or records.Settled(
-        entity, note, _kept(wanted, applied, config)
+        entity, note, _settings_of_others(wanted, applied, config)
     )
 
 
@@ -192,9 +192,9 @@ def _difference(
 ) -> Change | None:
     """Return the write that turns the present settings into the wanted ones; None if equal."""
     if not wanted and applied is not None:
-        return _lifted(applied, config)
-    settings = dict(_changed(wanted, applied, config))
-    return _set(entity, applied, config, settings) if settings else None
+        return _lift(applied, config)
+    settings = dict(_settings_to_write(wanted, applied, config))
+    return _write_settings(entity, applied, config, settings) if settings else None
 
 
 def _is_live(view: ClusterView, entity: applied_throttles.Entity) -> bool:
@@ -202,7 +202,7 @@ def _is_live(view: ClusterView, entity: applied_throttles.Entity) -> bool:
     return kind != "brokers" or BrokerId(int(name)) in view.cluster.brokers
 
 
-def _changed(
+def _settings_to_write(
     wanted: Wanted,
     applied: applied_throttles.AppliedThrottle | None,
     config: applied_throttles.EntityConfig,
@@ -212,13 +212,13 @@ def _changed(
     before = {} if applied is None else applied.before
     for key, listed in wanted.lists.items():
         have = config.values.get(key)
-        setting = throttle_settings.merged(
+        setting = throttle_settings.list_with(
             listed, have, ours.get(key), before.get(key), wanted.lifted
         )
         if setting is not None:
             yield key, setting
     for key, rate in wanted.rates.items():
-        setting = throttle_settings.rated(rate, config.values.get(key), ours.get(key))
+        setting = throttle_settings.rate_to_set(rate, config.values.get(key), ours.get(key))
         if setting is not None:
             yield key, setting
     for key in throttle_settings.RATES:
@@ -229,7 +229,7 @@ def _changed(
             yield key, throttle_settings.Setting("", "", before_it)
 
 
-def _set(
+def _write_settings(
     entity: applied_throttles.Entity,
     applied: applied_throttles.AppliedThrottle | None,
     config: applied_throttles.EntityConfig,
@@ -258,12 +258,12 @@ def _set(
     return Change((written,))
 
 
-def _lifted(
+def _lift(
     applied: applied_throttles.AppliedThrottle, config: applied_throttles.EntityConfig
 ) -> Change:
     if applied.version is None:
         raise InvariantError(f"the throttle of {applied.entity} was never written")
-    values = throttle_settings.restored(applied, config)
+    values = throttle_settings.settings_without_ours(applied, config)
     return Change(
         (
             records.AppliedThrottleEndedRecord(
@@ -273,7 +273,7 @@ def _lifted(
     )
 
 
-def _kept(
+def _settings_of_others(
     wanted: Wanted,
     applied: applied_throttles.AppliedThrottle | None,
     config: applied_throttles.EntityConfig,

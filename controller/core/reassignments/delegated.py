@@ -86,7 +86,7 @@ class DelegatedContext(ReplicaPlacement):
                 return self.begin_placing(budget)
             return self.end("already at its target", budget, stands=True)
         if self.has_drifted:
-            return self.drifted(budget)
+            return self.refuse_drift(budget)
         return alter_entries.backing_off(phase, self.now) or self.begin(budget, "step begins")
 
     def follow(self, cause: str) -> Change:
@@ -106,7 +106,7 @@ class DelegatedContext(ReplicaPlacement):
     ) -> Change | Blocked:
         """Return the next alter entry, or what forbids it."""
         if self.has_drifted:
-            return self.drifted(budget)
+            return self.refuse_drift(budget)
         step = next_step(
             self.assignment.replicas,
             self.spec.target,
@@ -152,7 +152,7 @@ class DelegatedContext(ReplicaPlacement):
             return ()
         return (records.SpecRecord(self.partition, replace(self.spec, asked=target)),)
 
-    def drifted(self, budget: Budget) -> Change | Blocked:
+    def refuse_drift(self, budget: Budget) -> Change | Blocked:
         """
         Refuse an approved entry whose partition another client changed before it began.
 
@@ -167,7 +167,7 @@ class DelegatedContext(ReplicaPlacement):
             )
         if self.reassignment.in_doubt:
             return self.take_back(budget)
-        return self.unanswered() or self.refused_as_drifted()
+        return self.answer_gate() or self.refused_as_drifted()
 
     def unread(self) -> Change | Blocked | None:
         """Have a state read that may have changed: no compare-and-set would notice that."""
@@ -179,7 +179,7 @@ class DelegatedContext(ReplicaPlacement):
             return Blocked(BlockedBy.STATE_UNKNOWN, "its state znode is being read")
         return self.change(effects=self.look())
 
-    def unanswered(self) -> Blocked | None:
+    def answer_gate(self) -> Blocked | None:
         """Return that an alter entry is not answered yet: until then no other is sent."""
         if not self.reassignment.is_requested:
             return None
@@ -204,7 +204,7 @@ class DelegatedContext(ReplicaPlacement):
             self.view, self.partition, self.spec, self.state, current, step, by_others=True
         )
         if blocked is None and adding:
-            blocked = self.bound(current, step)
+            blocked = self.bound_gate(current, step)
         if blocked is None:
             blocked = budget.gate(self.partition, self.reassignment, adding, leader)
         if blocked is None and adding:
@@ -215,7 +215,7 @@ class DelegatedContext(ReplicaPlacement):
         self, target: Replicas, cause: str, budget: Budget, *, cancels: bool
     ) -> Change | Blocked:
         """Ask the controller for the target replicas."""
-        blocked = self.unanswered()
+        blocked = self.answer_gate()
         if blocked is not None:
             return blocked
         written: tuple[Record, ...] = ()
@@ -289,7 +289,7 @@ class DelegatedContext(ReplicaPlacement):
         if not self.assignment.is_reassigning:
             return self.step_ended(budget)
         if self.has_drifted:
-            return self.drifted(budget)
+            return self.refuse_drift(budget)
         if not foreign.is_ours(self.view, self.spec, self.assignment):
             return Blocked(
                 BlockedBy.FOREIGN_MOVES,
@@ -298,7 +298,7 @@ class DelegatedContext(ReplicaPlacement):
         corrected = self.corrected_target()
         if corrected is not None:
             return self.correct(*corrected, budget)
-        return self.unsynced(self.assignment.target_replicas) or Blocked(
+        return self.in_sync_gate(self.assignment.target_replicas) or Blocked(
             BlockedBy.CONTROLLER_ANSWER, "the controller has not ended the step yet"
         )
 
@@ -350,7 +350,7 @@ class DelegatedContext(ReplicaPlacement):
 
     def step_ended(self, budget: Budget) -> Change | Blocked | None:
         """End the reassignment, or begin the next step."""
-        blocked = self.unanswered()
+        blocked = self.answer_gate()
         if blocked is not None:
             return blocked
         if self.assignment.replicas == self.spec.target:
@@ -384,7 +384,7 @@ class DelegatedContext(ReplicaPlacement):
         """
         if self.reassignment.in_doubt:
             return self.take_back(budget)
-        return self.unanswered() or self.change(
+        return self.answer_gate() or self.change(
             self.phase(phases.Ended(), cause),
             *native.ending(self.spec, self.partition, stands=stands),
         )
@@ -424,7 +424,7 @@ class DelegatedContext(ReplicaPlacement):
             czxid = self.view.topics.by_name[self.partition.topic].czxid
             spec = foreign.foreign_spec(assignment, czxid)
             return self.change(records.SpecRecord(self.partition, spec))
-        return self.unsynced(assignment.target_replicas) or Blocked(
+        return self.in_sync_gate(assignment.target_replicas) or Blocked(
             BlockedBy.CONTROLLER_ANSWER, "the controller has not ended the step yet"
         )
 

@@ -133,7 +133,7 @@ class Reassignment:
             InvariantError: the present phase may not be followed by it.
 
         """
-        self.phase = phases.checked(self.phase, phase, change, partition)
+        self.phase = phases.legal_phase(self.phase, phase, change, partition)
         self.phase_since = at
         self.blocked = self.blocked_since = None
 
@@ -145,7 +145,7 @@ class Reassignment:
             InvariantError: it is another phase, or one without such fields.
 
         """
-        self.phase = phases.checked(self.phase, phase, phases.PhaseCause.UPDATE, partition)
+        self.phase = phases.legal_phase(self.phase, phase, phases.PhaseCause.UPDATE, partition)
 
     def wait(self, blocked: Blocked | None, at: Instant) -> None:
         """Note what it waits for; a new detail of the same reason does not restart the wait."""

@@ -55,7 +55,7 @@ class NativeContext(ReplicaPlacement):
             self.reassignment.phase,
             phases.Expanding | phases.Starting | phases.Syncing | phases.Shrinking,
         ):
-            retargeted = self.retargeted(budget)
+            retargeted = self.retarget_step(budget)
             if retargeted is not None:
                 return retargeted
         match self.reassignment.phase:
@@ -104,7 +104,7 @@ class NativeContext(ReplicaPlacement):
         if blocked is None:
             blocked = given_up_now(before, step)
         if blocked is None:
-            blocked = self.bound(current, step)
+            blocked = self.bound_gate(current, step)
         if blocked is None:
             blocked = budget.gate(self.partition, self.reassignment, step.adding, state.leader)
         if blocked is None and step.adding:
@@ -127,13 +127,13 @@ class NativeContext(ReplicaPlacement):
 
     def expanding(self, budget: Budget) -> Change | Blocked | None:
         """Repeat A1 for a step found in the topic znode: earlier sends are unknown."""
-        missing = self.unsynced(self.assignment.target_replicas)
+        missing = self.in_sync_gate(self.assignment.target_replicas)
         if missing is None and not self.assignment.removing_replicas:
             return self.change(
                 self.phase(phases.Syncing(), "found in the topic znode"),
                 effects=(effects.ReadStates((self.partition,), effects.ReadPurpose.WATCH),),
             )
-        reduced = self.reduced()
+        reduced = self.reduced_assignment()
         if reduced is not None:
             return self.open_step(reduced, (), "reduced to the step size", budget)
         if missing is None:
@@ -190,7 +190,7 @@ class NativeContext(ReplicaPlacement):
             )
         target = self.assignment.target_replicas
         orphans = self.orphans(phase.given_up | phase.waiting)
-        if self.unsynced(target) is None:
+        if self.in_sync_gate(target) is None:
             return self.complete_step(target, orphans, budget)
         adding = tuple(r for r in self.assignment.adding_replicas if r in target)
         if set(adding) == set(target):
@@ -206,7 +206,7 @@ class NativeContext(ReplicaPlacement):
     def syncing(self, budget: Budget) -> Change | Blocked | None:
         """Wait for TR within the ISR; then drop the replicas that had to stay, or continue."""
         target = self.assignment.target_replicas
-        blocked = self.unsynced(target)
+        blocked = self.in_sync_gate(target)
         if blocked is not None:
             return blocked
         if self.assignment.removing_replicas:
@@ -218,7 +218,7 @@ class NativeContext(ReplicaPlacement):
         assignment = self.assignment
         target = assignment.target_replicas
         dropping = assignment.removing_replicas
-        blocked = self.drop_blocked(dropping) or self.uncopied(dropping)
+        blocked = self.drop_blocked(dropping) or self.copies_gate(dropping)
         if blocked is not None:
             return blocked
         leader = self.leader_within(target)
@@ -328,7 +328,7 @@ def given_up_now(before: tuple[Record, ...], step: Step) -> Blocked | None:
     )
 
 
-def _edited(
+def _edit_gate(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment
 ) -> Blocked | None:
     """
@@ -365,7 +365,7 @@ def advance(
         return context
     if context.has_drifted:
         return context.refused_as_drifted()
-    edited = _edited(view, partition, context.reassignment)
+    edited = _edit_gate(view, partition, context.reassignment)
     if edited is not None:
         return edited
     if not context.is_live(context.state.leader):

@@ -169,20 +169,20 @@ class PartitionContext:
         copies = min(len(self.spec.original or self.spec.target), len(self.spec.target))
         return len(left) >= copies or len(left) == len(good)
 
-    def uncopied(self, dropping: Replicas) -> Blocked | None:
+    def copies_gate(self, dropping: Replicas) -> Blocked | None:
         """
         Return what keeps good copies from leaving: the target must be in sync first.
 
         A target replica that leaves as well replaces nothing: the ISR after the drop is judged. A
         dead replica of the target does not delay a rollback: it may never return.
         """
-        return self._uncopied(dropping, self.spec.target)
+        return self._copies_gate(dropping, self.spec.target)
 
-    def uncopied_yet(self, dropping: Replicas, current: Replicas) -> Blocked | None:
+    def remaining_copies_gate(self, dropping: Replicas, current: Replicas) -> Blocked | None:
         """Return what keeps good copies from leaving: remaining replicas must catch up."""
-        return self._uncopied(dropping, tuple(r for r in self.spec.target if r in current))
+        return self._copies_gate(dropping, tuple(r for r in self.spec.target if r in current))
 
-    def _uncopied(self, dropping: Replicas, awaited: Replicas) -> Blocked | None:
+    def _copies_gate(self, dropping: Replicas, awaited: Replicas) -> Blocked | None:
         if self.keeps_copies(dropping):
             return None
         if self.spec.rolls_back:
@@ -190,7 +190,7 @@ class PartitionContext:
         left = replace(self.state, isr=tuple(r for r in self.state.isr if r not in dropping))
         return gates.sync_gate(self.view, self.partition, self.spec, left, awaited)
 
-    def unsynced(self, target: Replicas) -> Blocked | None:
+    def in_sync_gate(self, target: Replicas) -> Blocked | None:
         """Return which of these replicas are not in sync; a rollback awaits added ones only."""
         if self.spec.rolls_back:
             target = tuple(r for r in target if r in self.assignment.adding_replicas)
@@ -222,7 +222,7 @@ class PartitionContext:
         """Return the records of replicas that may still be on disk, each with its reason."""
         return orphans.orphan_records(self.view, self.partition, left)
 
-    def reduced(self) -> model.PartitionAssignment | None:
+    def reduced_assignment(self) -> model.PartitionAssignment | None:
         """
         Return the assignment without the replicas a Kafka controller added beyond our step size.
 

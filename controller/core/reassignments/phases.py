@@ -29,8 +29,8 @@ named replica that is elsewhere is moved by its own broker.
 A reset puts a reassignment where the topic znode says it is: when a tenure begins or ends, and when
 another controller changed the replicas that the phase was decided on.
 
-Phases exist in memory only, and every change of one passes ``checked``. A field exists only in the
-phases in which it has a meaning.
+Phases exist in memory only, and every change of one passes ``legal_phase``. A field exists only in
+the phases in which it has a meaning.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def label_of(phase: Phase) -> str:
     return LABELS[type(phase)]
 
 
-def checked(before: Phase, after: Phase, change: PhaseCause, where: object) -> Phase:
+def legal_phase(before: Phase, after: Phase, change: PhaseCause, where: object) -> Phase:
     """
     Return the phase to enter.
 

@@ -108,9 +108,9 @@ def _is_stuck(context: PartitionContext) -> bool:
         return False
     waits_for = context.drop_blocked(removing)
     is_below_min_isr = waits_for is not None and waits_for.by is BlockedBy.MIN_ISR
-    if not is_below_min_isr and context.uncopied(removing) is None:
+    if not is_below_min_isr and context.copies_gate(removing) is None:
         return False
-    if context.unsynced(assignment.target_replicas) is not None:
+    if context.in_sync_gate(assignment.target_replicas) is not None:
         return False
     live = context.view.live(context.spec.target, context.partition)
     return all(r in isr for r in live if r in assignment.replicas)

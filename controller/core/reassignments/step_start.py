@@ -21,7 +21,7 @@ from controller.core.topics.records import AssignmentRecord
 class StepStart(PartitionContext):
     """A context that can start a step."""
 
-    def bound(self, current: Replicas, step: Step) -> Blocked | None:
+    def bound_gate(self, current: Replicas, step: Step) -> Blocked | None:
         """
         Refuse to add where the drop has to wait and the replica set would exceed its bound.
 
@@ -33,7 +33,7 @@ class StepStart(PartitionContext):
             return blocked
         if not self.drops_first or not self.outgrows(len(current) + len(step.adding)):
             return None
-        return blocked or self.uncopied_yet(step.dropping, current)
+        return blocked or self.remaining_copies_gate(step.dropping, current)
 
     def outgrows(self, replicas: int) -> bool:
         """Return whether this number of serving or copying replicas exceeds the bound."""
@@ -122,7 +122,7 @@ class StepStart(PartitionContext):
         budget.move_leader(old, leader)
         return (LeaderMovedRecord((old, leader), self.now),)
 
-    def retargeted(self, budget: Budget) -> Change | Blocked | None:
+    def retarget_step(self, budget: Budget) -> Change | Blocked | None:
         """Retarget a step that does not lead to the present target, or lacks room on a disk."""
         retargeted = retargeted_step(self)
         if retargeted is None or retargeted[0] == self.assignment:

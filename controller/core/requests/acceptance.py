@@ -98,7 +98,7 @@ def refusal_of(  # noqa: PLR0911 - one return per reason
     return None
 
 
-def malformed(
+def refuse_malformed(
     view: ClusterView, request: RequestId, refused: Iterable[tuple[str, str]]
 ) -> list[Change]:
     """
@@ -217,7 +217,7 @@ def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
             )
         )
         return outcome
-    outcome.changes += malformed(view, request, plan.refused)
+    outcome.changes += refuse_malformed(view, request, plan.refused)
     chunk = cycle_share(view, view.options.acceptance_chunk)
     for partition, target in plan.entries.items():
         if len(outcome.changes) >= chunk:
@@ -331,7 +331,7 @@ def accept_entry(  # noqa: PLR0913 - the parts of an entry
         or not is_there(view, partition, assignment, target)
         or partition in view.reassignments.by_partition
     ):
-        return Change(accepted(view, partition, spec), partition=partition)
+        return Change(acceptance_records(view, partition, spec), partition=partition)
     done = found_done(partition, spec)
     if route is Route.LEGACY:
         done = (records.LegacyEntryRecord(partition, None), *done)
@@ -387,7 +387,7 @@ def _has_ended(running: Reassignment, assignment: model.PartitionAssignment) -> 
     return running.spec.route is Route.FOREIGN and not assignment.is_reassigning
 
 
-def accepted(
+def acceptance_records(
     view: ClusterView, partition: TopicPartition, spec: model.ReassignmentSpec
 ) -> tuple[Record, ...]:
     """Return the records of an accepted entry; a replaced request gets an outcome."""

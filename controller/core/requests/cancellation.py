@@ -78,7 +78,7 @@ def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
         return _choose(view, cancellation, now)
     if _is_under_way(view, cancellation):
         return Decision()
-    return Decision((_ended(view, cancellation, now),))
+    return Decision((_end_cancellation(view, cancellation, now),))
 
 
 def _is_under_way(view: ClusterView, cancellation: Cancellation) -> bool:
@@ -209,7 +209,11 @@ def _reverse(  # noqa: C901, PLR0911 - one return per case
         return NotReversed.NEEDLESS
     if spec.original is None:
         why = "its former replicas are unknown"
-        return NotReversed.NEEDLESS if was_skipped else undo.skipped(cancellation, partition, why)
+        return (
+            NotReversed.NEEDLESS
+            if was_skipped
+            else undo.skip_partition(cancellation, partition, why)
+        )
     has_begun = reassignment.in_flight or reassignment.may_be_made
     has_begun = has_begun or reassignment.may_have_placed(assignment)
     if not has_begun and assignment == model.PartitionAssignment(spec.original):
@@ -220,7 +224,11 @@ def _reverse(  # noqa: C901, PLR0911 - one return per case
     others = [r for r in assignment.replicas if r not in spec.original]
     if not any(r in state.isr for r in spec.original) and view.live(others, partition):
         why = "no original replica is in sync: it would go offline"
-        return NotReversed.NEEDLESS if was_skipped else undo.skipped(cancellation, partition, why)
+        return (
+            NotReversed.NEEDLESS
+            if was_skipped
+            else undo.skip_partition(cancellation, partition, why)
+        )
     czxid = view.topics.by_name[partition.topic].czxid
     back = replace(spec.rolled_back(spec.original, cancellation.request), topic_czxid=czxid)
     if spec.route is Route.FOREIGN:
@@ -307,7 +315,7 @@ def _unreadable(cancellation: Cancellation, why: str) -> Change:
     )
 
 
-def _ended(view: ClusterView, cancellation: Cancellation, now: Instant) -> Change:
+def _end_cancellation(view: ClusterView, cancellation: Cancellation, now: Instant) -> Change:
     """Record the outcome of the cancellation and delete its znode."""
     name = cancellation.request
     fates: dict[model.OutcomeKind, int] = {}

@@ -51,7 +51,7 @@ def conclude(view: ClusterView, now: Instant) -> Decision:
     """Write the outcome of every request that has ended, and delete the oldest outcomes."""
     requests = view.requests
     changes = [
-        _withdrawn(name, request)
+        _refuse_withdrawn(name, request)
         or Change((records.RequestOutcomeRecord(summary_of(view, name, now)),))
         for name, request in requests.by_id.items()
         if _is_over(view, name, request, now)
@@ -75,7 +75,7 @@ def _may_turn_up(request: Request, now: Instant) -> bool:
     return is_waited_for and request.unsettled > 0 and now < request.since + WITHDRAWN_PATIENCE_S
 
 
-def _withdrawn(name: RequestId, request: Request) -> Change | None:
+def _refuse_withdrawn(name: RequestId, request: Request) -> Change | None:
     """Refuse the entries that cannot be accepted any more: their znode is gone."""
     left = request.unsettled
     if request.kind != "request" or not left:

@@ -94,7 +94,7 @@ def _legacy_plan(view: ClusterView, event: records.LegacyPlanRead, now: Instant)
     ):
         return
     if known is not None and tenure.held is not None and view.requests_tenure.legacy_confirmed:
-        _edited(view, known, plan)
+        _note_removed_entries(view, known, plan)
     view.requests_tenure.legacy_confirmed = tenure.held is not None
     requests.legacy = None if plan is None else PlanNode.of(plan)
     view.due.add(view.reassignments.legacy_reassignments())
@@ -107,7 +107,7 @@ def _legacy_plan(view: ClusterView, event: records.LegacyPlanRead, now: Instant)
     wakeups.wake(view.due, wakeups.Trigger.PLAN_CHANGED)
 
 
-def _edited(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None:
+def _note_removed_entries(view: ClusterView, known: PlanNode, plan: LegacyPlan | None) -> None:
     """Note removed entries; only operators edit the znode while we are the controller."""
     reassignments = view.reassignments
     if plan is None or plan.czxid != known.czxid:
@@ -143,9 +143,9 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
     match record:
         case records.RefusalRecord(refusals=refusals):
             for refusal in refusals:
-                refused(view, refusal, now)
+                record_refusal(view, refusal, now)
         case records.PartitionOutcomeRecord(ending=ending):
-            ended(view, ending, now)
+            record_outcome(view, ending, now)
         case records.PartRecord(request=name, part=part):
             request = view.requests.request_of(name, now)
             add_part(request, part)
@@ -176,7 +176,7 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
                 requests.queue_ended = requests.queue.czxid
             requests.queue = None
         case records.RequestOutcomeRecord(summary=summary):
-            _concluded(view, summary, now)
+            _record_summary(view, summary, now)
         case records.RequestOutcomeForgottenRecord(request=name, is_last=False):
             known, gone = requests.ended[name], len(record.children)
             requests.ended[name] = replace(known, children=known.children[gone:])
@@ -212,7 +212,7 @@ def add_part(request: Request, part: outcomes.Part) -> None:
     request.options = request.parts[last].options
 
 
-def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:
+def record_refusal(view: ClusterView, refusal: Refusal, now: Instant) -> None:
     """Note a refused entry."""
     request = view.requests.request_of(refusal.request, now)
     request.refused.append(refusal)
@@ -223,7 +223,7 @@ def refused(view: ClusterView, refusal: Refusal, now: Instant) -> None:
     wakeups.wake(view.due, wakeups.Trigger.ENTRY_REFUSED)
 
 
-def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
+def record_outcome(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
     """Note the outcome of a partition that did not reach its target."""
     request = view.requests.request_of(ending.request, now)
     if request.kind == "cancel" and ending.partition not in request.endings:
@@ -232,7 +232,7 @@ def ended(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
     request.settled.add(ending.partition)
 
 
-def _concluded(view: ClusterView, summary: outcomes.Summary, now: Instant) -> None:
+def _record_summary(view: ClusterView, summary: outcomes.Summary, now: Instant) -> None:
     request = view.requests.request_of(summary.request, now)
     request.has_ended = True
     if not view.calls.pending_client_requests:  # else one of them may still be answered by it

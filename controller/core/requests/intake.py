@@ -63,7 +63,7 @@ def fold_request_read(view: ClusterView, event: Intake, now: Instant) -> None:  
         case records.HistoryRead():
             _history(view, event, now)
         case records.AcceptedRead():
-            _accepted(view, event, now)
+            _take_accepted(view, event, now)
         case _:
             assert_never(event)
 
@@ -113,7 +113,7 @@ def _history(view: ClusterView, event: records.HistoryRead, now: Instant) -> Non
         _ended_elsewhere(view, name)
 
 
-def _accepted(view: ClusterView, event: records.AcceptedRead, now: Instant) -> None:
+def _take_accepted(view: ClusterView, event: records.AcceptedRead, now: Instant) -> None:
     if event.request in view.requests.unlearned:
         view.requests.unlearned.discard(event.request)
         settled = view.requests.request_of(event.request, now).settled
@@ -160,6 +160,6 @@ def _open_history(
     for part in history.parts.values():
         fold.add_part(request, part)
     for refusal in history.refused:
-        fold.refused(view, refusal, now)
+        fold.record_refusal(view, refusal, now)
     for ending in history.endings:
-        fold.ended(view, ending, now)
+        fold.record_outcome(view, ending, now)

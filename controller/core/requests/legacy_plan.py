@@ -47,7 +47,7 @@ def end_removed(
 ) -> Decision:
     """End entries that an operator removed from the znode, except those beginning in this cycle."""
     gone = [p for p in sorted(due.dropped) if p not in starting]
-    return Decision(tuple(c for p in gone if (c := _dropped(view, p)) is not None))
+    return Decision(tuple(c for p in gone if (c := _end_removed_entry(view, p)) is not None))
 
 
 def _learn_configs(view: ClusterView, now: Instant) -> list[effects.Effect]:
@@ -59,7 +59,7 @@ def _learn_configs(view: ClusterView, now: Instant) -> list[effects.Effect]:
     )
 
 
-def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
+def _end_removed_entry(view: ClusterView, partition: TopicPartition) -> Change | None:
     """
     End an entry that was removed before it began; one in flight continues.
 
@@ -92,13 +92,15 @@ def _dropped(view: ClusterView, partition: TopicPartition) -> Change | None:
     )
     written: tuple[Record, ...] = (
         *left_where_it_stands(view, partition, reassignment),
-        ended(partition, reassignment, "dropped"),
+        spec_end(partition, reassignment, "dropped"),
         records.RefusalRecord((refusal,)),
     )
     return Change(written, partition=partition)
 
 
-def ended(partition: TopicPartition, reassignment: Reassignment, outcome: str) -> SpecEndedRecord:
+def spec_end(
+    partition: TopicPartition, reassignment: Reassignment, outcome: str
+) -> SpecEndedRecord:
     """Return the end of a reassignment that did not reach its target."""
     spec = reassignment.spec
     return SpecEndedRecord(partition, spec.version, spec.request, outcome)
@@ -124,7 +126,7 @@ def _belongs(view: ClusterView, partition: TopicPartition, *, mirror: bool) -> b
     return reassignment is not None and (mirror or reassignment.begun)
 
 
-def unlisted(view: ClusterView) -> tuple[records.LegacyEntryRecord, ...]:
+def entries_to_remove(view: ClusterView) -> tuple[records.LegacyEntryRecord, ...]:
     """
     Return the entries to remove before a broker becomes the controller: it would start them.
 

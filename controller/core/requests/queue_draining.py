@@ -64,7 +64,7 @@ def drain_queue(view: ClusterView, now: Instant) -> Decision:
     request = queue_request_id(queue.czxid)
     if queue.unreadable is not None:
         return Decision((_unreadable(request, queue, queue.unreadable),))
-    changes = acceptance.malformed(view, request, queue.refused)
+    changes = acceptance.refuse_malformed(view, request, queue.refused)
     if not queue.entries and not changes:
         return Decision((Change((records.QueueEndedRecord(queue.version),)),))
     if is_standing_still(view):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from controller.core.model import Refusal, RefusalReason, RequestId, TopicPartition
 from controller.core.records import Change
 from controller.core.requests import outcomes, records
-from controller.core.requests.acceptance import malformed, summary_of_unreadable
+from controller.core.requests.acceptance import refuse_malformed, summary_of_unreadable
 from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
 
@@ -33,7 +33,7 @@ def opening(view: ClusterView, submission: Submission) -> list[Change]:
     """Return the change that opens a part, once: its number of entries, then its malformed ones."""
     known = view.requests.by_id.get(submission.request)
     if known is not None and submission.name in known.parts:
-        return malformed(view, submission.request, malformed_in(submission))
+        return refuse_malformed(view, submission.request, malformed_in(submission))
     return [Change((records.PartRecord(submission.request, part_of(submission)),))]
 
 

@@ -32,7 +32,9 @@ UNDO_PART: Final = str(2**31 - 1)
 """The part with the options of the rollback: a version that no cancel znode will have."""
 
 
-def skipped(cancellation: submissions.Cancellation, partition: TopicPartition, why: str) -> Change:
+def skip_partition(
+    cancellation: submissions.Cancellation, partition: TopicPartition, why: str
+) -> Change:
     """Record that a partition is not rolled back, and why."""
     outcome = model.PartitionOutcome(
         cancellation.request, partition, model.OutcomeKind.SKIPPED, why
@@ -83,7 +85,7 @@ def undo_finished(
             continue
         changes.append(change)
     if changes and (known is None or UNDO_PART not in known.parts):
-        changes = [_opened(view, cancellation, names)]
+        changes = [_open_rollback(view, cancellation, names)]
     return changes, tuple(topic_configs.request_configs(view, unknown, now))
 
 
@@ -113,7 +115,7 @@ def _with_history(view: ClusterView) -> set[RequestId]:
     }
 
 
-def _opened(
+def _open_rollback(
     view: ClusterView, cancellation: submissions.Cancellation, names: Iterable[RequestId]
 ) -> Change:
     """Record the options of the rollback before its first step."""
@@ -193,22 +195,22 @@ def _undo(  # noqa: PLR0911 - one return per case
         return None
     entries = [(name, e) for name, e in entries if not _is_of_former_topic(e, topic)]
     if not entries:
-        return skipped(cancellation, partition, "the topic was deleted and created again")
+        return skip_partition(cancellation, partition, "the topic was deleted and created again")
     now = assignment.replicas
     undone = list(_chain(now, entries))
     if not undone and any(entry.original == now for _, entry in entries):
         return None
     if assignment.is_reassigning or not undone:
         since = ", ".join(name for name, _ in entries)
-        return skipped(cancellation, partition, f"it was moved again since {since}")
+        return skip_partition(cancellation, partition, f"it was moved again since {since}")
     original = undone[-1].original
     if original is None:
-        return skipped(cancellation, partition, "its former replicas are unknown")
+        return skip_partition(cancellation, partition, "its former replicas are unknown")
     if original == now:
         return None
     refusal = refusal_of(view, cancellation.request, partition, original)
     if refusal is not None:
-        return skipped(cancellation, partition, refusal.detail)
+        return skip_partition(cancellation, partition, refusal.detail)
     if partition.topic not in view.topics.configs:
         unknown.add(partition.topic)
         return None

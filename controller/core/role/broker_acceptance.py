@@ -122,7 +122,7 @@ def silent_leaders(view: ClusterView, now: Instant) -> frozenset[BrokerId]:
     )
 
 
-def unreached(view: ClusterView, leaders: frozenset[BrokerId]) -> str:
+def unreached_reason(view: ClusterView, leaders: frozenset[BrokerId]) -> str:
     """Return the reason for which the role is given back."""
     own = view.options.endpoint
     where = "" if own is None else f" at {own.endpoints[0].host}:{own.endpoints[0].port}"

@@ -174,7 +174,7 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
     if tenure.fenced is not None:
         return Decision(effects=(effects.ResignController(tenure.fenced),))
     if tenure.held is None:
-        chosen = _chosen(view)
+        chosen = _engine_choice(view)
         return Decision((Change((chosen,)),)) if chosen else Decision(effects=_claim(view, now))
     if view.role.stopping:
         return _resign(view, "the daemon is stopping")
@@ -189,7 +189,7 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
         return _resign(view, in_vain, records.UpdateRefusedRecord(in_vain))
     silent = broker_acceptance.silent_leaders(view, now)
     if silent:
-        why = broker_acceptance.unreached(view, silent)
+        why = broker_acceptance.unreached_reason(view, silent)
         return _resign(view, why, records.EndpointUnreachedRecord(silent, why))
     if not tenure.accepted_by_broker:
         until = Instant(tenure.held.since + ACCEPTANCE_PATIENCE_S)
@@ -225,14 +225,14 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
 
 def _resign(view: ClusterView, reason: str, *last: Record) -> Decision:
     """Give up the role in the middle of the work, leaving nothing for a broker to start."""
-    written = (*legacy_plan.unlisted(view), *last)
+    written = (*legacy_plan.entries_to_remove(view), *last)
     resign = effects.ResignController(reason)
     if not written:
         return Decision(effects=(resign,))
     return Decision(changes=(Change(written, effects=(resign,)),))
 
 
-def _chosen(view: ClusterView) -> records.EngineRecord | None:
+def _engine_choice(view: ClusterView) -> records.EngineRecord | None:
     """
     Return the choice of an engine, if there is one to make or to change.
 

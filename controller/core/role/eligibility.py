@@ -19,7 +19,7 @@ from controller.core.view import ClusterView
 def native_refusals(view: ClusterView) -> tuple[str, ...]:
     """Return every reason against claiming ``/controller`` here; empty when there is none."""
     endpoint = view.options.endpoint
-    reasons = list(_unserved(view) if endpoint is None else _unreachable(view, endpoint))
+    reasons = list(_isr_change_evidence(view) if endpoint is None else _unreachable(view, endpoint))
     if view.options.engine is EngineName.AUTO and view.role.unreached is not None:
         reasons.append(view.role.unreached)
     if view.options.controller_id in view.cluster.brokers:
@@ -30,7 +30,7 @@ def native_refusals(view: ClusterView) -> tuple[str, ...]:
     return (*reasons, *_kraft(view))
 
 
-def _unserved(view: ClusterView) -> Iterator[str]:
+def _isr_change_evidence(view: ClusterView) -> Iterator[str]:
     """Yield what shows that leaders send ISR changes to their controller, which are not served."""
     modern = sorted(b.id for b in view.cluster.brokers.values() if b.has_features)
     if modern:
@@ -53,7 +53,7 @@ def _unserved(view: ClusterView) -> Iterator[str]:
 def _unreachable(view: ClusterView, endpoint: LiveBroker) -> Iterator[str]:
     """Yield why brokers would not find the endpoint, or clients would."""
     brokers = sorted(view.cluster.brokers.values(), key=lambda b: b.id)
-    unlisted = [why for own in endpoint.endpoints for why in _unlisted(brokers, own)]
+    unlisted = [why for own in endpoint.endpoints for why in _listener_problems(brokers, own)]
     yield from unlisted
     single = [b.id for b in brokers if len(b.endpoints) == 1]
     if single and not unlisted and not view.options.serves_clients:
@@ -63,7 +63,7 @@ def _unreachable(view: ClusterView, endpoint: LiveBroker) -> Iterator[str]:
         )
 
 
-def _unlisted(brokers: Iterable[LiveBroker], own: Endpoint) -> Iterator[str]:
+def _listener_problems(brokers: Iterable[LiveBroker], own: Endpoint) -> Iterator[str]:
     """Yield why peers that use a listener of the endpoint would not find or understand it."""
     without = [b.id for b in brokers if all(e.listener != own.listener for e in b.endpoints)]
     if without:

@@ -33,10 +33,10 @@ def follow_watched(view: ClusterView, due: Worklist) -> Decision:
     """Read the awaited states whose watch fired; delete obsolete orphan records."""
     wanted = tuple(p for p in sorted(due.changed) if p in view.reassignments.by_partition)
     effects: tuple[Effect, ...] = (ReadStates(wanted, ReadPurpose.WATCH),) if wanted else ()
-    return Decision(tuple(_readopted(view, due)), effects)
+    return Decision(tuple(_end_settled_orphans(view, due)), effects)
 
 
-def _readopted(view: ClusterView, due: Worklist) -> list[Change]:
+def _end_settled_orphans(view: ClusterView, due: Worklist) -> list[Change]:
     """
     End the records of orphans whose log or topic is gone, or whose broker is a replica again.
 

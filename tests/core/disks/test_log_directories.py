@@ -8,7 +8,7 @@ import pytest
 
 from controller import kafka_errors
 from controller.core import effects
-from controller.core.apply import apply, issued
+from controller.core.apply import apply, record_effect
 from controller.core.cluster.records import BrokersRead
 from controller.core.disks.log_dir_queries import (
     AWAITED_POLL_S,
@@ -68,7 +68,7 @@ def describes(view: ClusterView, seconds: float) -> bool:
     at = Instant(NOW + seconds)
     asked = False
     for effect in query_log_dirs(view, Worklist(log_dirs=True), at).effects:
-        issued(view, effect, at)
+        record_effect(view, effect, at)
         if isinstance(effect, effects.DescribeLogDirs):
             asked = asked or effect.purpose is effects.DescribePurpose.PLACEMENTS
     return asked
@@ -93,7 +93,7 @@ def answer(view: ClusterView, seconds: float, directory: str) -> None:
     """Let the broker acknowledge a directory so long after the begin."""
     at = Instant(NOW + seconds)
     epoch = view.cluster.brokers[TWO].epoch
-    issued(view, effects.PlaceReplica(PARTITION, TWO, directory), at)
+    record_effect(view, effects.PlaceReplica(PARTITION, TWO, directory), at)
     result = DirectoryResult(PARTITION, directory, kafka_errors.NONE)
     observe(view, LogDirsAltered(TWO, epoch, (result,)), at)
 
@@ -292,7 +292,7 @@ def test_entry_that_waits_for_a_broker_is_judged_again_when_it_leaves() -> None:
     """No report of it will come."""
     view = a_placing()
     for effect in query_named(view, [TWO], NOW):
-        issued(view, effect, NOW)
+        record_effect(view, effect, NOW)
     assert query_named(view, [TWO], NOW) == []
     live = {b: known for b, known in view.cluster.brokers.items() if b != TWO}
     view.due.submissions = view.due.plan = view.due.queue = False

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.apply import apply, issued
+from controller.core.apply import apply, record_effect
 from controller.core.disks.log_dir_queries import SOON_S, query_log_dirs
 from controller.core.disks.partition_sizes import GROWTH_AFTER_S, SlowThrottle, slow_throttles
 from controller.core.effects import DescribeLogDirs, DescribePurpose, SetTimer
@@ -51,7 +51,7 @@ def requested(view: ClusterView, seconds: float) -> tuple[TopicPartition, ...]:
     at = Instant(NOW + seconds)
     partitions: tuple[TopicPartition, ...] = ()
     for effect in query_log_dirs(view, Worklist(timer=True), at).effects:
-        issued(view, effect, at)
+        record_effect(view, effect, at)
         if isinstance(effect, DescribeLogDirs):
             partitions += effect.partitions
     return partitions
@@ -184,7 +184,7 @@ def test_new_reassignments_are_requested_at_once_where_steps_wait_for_sizes() ->
     first, _ = query_log_dirs(view, Worklist(log_dirs=True), Instant(NOW + 9.9)).effects
     brokers = frozenset(replicas(1, 2, 3, 5))
     assert first == DescribeLogDirs(brokers, (tp(1),), DescribePurpose.NEW)
-    issued(view, first, Instant(NOW + 9.9))
+    record_effect(view, first, Instant(NOW + 9.9))
     reassign(view, tp(2), 1, 2, 5)
     (timer,) = query_log_dirs(view, Worklist(log_dirs=True), Instant(NOW + 9.95)).effects
     assert isinstance(timer, SetTimer)

@@ -7,7 +7,7 @@ from time import process_time
 
 import pytest
 
-from controller.core.apply import issued
+from controller.core.apply import record_effect
 from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
@@ -339,7 +339,7 @@ def claimed_again(driver: Driver) -> dict[TopicPartition, PartitionState]:
     known = dict(driver.view.leadership.states)
     driver.observe(Deposed("x"), *driver.own_records())
     driver.now = Instant(driver.now + 1.0)
-    issued(driver.view, ClaimController(), driver.now)
+    record_effect(driver.view, ClaimController(), driver.now)
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     return known
 
@@ -405,7 +405,7 @@ def test_a_bounce_while_the_claim_was_under_way_is_treated_when_the_state_is_rea
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     known = dict(driver.view.leadership.states)
     driver.observe(Deposed("x"), *driver.own_records())
-    issued(driver.view, ClaimController(), driver.now)
+    record_effect(driver.view, ClaimController(), driver.now)
     for _ in range(reported - 1):
         driver.observe(Deposed("resigned"), *driver.own_records())
     driver.observe(live(1, 2, 3, bounced=(1,)))
@@ -435,7 +435,7 @@ def test_a_bounce_is_treated_again_where_its_write_was_refused() -> None:
     decision = decide(driver.view, take_due(driver.view), driver.now)
     (change,) = [c for c in decision.changes if c.partition == tp()]
     for effect in invalidate(driver.view, change):
-        issued(driver.view, effect, driver.now)
+        record_effect(driver.view, effect, driver.now)
     driver.observe(StatesRead({tp(): replace(state, version=ZkVersion(1))}))
     assert driver.view.leadership.states[tp()].leader == 2
 
@@ -465,7 +465,7 @@ def test_a_broker_that_is_back_before_a_refused_write_is_tried_again_has_failed(
     (change,) = [c for c in decision.changes if c.partition == tp()]
     if is_race:
         for effect in invalidate(driver.view, change):
-            issued(driver.view, effect, driver.now)
+            record_effect(driver.view, effect, driver.now)
     else:
         set_aside(driver.view, change, "/brokers", "not permitted", driver.now)
     driver.observe(live(1, 2, bounced=(1,)))

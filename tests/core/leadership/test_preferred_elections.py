@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.apply import issued
+from controller.core.apply import record_effect
 from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
@@ -60,7 +60,7 @@ def election(driver: Driver, *events: Event) -> Change:
 def lost_race(driver: Driver, change: Change) -> None:
     """Have a write refused that the leader was faster with."""
     for effect in invalidate(driver.view, change):
-        issued(driver.view, effect, driver.now)
+        record_effect(driver.view, effect, driver.now)
 
 
 def pass_time(driver: Driver, seconds: float = 1.0) -> None:

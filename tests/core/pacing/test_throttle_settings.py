@@ -18,9 +18,9 @@ from controller.core.pacing.throttle_settings import (
     LIST_BYTES_MAX,
     Setting,
     entries,
-    merged,
-    rated,
-    restored,
+    list_with,
+    rate_to_set,
+    settings_without_ours,
 )
 
 ENTRIES = st.builds("{}:{}".format, st.integers(0, 30), st.integers(0, 9))
@@ -32,7 +32,7 @@ def left(key: str, have: str | None, ours: str, before: str | None) -> str | Non
     """Return what a setting is after its lease ended."""
     lease = AppliedThrottle(Entity("topics/t"), {key: ours}, {key: before}, ZkVersion(0))
     values = {} if have is None else {key: have}
-    rest = restored(lease, EntityConfig(values, ZkVersion(1)))
+    rest = settings_without_ours(lease, EntityConfig(values, ZkVersion(1)))
     return have if rest is None else dict(rest).get(key)
 
 
@@ -42,7 +42,7 @@ def test_what_others_listed_is_what_is_left(
 ) -> None:
     """Whatever stood there, whatever we add, whatever others add on top."""
     before = None if theirs is None else ",".join(theirs)
-    setting = merged(wanted, before, None, None)
+    setting = list_with(wanted, before, None, None)
     if setting is None:
         assert set(wanted) <= set(theirs or ())
         return
@@ -61,30 +61,30 @@ def test_list_that_was_changed_twice_is_given_back_as_it_was(
 ) -> None:
     """A second request adds to what the first one listed."""
     before = ",".join(theirs)
-    once = merged(first, before, None, None) or Setting(before, "", before)
-    twice = merged(second, once.value, once.ours or None, once.before) or once
+    once = list_with(first, before, None, None) or Setting(before, "", before)
+    twice = list_with(second, once.value, once.ours or None, once.before) or once
     assert left(FOLLOWER_REPLICAS, twice.value, twice.ours, twice.before) == before
 
 
 def test_list_that_covers_what_is_wanted_is_not_rewritten() -> None:
     """Partitions end one by one; the list names all of them until the last has ended."""
-    assert merged(("1:4",), "0:4,1:4", "0:4,1:4", None) is None
+    assert list_with(("1:4",), "0:4,1:4", "0:4,1:4", None) is None
 
 
 def test_oversized_list_becomes_every_replica() -> None:
     """A znode takes 1 MB, and each broker reads it whole."""
-    setting = merged(MANY, "9:9", None, None)
+    setting = list_with(MANY, "9:9", None, None)
     assert setting == Setting(EVERY_REPLICA, EVERY_REPLICA, "9:9")
-    assert merged(MANY, EVERY_REPLICA, EVERY_REPLICA, "9:9") is None
+    assert list_with(MANY, EVERY_REPLICA, EVERY_REPLICA, "9:9") is None
     assert left(FOLLOWER_REPLICAS, EVERY_REPLICA, EVERY_REPLICA, "9:9") == "9:9"
     assert left(FOLLOWER_REPLICAS, EVERY_REPLICA, EVERY_REPLICA, None) is None
 
 
 def test_list_that_outgrows_its_size_later_remembers_what_was_not_ours() -> None:
     """Its own first entries do not stay behind."""
-    first = merged(("0:4",), "9:9", None, None)
+    first = list_with(("0:4",), "9:9", None, None)
     assert first is not None
-    grown = merged(MANY, first.value, first.ours, first.before)
+    grown = list_with(MANY, first.value, first.ours, first.before)
     assert grown == Setting(EVERY_REPLICA, EVERY_REPLICA, "9:9")
 
 
@@ -95,13 +95,13 @@ def test_a_list_that_replaced_the_wildcard_is_left_alone() -> None:
 
 def test_a_wildcard_that_replaced_our_list_stays() -> None:
     """It is his, and covers what we wanted."""
-    assert merged(("0:4",), "*", "0:4", None) is None
+    assert list_with(("0:4",), "*", "0:4", None) is None
     assert left(FOLLOWER_REPLICAS, "*", "0:4", None) == "*"
 
 
 def test_empty_value_that_stood_there_comes_back() -> None:
     """Not having a setting and having an empty one are two things."""
-    setting = merged(("0:4",), "", None, None)
+    setting = list_with(("0:4",), "", None, None)
     assert setting == Setting("0:4", "0:4", "")
     assert left(FOLLOWER_REPLICAS, "0:4", "0:4", "") == ""
 
@@ -109,16 +109,16 @@ def test_empty_value_that_stood_there_comes_back() -> None:
 def test_rate_is_set_where_there_is_none_or_an_older_one_of_ours() -> None:
     """And again where ours was cleared from outside."""
     fresh = Setting("500", "500", None)
-    assert rated(500, None, None) == fresh
-    assert rated(500, "700", "700") == fresh
-    assert rated(500, None, "500") == fresh
-    assert rated(500, "500", "500") is None
+    assert rate_to_set(500, None, None) == fresh
+    assert rate_to_set(500, "700", "700") == fresh
+    assert rate_to_set(500, None, "500") == fresh
+    assert rate_to_set(500, "500", "500") is None
 
 
 def test_a_rate_that_is_not_ours_is_never_replaced() -> None:
     """Whether it was there first or came later."""
-    assert rated(500, "900", None) is None
-    assert rated(500, "900", "700") is None
+    assert rate_to_set(500, "900", None) is None
+    assert rate_to_set(500, "900", "700") is None
     assert left(FOLLOWER_RATE, "900", "500", None) == "900"
 
 
@@ -127,5 +127,5 @@ def test_nothing_is_written_where_nothing_of_ours_stands() -> None:
     lease = AppliedThrottle(
         Entity("topics/t"), {FOLLOWER_RATE: "5"}, {FOLLOWER_RATE: None}, ZkVersion(0)
     )
-    assert restored(lease, EntityConfig({"x": "y"}, ZkVersion(1))) is None
-    assert restored(lease, EntityConfig({}, None)) is None
+    assert settings_without_ours(lease, EntityConfig({"x": "y"}, ZkVersion(1))) is None
+    assert settings_without_ours(lease, EntityConfig({}, None)) is None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.core.apply import apply, issued
+from controller.core.apply import apply, record_effect
 from controller.core.cycle import take_due
 from controller.core.effects import Effect, ReadEntityConfigs
 from controller.core.model import (
@@ -169,7 +169,7 @@ class ThrottleRig:
         for change in decision.changes:
             effects += self.commit(change)
         for effect in effects:
-            issued(self.view, effect, self.now)
+            record_effect(self.view, effect, self.now)
             if isinstance(effect, ReadEntityConfigs):
                 self.reads += effect.entities
                 nothing = EntityConfig({}, None)

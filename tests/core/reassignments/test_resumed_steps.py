@@ -265,7 +265,7 @@ def test_a_jump_of_kafkas_controller_is_reduced_to_what_a_step_may_copy(
     )
     turn = NativeContext.of(driver.view, tp(), driver.now)
     assert isinstance(turn, NativeContext)
-    reduced = turn.reduced()
+    reduced = turn.reduced_assignment()
     assert (() if reduced is None else reduced.removing_replicas) == surplus
     if reduced is not None:
         assert reduced.target_replicas[:2] == (0, 1)
@@ -375,6 +375,6 @@ def test_a_jump_whose_original_replicas_are_unknown_is_not_reduced() -> None:
     driver.view.topics.by_name["t"].partitions[0] = jump
     turn = NativeContext.of(driver.view, tp(), driver.now)
     assert isinstance(turn, NativeContext)
-    assert turn.reduced() is not None
+    assert turn.reduced_assignment() is not None
     turn.spec = replace(turn.spec, original=None)
-    assert turn.reduced() is None
+    assert turn.reduced_assignment() is None

@@ -25,7 +25,7 @@ from controller.core.reassignments.phases import (
     Starting,
     Stopping,
     Syncing,
-    checked,
+    legal_phase,
 )
 from controller.core.reassignments.records import PhaseRecord
 from controller.errors import InvariantError
@@ -71,10 +71,10 @@ def test_each_cause_has_a_table() -> None:
     """A decision, a reset and an update permit exactly what their table lists."""
     for change, before, after in product(PhaseCause, PHASES, PHASES):
         if type(after) in TRANSITIONS[change][type(before)]:
-            assert checked(before, after, change, tp()) is after
+            assert legal_phase(before, after, change, tp()) is after
         else:
             with pytest.raises(InvariantError, match="cannot be followed by"):
-                checked(before, after, change, tp())
+                legal_phase(before, after, change, tp())
 
 
 def test_only_two_methods_assign_a_phase() -> None:
@@ -88,7 +88,7 @@ def test_only_two_methods_assign_a_phase() -> None:
         if assignment.search(line)
     ]
     assert len(found) == 2
-    assert all(line.startswith("self.phase = phases.checked(") for line in found)
+    assert all(line.startswith("self.phase = phases.legal_phase(") for line in found)
 
 
 def test_nothing_follows_the_end() -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeGuard
 
 from controller.core import effects, model
-from controller.core.apply import issued
+from controller.core.apply import record_effect
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.leadership.records import StatesRead
@@ -93,7 +93,7 @@ class RacingDriver(Driver):
                     following += change.effects
             following += decision.effects
             for effect in following:
-                issued(self.view, effect, self.now)
+                record_effect(self.view, effect, self.now)
                 self.sent.append(effect)
             for effect in following:
                 self.answer(effect)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.apply import issued
+from controller.core.apply import record_effect
 from controller.core.effects import ClaimController, ResignController, SendLeaderAndIsr
 from controller.core.leadership.fold import UNTREATED_S
 from controller.core.leadership.records import StatesRead
@@ -34,7 +34,7 @@ CLAIMED = ControllerClaimed(ControllerEpoch(EPOCH + 1))
 def claim(driver: Driver, after_s: float = 1.0) -> None:
     """Ask for the role, some time after whatever was observed last."""
     driver.now = Instant(driver.now + after_s)
-    issued(driver.view, ClaimController(), driver.now)
+    record_effect(driver.view, ClaimController(), driver.now)
 
 
 def written_at(
@@ -99,7 +99,7 @@ def test_a_bounce_while_resigning_is_treated_in_the_next_tenure() -> None:
     """``/controller`` is ours until then: no Kafka controller treats it."""
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
     known = written_at(900, driver.view.leadership.states)
-    issued(driver.view, ResignController("x"), driver.now)
+    record_effect(driver.view, ResignController("x"), driver.now)
     driver.observe(live(1, 2, 3, bounced=(1,)))
     driver.observe(Deposed("resigned"), *driver.own_records())
     claim(driver)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.apply import issued
+from controller.core.apply import record_effect
 from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
@@ -231,7 +231,7 @@ def test_no_second_claim_is_made_before_the_first_has_its_answer() -> None:
     """The answer to the first would be taken for the one to the second."""
     driver = Driver({tp(): (1, 2)}, options=Options(tenure=TenurePolicy.PERMANENT))
     driver.observe(Deposed("x"), *driver.own_records())
-    issued(driver.view, ClaimController(), driver.now)
+    record_effect(driver.view, ClaimController(), driver.now)
     driver.observe(LeadershipLost("the session expired"), LeadershipGained(), *EVERYTHING)
     driver.sent.clear()
     driver.now = Instant(driver.now + driver.options.claim_retry_s)
@@ -248,7 +248,7 @@ def test_the_engine_is_chosen_again_only_after_the_answer_to_a_claim(answer: Eve
     """A delegated tenure that owns ``/controller`` would leave a controller's duties undone."""
     driver = Driver({tp(): (1, 2)}, brokers=(1, 2), options=Options(engine=EngineName.AUTO))
     driver.observe(Deposed("x"), *driver.own_records())
-    issued(driver.view, ClaimController(), driver.now)
+    record_effect(driver.view, ClaimController(), driver.now)
     brokers = {b: replace(r, has_features=True) for b, r in driver.view.cluster.brokers.items()}
     driver.observe(BrokersRead(brokers))
     during = driver.view.role.engine
@@ -270,7 +270,7 @@ def test_a_claim_that_outlasts_the_leadership_is_given_back(claim: Effect, repor
     driver.observe(
         SpecsRead({p: r.spec for p, r in driver.view.reassignments.by_partition.items()}, {})
     )
-    issued(driver.view, claim, driver.now)
+    record_effect(driver.view, claim, driver.now)
     lost: tuple[Event, ...] = (LeadershipLost("the session expired"), Deposed("the role too"))
     driver.observe(*lost[:reported])
     driver.observe(LeadershipGained())

@@ -84,7 +84,7 @@ def test_name_of_an_id_is_looked_up_whatever_the_number_of_topics() -> None:
     driver.view.topics.by_name = topics = Walked(driver.view.topics.by_name)
     request = AlterPartition(LEADER, broker(1).epoch, 3, ())
     answer = AlterPartitionAnswer(0, tuple(map(refused, ids.values())))
-    lost_requests.answered(driver.view, request, answer, driver.now)
+    lost_requests.record_answer(driver.view, request, answer, driver.now)
     assert driver.view.leadership.told_ineligible.keys() == {tp(0, name) for name in ids}
     assert not topics.walked
 
