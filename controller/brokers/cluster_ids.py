@@ -23,7 +23,7 @@ LOOK_S: Final = 0.02
 """Between two looks at what brokers say meanwhile."""
 LOGIN_PAUSE_MS: Final = 1_000
 """
-Between two logins at one broker; librdkafka goes on to another broker after half of it.
+Between two logins at one broker; librdkafka turns to another broker after half of it.
 
 By default it would try a refused password at all brokers every 50 ms.
 """

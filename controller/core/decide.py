@@ -191,7 +191,7 @@ def _without_role(view: ClusterView, due: Worklist, now: Instant) -> list[Decisi
 
 
 def _decide_requests(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
-    """Return what operators ask for besides: requests, then the queue."""
+    """Decide what else operators submitted: requests, then the queue."""
     parts = []
     if due.submissions or due.claimed:
         parts.append(submitted.accept_submissions(view, now))

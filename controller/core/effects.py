@@ -240,7 +240,7 @@ class ResignController:
 @dataclass(frozen=True, slots=True)
 class SubmitReassignments:
     """
-    Write what a client asked for as an operator's command does: a request and a cancellation.
+    Write a client's request as an operator's command does: a request and a cancellation.
 
     ``ReassignmentsSubmitted`` follows. The znodes are not the controller's: whichever daemon leads
     when they are read carries them out.
@@ -252,9 +252,9 @@ class SubmitReassignments:
     results: tuple[client_requests.PartitionResult, ...]
     """The results of the other partitions, for the answer."""
     client: str
-    """Who asks."""
+    """The client."""
     until: Instant
-    """When the client is told that its time is over; nothing is written later."""
+    """When the client is answered that its time is over; nothing is written later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class Worklist:
     pending_requests: bool = False
     """Whether a request of a broker or a client may be answerable."""
     deletions: bool = False
-    """Whether a topic may be deletable, or brokers may have to be asked whether it is."""
+    """Whether a topic may be deletable, or brokers may have to be queried whether it is."""
     order: bool = False
     """Whether pending reassignments have to be sorted again."""
 

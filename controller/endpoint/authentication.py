@@ -125,7 +125,7 @@ class Authentication:
             api_versions: Returns the answer to an ApiVersions.
 
         Raises:
-            UnauthenticatedError: it is nobody who may act as a broker.
+            UnauthenticatedError: it may not act as a broker.
             RemoteProtocolError: it sent something else before it authenticated.
             TimeoutError: it took too long.
 

@@ -290,7 +290,7 @@ def _own_resources(
 
 
 def _no_settings(header: RequestHeader, frame: bytes, own_id: int) -> ApiMessage | None:
-    """Return that the daemon has no settings."""
+    """Answer that the daemon has no settings."""
     named = _own_resources(header, frame, own_id, DescribeConfigsRequest)
     if not named:
         return None
@@ -299,7 +299,7 @@ def _no_settings(header: RequestHeader, frame: bytes, own_id: int) -> ApiMessage
 
 
 def _no_changes(header: RequestHeader, frame: bytes, own_id: int) -> ApiMessage | None:
-    """Return that changing the settings of the daemon succeeds."""
+    """Answer that changing the settings of the daemon succeeds."""
     named = _own_resources(header, frame, own_id, IncrementalAlterConfigsRequest)
     if not named:
         return None

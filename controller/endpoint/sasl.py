@@ -104,7 +104,7 @@ class ScramExchange:
         Args:
             mechanism: One of ``SCRAM_HASHES``.
             keys_of: Returns the keys of a user; for an unknown user, in the same time, those of a
-                password that nobody has, always with the same salt.
+                password of no user, always with the same salt.
 
         """
         self._keys_of = keys_of

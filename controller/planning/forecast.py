@@ -131,7 +131,7 @@ class TimeRange:
     """
     None: no end is foreseen.
 
-    Producers are faster than a throttle, something waits until somebody acts, or a size or the
+    Producers are faster than a throttle, something waits until an operator acts, or a size or the
     rate of a move between directories is unknown.
     """
     basis: tuple[str, ...]
@@ -257,7 +257,7 @@ def forecast(plan: Plan) -> Forecast:
 
 
 def _is_sizeless(plan: Plan) -> bool:
-    """Return whether nothing is known of what is to be copied."""
+    """Return whether no size of the copies is known."""
     return bool(plan.sizeless) and not any(m.size for m in plan.moves)
 
 
@@ -299,7 +299,7 @@ def _shares(moves: Iterable[ForecastMove]) -> dict[BrokerId, BrokerShare]:
 
 
 def _blocked(plan: Plan) -> Iterable[Wait]:
-    """Yield what keeps single entries from beginning until somebody acts."""
+    """Yield what keeps single entries from beginning until an operator acts."""
     found: dict[tuple[BlockedBy, str], list[TopicPartition]] = {}
     for move in plan.moves:
         why = _why_blocked(move, plan.live)

@@ -21,7 +21,7 @@ class PlacementQueue:
         Start empty.
 
         Args:
-            log_dirs: Receives the requests; None: nobody does.
+            log_dirs: Receives the requests; None: there is no adapter.
 
         """
         self._log_dirs = log_dirs

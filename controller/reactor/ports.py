@@ -384,7 +384,7 @@ class LogDirs(Protocol):
 
 class ControllerEndpoint(Protocol):
     """
-    The server for what brokers and clients ask of the controller.
+    The server for requests of brokers and clients to the controller.
 
     ``BrokerRequestReceived`` or ``ClientRequestReceived`` follows each request that is passed on.
     """
@@ -409,14 +409,14 @@ class ControllerEndpoint(Protocol):
 
 
 class Submissions(Protocol):
-    """The znodes by which operators ask for reassignments, for clients of the endpoint."""
+    """The znodes by which operators request reassignments, for clients of the endpoint."""
 
     def submit(self, wanted: SubmitReassignments) -> None:
         """Write a request and a cancellation in the background: ``ReassignmentsSubmitted``."""
         ...
 
     def forget(self) -> None:
-        """Drop what is not written yet: the clients were told to ask another controller."""
+        """Drop what is not written yet: the clients were answered NOT_CONTROLLER."""
         ...
 
 

@@ -1,7 +1,7 @@
 """
 Reads that the loop requests: those of one round together, and those after a rejected write.
 
-After a rejected write the core itself asks for topics and partition states
+After a rejected write the core itself requests topics and partition states
 (``core.role.invalidation.invalidate``); the other znodes are read from here.
 """
 
@@ -112,7 +112,7 @@ class Reads:
     """
     Collects the reads of topics and partition states of one round, then requests them together.
 
-    Every partition asks for its own state when its step is sent. A request each would be a round
+    Every partition requests its own state when its step is sent. A request each would be a round
     trip each, one after the other, and delay every other change of the cluster.
     """
 

@@ -389,7 +389,7 @@ class LogEvents:
             yield warning(f"{what}_unreadable_more", count=len(fresh) - LINES_MAX)
 
     def _sizes_missing(self, event: LogDirsDescribed) -> Iterator[LogEvent]:
-        """Return that a broker began not to report sizes, unless many do not."""
+        """Warn of a broker that began not to report sizes, unless many do not."""
         if event.problem is None:
             self._silent.discard(event.broker)
             return

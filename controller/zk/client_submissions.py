@@ -72,7 +72,7 @@ class ClientSubmissions:
         self._wanted.put(wanted)
 
     def forget(self) -> None:
-        """Drop what is not written yet: the clients were told to ask another controller."""
+        """Drop what is not written yet: the clients were answered NOT_CONTROLLER."""
         with suppress(queue.Empty):
             while True:
                 self._wanted.get_nowait()

@@ -1,13 +1,13 @@
 """
-Answer what brokers ask of their controller.
+Answer the requests of brokers to their controller.
 
 Level-triggered: a request stays in the view until every part of it can be answered from what is
-durable. A change that it asks for is written first; when that is durable, the same check finds
+durable. A change that it requests is written first; when that is durable, the same check finds
 nothing left to do, and the answer follows. So an answer that was lost, or a request that a broker
 sent twice, needs no rule of its own.
 
 A request that waits for a read too long is answered NOT_CONTROLLER: the broker sends it again. Of
-an AlterPartition the other partitions are answered; a leader asks again for those left out. So one
+an AlterPartition the other partitions are answered; a leader repeats those left out. So one
 partition that cannot be judged does not keep the ISRs of all others as they are.
 """
 

@@ -1,5 +1,5 @@
 """
-Vocabulary: what brokers ask of their controller, and its answers, with Kafka's field names.
+Vocabulary: requests of brokers to their controller, and its answers, with Kafka's field names.
 
 Plain values. ``controller.endpoint.codec`` reads and writes their frames.
 """
@@ -38,7 +38,7 @@ class Permission:
 
 
 class IsrChange(NamedTuple):
-    """The ISR that the leader of one partition asks for."""
+    """The ISR that the leader of one partition requests."""
 
     topic: str | None
     """None as of version 2, which carries topic ids only."""
@@ -53,7 +53,7 @@ class IsrChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlterPartition:
-    """A leader asks to change the ISR of partitions (KIP-497)."""
+    """A leader's request to change the ISR of partitions (KIP-497)."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
@@ -63,7 +63,7 @@ class AlterPartition:
 
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIds:
-    """A broker asks for a block of producer ids (KIP-730)."""
+    """A broker's request for a block of producer ids (KIP-730)."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
@@ -71,7 +71,7 @@ class AllocateProducerIds:
 
 @dataclass(frozen=True, slots=True)
 class ControlledShutdown:
-    """A broker asks to lose its leaderships before it stops."""
+    """A broker's request to lose its leaderships before it stops."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch | None

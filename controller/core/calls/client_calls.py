@@ -1,5 +1,5 @@
 """
-Answer what operators' tools and clients ask of the controller.
+Answer the requests of operators' tools and clients to the controller.
 
 As with brokers, a request stays in the view until it can be answered from what is durable.
 
@@ -140,7 +140,7 @@ def is_role_wanted(view: ClusterView) -> str | None:
 
 
 def is_cede_due(view: ClusterView, now: Instant) -> bool:
-    """Return whether no client waits for a write, or the one that asks to cede waited enough."""
+    """Return whether no client waits for a write, or the CedeRole waited enough."""
     since = min(
         p.since
         for p in view.calls.pending_client_requests.values()
@@ -225,7 +225,7 @@ def _alter_answer(
 def _judge(
     view: ClusterView, partition: TopicPartition, target: Replicas | None, judged: _Judged
 ) -> None:
-    """Judge an entry as it would be accepted, or note what has to be known first."""
+    """Judge an entry as it would be accepted, or note the facts that are missing."""
     forbidden = None if target is None else _refusal_of_targets(view)
     if forbidden is not None:
         result = PartitionResult(partition, kafka_errors.POLICY_VIOLATION, forbidden)

@@ -38,7 +38,7 @@ def answer_elections(
     request: ElectLeaders,
     now: Instant,
 ) -> ElectLeadersResponse | Change | None:
-    """Return the results of the elections, or the record of what is asked; None: it waits."""
+    """Return the results of the elections, or the record of the request; None: it waits."""
     patience_s = min(request.timeout_s, PATIENCE_S)
     if pending.results is None:
         partitions = tuple(

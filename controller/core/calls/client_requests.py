@@ -1,5 +1,5 @@
 """
-Vocabulary: what operators' tools and clients ask of the controller, and its answers.
+Vocabulary: requests of operators' tools and clients to the controller, and its answers.
 
 Plain values with Kafka's field names. ``controller.endpoint.client_codec`` reads and writes their
 frames; ``client_calls`` decides the answers.
@@ -46,7 +46,7 @@ class AlterReassignments:
     targets: Mapping[TopicPartition, Replicas | None]
     """None cancels."""
     client: str
-    """Who asks, for the record of the request."""
+    """The client, for the record of the request."""
 
 
 @dataclass(frozen=True, slots=True)

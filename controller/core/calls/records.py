@@ -43,7 +43,7 @@ class ClientRequestReceived(Fact):
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentsSubmitted(Fact):
-    """What a client asked to reassign or to cancel is durable, or the reason why it is not."""
+    """The request and cancellation of a client are durable, or the reason why they are not."""
 
     wakes: ClassVar[Flags] = ("pending_requests",)
 

@@ -1,5 +1,5 @@
 """
-Vocabulary: what a client asks of topics: creation, more partitions, deletion; and the answers.
+Vocabulary: requests of clients about topics: creation, more partitions, deletion; and the answers.
 
 Plain values with Kafka's field names, as in ``client_requests``. ``endpoint.topic_codec`` reads and
 writes their frames; ``topics.topic_creation`` and ``deletion_requests`` decide the answers.

@@ -48,8 +48,8 @@ class ClusterLedger(Ledger):
     """
     What brokers said of their settings.
 
-    Those below inter-broker protocol 2.7 are asked while a topic deletion is pending, all others as
-    soon as they register.
+    Those below inter-broker protocol 2.7 are queried while a topic deletion is pending, all others
+    as soon as they register.
     """
 
 

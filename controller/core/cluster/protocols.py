@@ -6,8 +6,8 @@ happens to be the controller. Here it is the lowest one of the live brokers. All
 sent the ids of topics, or none: a follower that has an id fetches by it, and a leader whose
 metadata lack the id refuses that.
 
-Brokers are asked for it (``DescribeConfigs``) before a claim, and when they restart. One that does
-not answer does not count. Where none answers, the ids that topics have are sent, which brokers
+Brokers are queried for it (``DescribeConfigs``) before a claim, and when they restart. One that
+does not answer does not count. Where none answers, the ids that topics have are sent, which brokers
 accept whatever their protocol; no topic gets one.
 """
 
@@ -29,7 +29,7 @@ from controller.core.view import ClusterView
 UNKNOWN: Final = "2.8"
 """Assumed where registrations carry features and no broker says its protocol."""
 PATIENCE_S: Final = 3.0
-"""How long a claim waits for a broker that is asked for its protocol, in seconds."""
+"""How long a claim waits for a broker that is queried for its protocol, in seconds."""
 
 
 def protocol_of(view: ClusterView) -> str:
@@ -51,7 +51,7 @@ def _known_protocols(view: ClusterView) -> list[str]:
 
 
 def awaited_until(view: ClusterView) -> Instant:
-    """Return until when a claim waits for brokers that are being asked for their protocol."""
+    """Return until when a claim waits for brokers that are being queried for it."""
     settings = view.cluster.broker_settings
     return max(
         (

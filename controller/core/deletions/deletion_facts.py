@@ -1,7 +1,7 @@
 """
 Fold into the view what becomes of topic deletions, and forget topics that are gone.
 
-``pending_deletions`` has the questions that decisions ask about them.
+``pending_deletions`` has the queries of decisions about them.
 """
 
 from __future__ import annotations
@@ -274,13 +274,13 @@ def _serve_again(view: ClusterView, topic: str) -> None:
 def record_settings_request(
     view: ClusterView, brokers: tuple[LiveBroker, ...], now: Instant
 ) -> None:
-    """Note that brokers were asked; those that are gone are forgotten."""
+    """Note that brokers were queried; those that are gone are forgotten."""
     settings = view.cluster.broker_settings
     for gone in settings.keys() - view.cluster.brokers.keys():
         del settings[gone]
     for broker in brokers:
         before = settings.get(broker.id)
-        # One that did not answer is asked again, and stands for a refusal meanwhile.
+        # One that did not answer is queried again, and stands for a refusal meanwhile.
         has_failed = before is not None and before.epoch == broker.epoch and before.is_known
         protocol = before.protocol if before is not None and before.epoch == broker.epoch else None
         settings[broker.id] = KnownSettings(

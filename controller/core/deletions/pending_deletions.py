@@ -1,7 +1,7 @@
 """
-Answer what decisions ask about pending topic deletions.
+Queries of decisions about pending topic deletions.
 
-``topic_deletions`` carries them out; ``deletion_yields`` and the gates of steps ask, too.
+``topic_deletions`` carries them out; ``deletion_yields`` and the gates of steps use them, too.
 ``deletion_facts`` folds in what becomes of them.
 """
 
@@ -17,7 +17,7 @@ from controller.core.view import ClusterView
 
 def is_enabled(view: ClusterView) -> bool | None:
     """
-    Return whether every live broker deletes topics as the controller; None: one is being asked.
+    Return whether every live broker deletes topics as the controller; None: one is being queried.
 
     False as well where a broker does not answer. None where none is live: those that return may
     delete no topics.
@@ -44,7 +44,7 @@ def left_to_a_broker(view: ClusterView, topics: AbstractSet[str]) -> AbstractSet
     """
     Return the topics whose deletion only a Kafka controller may carry out, or refuse.
 
-    While brokers are being asked, nothing is left to them in a tenure, and everything outside.
+    While brokers are being queried, nothing is left to them in a tenure, and everything outside.
     """
     enabled = is_enabled(view) if topics else None
     if enabled is None:

@@ -14,7 +14,7 @@ them and none of the same name is taken for it.
 From the begin on, no leader is elected, and no broker that was sent the deletion is sent a
 LeaderAndIsr of the topic, which would create its replica again. One that is back is sent both, in
 that order: it may have started without a failed disk, which only its answer to the former shows.
-Brokers are asked for ``delete.topic.enable``: unless all live ones say yes, the role is yielded
+Brokers are queried for ``delete.topic.enable``: unless all live ones say yes, the role is yielded
 (``deletion_yields``) and Kafka's controller decides.
 """
 
@@ -56,7 +56,7 @@ How long the znodes wait for a broker that is not live and has only orphans, in 
 It may only restart. Later its log stays on the disk, as it does with Kafka's controller.
 """
 QUERY_AGAIN_S: Final = 30.0
-"""When a broker that did not answer is asked for its settings again, in seconds."""
+"""When a broker that did not answer is queried for its settings again, in seconds."""
 QUERY_NEW_AGAIN_S: Final = 2.0
 """The same for one that registered within that time: it may not listen yet."""
 

@@ -168,7 +168,7 @@ class BrokerDisk:
     growth: dict[str, float] = field(default_factory=dict)
     """Bytes per second by which a directory fills without the copies."""
     counted_at: Instant = NEVER
-    """When the broker was last asked for all its logs."""
+    """When the broker was last queried for all its logs."""
     placed_since: int = 0
     """Copies that the broker places after it counted its logs."""
     deletions: list[Instant] = field(default_factory=list)

@@ -1,5 +1,5 @@
 """
-The space that copies and moves in progress reserve, and the logs that brokers were asked to delete.
+The space that copies and moves in progress reserve, and the logs that brokers are to delete.
 
 A copy reserves from the begin of its step on, and for as long as the broker may continue it. The
 gate that looks at these reservations is in ``disk_budget``, the reports in ``disk_space``.

@@ -89,7 +89,7 @@ def volume_of(directory: LogDir, directories: Iterable[LogDir]) -> tuple[str, ..
 
 def unreported(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:
     """
-    Return that the free space of a broker is to be measured first.
+    Block a step until the free space of its broker is measured.
 
     A broker that refuses the query, for lack of a permission, is not guarded: that keeps no
     partition from moving. One that does not answer may have full disks.
@@ -110,7 +110,7 @@ def unreported(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | N
 
 
 def unseen(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:
-    """Return that deleted logs may take space which the estimate of a broker omits."""
+    """Block a step while deleted logs may take space that the estimate of its broker omits."""
     ledger = view.tenure.disks
     disk = ledger.brokers.get(broker)
     if now >= ledger.unseen_until or disk is None:

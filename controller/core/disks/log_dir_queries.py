@@ -3,14 +3,14 @@ When which brokers are queried for their log directories (DescribeLogDirs), and 
 
 There is one query for all purposes (``DescribePurpose``), and each answer serves all of them, as it
 has everything: the bytes of each replica, its directory and its move to another, the free space of
-each directory and whether it failed. A purpose only says when to ask, whom, and about what:
+each directory and whether it failed. A purpose only says when to query, whom, and about what:
 
 * sizes of all reassigning partitions from time to time, those of new ones soon;
 * the progress of copies more often, and most often the room that copies wait for;
 * replicas that are to be in named directories, and the directories that entries name;
 * with the delegated engine, the logs of orphans.
 
-A broker that does not answer is only asked again: nothing is concluded from its silence, but that
+A broker that does not answer is only queried again: nothing is concluded from its silence, but that
 an entry that names its directories is refused after a while (``log_directories``).
 """
 
@@ -56,7 +56,7 @@ class _Queries(NamedTuple):
 
 
 def query_log_dirs(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Query brokers for what is to be known of their log directories, and set the timer."""
+    """Query the log directories of brokers for all purposes that are due, and set the timer."""
     if not view.role.leading:
         return Decision()
     parts: list[_Queries] = []

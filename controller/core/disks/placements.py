@@ -189,7 +189,7 @@ class Placements:
         return self.replicas.get((broker, partition), NamedReplica()).in_registration(epoch)
 
     def since(self, partition: TopicPartition) -> Instant | None:
-        """Return since when reports of a partition count; None: nobody waits for them."""
+        """Return since when reports of a partition count; None: nothing waits for them."""
         return self.placing.get(partition, self.left.get(partition))
 
     def forget(self, partition: TopicPartition, brokers: Iterable[BrokerId]) -> None:

@@ -34,7 +34,7 @@ class LogDirsDescribed(Fact):
     at: model.Instant
     """The instant before the broker was queried: what happened earlier is included."""
     partitions: AbstractSet[TopicPartition] = frozenset()
-    """The partitions that it was asked about."""
+    """The partitions that it was queried for."""
     dirs: tuple[model.LogDir, ...] = ()
     replicas: Mapping[TopicPartition, model.PlacedReplica] = field(default_factory=dict)
     """Those of the partitions that it has, except in failed directories."""

@@ -1,5 +1,5 @@
 """
-Controlled shutdown: a broker asks to lose its leaderships before it stops (KIP-49, KIP-380).
+Controlled shutdown: a broker requests to lose its leaderships before it stops (KIP-49, KIP-380).
 
 From its request on the broker counts as not live wherever a controller chooses replicas: elections,
 the ISR, replicas that a step adds. ``duties.repair`` moves its leaderships and takes it out of the

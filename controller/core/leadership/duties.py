@@ -102,7 +102,7 @@ def _raise_epoch(
       LeaderAndIsr may have noted the leader epoch without a log (the topic's settings come from
       ZooKeeper), and ignores that epoch from then on. Kafka's controller raises it as well
       (``KafkaController.onBrokerStartup``).
-    * The leader may have asked for it before.
+    * The leader may have requested it before.
 
     The same where a leader may wait for an answer that it will not get (``lost_requests``). Where a
     bounce cannot be judged yet, the write waits for it: it would say that the broker is in sync.
@@ -149,7 +149,7 @@ def may_have_requested_before(
     replica with that epoch. Once raised, the state is newer than every registration, so each
     registration raises it once, and another daemon that reads the state knows as much.
 
-    True also where the leader was told in this leader epoch that a request is not carried out.
+    True also where the leader was refused a request in this leader epoch.
     False where the epoch is not raised: the topic is being deleted, or it is to be deleted and its
     leader is not live.
     """

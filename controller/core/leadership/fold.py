@@ -67,7 +67,7 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
             _state_written(view, partition, written, now)
             dead = set(record.isr) - cluster.brokers.keys()
             if dead:
-                # A leader before Kafka 3.2 asked for it. It may be back when the ISR is repaired.
+                # A leader before Kafka 3.2 requested it. It may be back when the ISR is repaired.
                 leadership.bounced.setdefault(partition, set()).update(dead)
             wakeups.orphans_concerned(view, partition)
         case records.ShutdownBegunRecord(broker=broker, epoch=epoch):

@@ -1,7 +1,7 @@
 """
-ISR changes that leaders ask for (AlterPartition; KIP-497, KIP-704, KIP-841).
+ISR changes that leaders request (AlterPartition; KIP-497, KIP-704, KIP-841).
 
-From inter-broker protocol 2.7-IV2 on, a leader asks the controller to change the ISR. Below that it
+From inter-broker protocol 2.7-IV2 on, a leader sends ISR changes to the controller. Below that it
 writes the partition state itself. Either way the decision is the leader's, so it is written as the
 leader would: leader, leader epoch and controller epoch stay. Nothing that the engines infer depends
 on who wrote it:
@@ -63,7 +63,7 @@ def judge(
     view: ClusterView, request: AlterPartition, change: IsrChange, name: str | None
 ) -> IsrResult | IsrRecord | Change | Unknown:
     """
-    Return the answer for a partition, the write that precedes it, or what has to be read first.
+    Return the answer for a partition, the write that precedes it, or the reads that do.
 
     The write is a ``Change`` where it is the next leader epoch, which fences the request.
 
@@ -88,7 +88,7 @@ def judge(
     if error is not None:
         return result(change, error, state)
     if is_behind:
-        # Below version 2, which has topic ids, a leader may ask for a topic of the same name that
+        # Below version 2, which has topic ids, a leader may name a topic of the same name that
         # was deleted since.
         invalid = result(change, kafka_errors.INVALID_UPDATE_VERSION, state)
         return Unknown(partition, invalid)

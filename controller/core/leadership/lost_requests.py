@@ -4,12 +4,11 @@ Leaders that wait for an answer that they will not get, and requests that arrive
 Up to Kafka 2.8, a leader may get a new leader epoch while a request of the former one is under way.
 When that request is answered, the leader drops the next one unsent. It changes no ISR until it gets
 another leader epoch (KAFKA-12686). So another one is written a moment after such an answer, unless
-the leader asks for a change meanwhile. The same where a leader epoch was written just after an
+the leader requests a change meanwhile. The same where a leader epoch was written just after an
 answer, which may arrive later on another connection, and after a claim: another controller may
 have answered. In these two cases a live replica has to be outside the ISR.
 
-A leader that was told that its request is not carried out takes back the ISR it asked for. A copy
-of the request may still arrive, and the replica may be eligible by then. The next leader epoch
+A leader whose request is not carried out takes back the ISR it requested. A copy of the request may still arrive, and the replica may be eligible by then. The next leader epoch
 fences it (``duties.may_have_requested_before``).
 """
 
@@ -35,11 +34,11 @@ from controller.kafka_errors import (
 )
 
 ANEW_S: Final = 2.0
-"""How long the leader has to handle the answer and to ask by itself."""
+"""How long the leader has to handle the answer and to send a request by itself."""
 LATE_S: Final = 5.0
 """How late an answer may arrive, so that a later leader epoch overtakes it."""
 REFUSALS: Final = frozenset({INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED})
-"""The errors after which a leader takes back the ISR it asked for."""
+"""The errors after which a leader takes back the ISR it requested."""
 FORGETTING: Final = 0
 """The version of the request in the releases that forget; others have it as well."""
 
@@ -82,7 +81,7 @@ def _note(view: ClusterView, partition: TopicPartition, cause: LostCause, now: I
 def first_read(
     view: ClusterView, partition: TopicPartition, state: PartitionState, now: Instant
 ) -> None:
-    """Note a partition whose leader may have asked another controller before the claim."""
+    """Note a partition whose leader may have sent another controller requests before the claim."""
     if view.options.endpoint is not None and _lacks_a_replica(view, partition, state):
         _note(view, partition, LostCause.CLAIM, now)
 
@@ -102,7 +101,7 @@ def record_state_write(
     now: Instant,
 ) -> None:
     """
-    Note that a state is written: the leader asked for it, or hears of its leader epoch.
+    Note that a state is written: the leader requested it, or hears of its leader epoch.
 
     A leader may hear of an epoch before the answer to its former request. Then it forgets the
     request of that epoch, too.

@@ -100,20 +100,20 @@ class LeadershipLedger(Ledger):
     awaited_reads: dict[TopicPartition, AwaitedRead] = field(default_factory=dict)
     """The last reads of states that these wait for."""
     isr_changes_confirmed: dict[TopicPartition, Instant] = field(default_factory=dict)
-    """When leaders that forget requests were last told that theirs is durable."""
+    """When leaders that forget requests were last answered that theirs is durable."""
     told_ineligible: dict[TopicPartition, LeaderEpoch] = field(default_factory=dict)
     """
-    The leader epochs in which a leader was told that its request is not carried out.
+    The leader epochs in which a leader was answered that its request is not carried out.
 
     It counts on that: a copy of the request may still arrive, over a connection that broke.
     """
     lost_requests: dict[TopicPartition, LostRequest] = field(default_factory=dict)
     """Partitions whose leader may wait for an answer that it will not get."""
     epochs_due: set[TopicPartition] = field(default_factory=set)
-    """Those whose leader had time to ask by itself: the next leader epoch is to be written."""
+    """Those whose leader had time to send a request by itself: the next leader epoch is due."""
     shutting_down: dict[BrokerId, model.BrokerEpoch] = field(default_factory=dict)
     """
-    Brokers that asked for a controlled shutdown, with their registration.
+    Brokers that requested a controlled shutdown, with their registration.
 
     They stay until that registration ends: the broker stops, however its request was answered.
     """

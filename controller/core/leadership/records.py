@@ -115,7 +115,7 @@ class StateCreatedRecord(Durable):
 @dataclass(frozen=True, slots=True)
 class IsrRecord(Durable):
     """
-    A compare-and-set of the ISR alone, as the partition's leader asked for it (KIP-497).
+    A compare-and-set of the ISR alone, as the partition's leader requested it (KIP-497).
 
     Leader and epochs stay: it is the leader's decision, which below inter-broker protocol 2.7 it
     writes itself. The controller epoch stays, too: it says who decided the leader epoch.
@@ -132,7 +132,7 @@ class IsrRecord(Durable):
 
 @dataclass(frozen=True, slots=True)
 class ShutdownBegunRecord(Volatile):
-    """A broker asked for a controlled shutdown, in this registration."""
+    """A broker requested a controlled shutdown, in this registration."""
 
     wakes: ClassVar[Flags] = ("pending_requests",)
 

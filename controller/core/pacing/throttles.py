@@ -45,7 +45,7 @@ KEPT_SHOWN_MAX: Final = 60
 
 
 def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Return what has to be read, set and lifted."""
+    """Return the reads, and the writes that set and lift throttles."""
     pacing_process = view.pacing_process
     if not (
         pacing_process.participants.unsettled or due.throttles or due.timer

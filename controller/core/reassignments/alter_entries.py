@@ -70,7 +70,7 @@ def backoff_of(phase: phases.AwaitingController) -> float:
 
 
 def backing_off(phase: phases.Phase, now: Instant) -> Blocked | None:
-    """Return that the partition backs off after its last alter entry, and why."""
+    """Block the partition for the back-off after its last alter entry."""
     match phase:
         case phases.Pending(not_before=until) if until is not None and now < until:
             return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)

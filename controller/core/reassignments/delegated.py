@@ -180,7 +180,7 @@ class DelegatedContext(ReplicaPlacement):
         return self.change(effects=self.look())
 
     def answer_gate(self) -> Blocked | None:
-        """Return that an alter entry is not answered yet: until then no other is sent."""
+        """Block while an alter entry is not answered: until then no other is sent."""
         if not self.reassignment.is_requested:
             return None
         return Blocked(

@@ -46,7 +46,7 @@ def isr_floor(view: ClusterView, topic: str, spec: model.ReassignmentSpec) -> in
 
 
 def config_unknown(view: ClusterView, topic: str) -> Blocked:
-    """Return that the topic's settings are awaited, and why they are unknown."""
+    """Return the block of unknown settings of the topic, with the reason."""
     why = view.topics.config_errors.get(topic, "not read yet")
     return Blocked(BlockedBy.CONFIG_UNKNOWN, f"min.insync.replicas is unknown: {why}")
 
@@ -77,7 +77,7 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
 
 
 def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
-    """Return that a topic is to be deleted soon: a copy would delay its deletion."""
+    """Block a copy of a topic that is to be deleted: it would delay the deletion."""
     if topic not in (view.deletions_session.markers or ()):
         return None
     if pending_deletions.left_to_a_broker(view, {topic}):
@@ -105,7 +105,7 @@ def _live_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -
 
 
 def _broker_dead(view: ClusterView, dead: Replicas, detail: str) -> Blocked:
-    """Return that replicas are not live; if brokers of them are, that their disks are not."""
+    """Return the block of dead replicas, or of offline disks if their brokers are live."""
     offline = tuple(r for r in dead if r in view.cluster.brokers)
     if offline:
         detail = f"the log directory of the replica on broker {ids(offline)} is offline"
@@ -236,7 +236,7 @@ def is_deleted(view: ClusterView, partition: TopicPartition) -> bool:
 
 
 def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:
-    """Return that the znodes of the partition are not known, and why."""
+    """Return the block of unknown znodes of the partition, with the reason."""
     why = view.topics.unreadable.get(partition.topic)
     if why is not None:
         return Blocked(BlockedBy.STATE_UNKNOWN, f"its topic znode cannot be decoded: {why}")
@@ -251,7 +251,7 @@ def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:
 
 
 def leader_missing(state: model.PartitionState) -> Blocked:
-    """Return that the partition has no live leader, and which replicas could lead."""
+    """Return the block of a partition without a live leader, with the replicas that could lead."""
     if state.leader != model.NO_LEADER:
         return Blocked(BlockedBy.NO_LEADER, f"leader {state.leader} is not live")
     return Blocked(
@@ -260,7 +260,7 @@ def leader_missing(state: model.PartitionState) -> Blocked:
 
 
 def leader_unassigned(state: model.PartitionState) -> Blocked:
-    """Return that the leader is not a replica: no LeaderAndIsr would reach it."""
+    """Return the block of a leader that is no replica: no LeaderAndIsr would reach it."""
     return Blocked(
         BlockedBy.NO_LEADER,
         f"leader {state.leader} is not a replica any more, and no replica is live and in the ISR",

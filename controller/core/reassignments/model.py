@@ -109,7 +109,7 @@ class Reassignment:
         """
         Return whether an earlier tenure or target may have had replicas moved between directories.
 
-        They ask for that when the topic znode is at the target.
+        They depend on that when the topic znode is at the target.
         """
         placed = self.spec.placed_brokers if self.inherited else ()
         return any(b in assignment.replicas for b in (*placed, *self.spec.unplaced))

@@ -61,7 +61,7 @@ class Expanding:
 
 @dataclass(frozen=True, slots=True)
 class AwaitingController:
-    """Delegated: the cluster's controller was asked; its change in ZooKeeper is awaited."""
+    """Delegated: an alter entry was sent, and the controller's change in ZooKeeper is awaited."""
 
     target: Replicas
     """The target of the request; of a request that cancels, the replicas it leads back to."""

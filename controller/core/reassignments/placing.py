@@ -273,12 +273,12 @@ def _unanswered(broker: BrokerId, directory: str) -> Blocked:
 
 
 def _pending(broker: BrokerId, known: NamedReplica) -> Blocked | None:
-    """Return that a request is under way."""
+    """Block while a request is under way."""
     return None if known.request is None else _unanswered(broker, known.request.directory)
 
 
 def _refusal(broker: BrokerId, known: NamedReplica, directory: str, now: Instant) -> Blocked | None:
-    """Return that a directory was refused, or the answer about it lost, a moment ago."""
+    """Block for a while after a directory was refused, or the answer about it was lost."""
     answer = known.answer
     if answer is None or answer.directory != directory or answer.why is None:
         return None

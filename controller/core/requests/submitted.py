@@ -302,7 +302,7 @@ def _judge(
     target: Replicas,
     judged: _Judgement,
 ) -> None:
-    """Accept or refuse one entry, or note what has to be known first."""
+    """Accept or refuse one entry, or note the facts that are missing."""
     request = submission.request
     if cancellation.is_choosing(view) and cancellation.is_selected(view, submission):
         cancelled = model.PartitionOutcome(

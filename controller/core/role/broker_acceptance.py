@@ -16,10 +16,10 @@ from controller.core.view import ClusterView
 
 WHOLE_S: Final = 45.0
 """
-How long an added replica has the whole log before its leader has to have asked.
+How long an added replica has the whole log before its leader has to have sent a request.
 
-Longer than ``controller.socket.timeout.ms``, 30 s: the leader may have asked a former controller
-first, which hangs.
+Longer than ``controller.socket.timeout.ms``, 30 s: the leader may have sent its request to a
+former controller first, which hangs.
 """
 CUT_OFF_S: Final = 120.0
 """The same of a leader that sent a request before in this tenure, and none since."""
@@ -110,7 +110,7 @@ def reassignments_probed(view: ClusterView, event: records.ReassignmentsProbed) 
 
 
 def silent_leaders(view: ClusterView, now: Instant) -> frozenset[BrokerId]:
-    """Return the leaders that should have asked for an ISR change, and sent nothing."""
+    """Return the leaders that should have requested an ISR change, and sent nothing."""
     if view.options.endpoint is None or view.tenure.held is None:
         return frozenset()
     return frozenset(
@@ -133,7 +133,7 @@ def unreached_reason(view: ClusterView, leaders: frozenset[BrokerId]) -> str:
 
 
 def _requesting_leader(view: ClusterView, partition: TopicPartition) -> BrokerId | None:
-    """Return the live leader of a partition, if it asks the controller for ISR changes."""
+    """Return the live leader of a partition, if it sends the controller ISR changes."""
     state = view.leadership.states.get(partition)
     broker = None if state is None else view.cluster.brokers.get(state.leader)
     return broker.id if broker is not None and broker.has_features else None

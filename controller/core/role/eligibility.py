@@ -1,7 +1,7 @@
 """
 Eligibility: whether the role of controller is safe in this cluster, and the choice of engine.
 
-A wrong choice freezes the ISR of the whole cluster: leaders of protocol 2.7 and later ask the
+A wrong choice freezes the ISR of the whole cluster: leaders of protocol 2.7 and later query the
 controller to change it, and without an endpoint the daemon does not answer. So anything unexpected
 is a refusal with its reason.
 """

@@ -175,7 +175,7 @@ def set_aside(
     for record in change.records:
         match record:
             case OrphanEndedRecord(orphan=orphan):
-                # Its broker is asked once more, and confirms again that no log is left.
+                # Its broker is sent the request once more, and confirms again that no log is left.
                 reassignments_tenure.orphans_tried.discard(orphan)
             case PreferredTriedRecord(partitions=partitions):
                 # The role is not held for it. The znode stays for the next controller.

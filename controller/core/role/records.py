@@ -71,7 +71,7 @@ class Deposed(Fact):
 
 @dataclass(frozen=True, slots=True)
 class ShutdownRequested(Fact):
-    """The process was asked to stop: resign and end."""
+    """The process has to stop: resign and end."""
 
     wakes: ClassVar[Flags] = ("tenure",)
 

@@ -10,7 +10,7 @@ partitions follow as a duty of the controller, as for topics that a broker creat
 Level-triggered: each time that a request is examined, what is not written yet is validated against
 the present view. The request is answered when each partition has a leader that acknowledged it, at
 the latest when its time is over. Errors and texts are Kafka's. As with Kafka, a client whose
-request is interrupted by another controller asks again, and hears that its topic exists.
+request is interrupted by another controller repeats it, and hears that its topic exists.
 """
 
 from __future__ import annotations
