@@ -8,8 +8,9 @@ the leader requests a change meanwhile. The same where a leader epoch was writte
 answer, which may arrive later on another connection, and after a claim: another controller may
 have answered. In these two cases a live replica has to be outside the ISR.
 
-A leader whose request is not carried out takes back the ISR it requested. A copy of the request may still arrive, and the replica may be eligible by then. The next leader epoch
-fences it (``duties.may_have_requested_before``).
+A leader whose request is not carried out takes back the ISR it requested. A copy of the request may
+still arrive, and the replica may be eligible by then. The next leader epoch fences it
+(``duties.may_have_requested_before``).
 """
 
 from __future__ import annotations
