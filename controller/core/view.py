@@ -20,6 +20,7 @@ from controller.core import model
 from controller.core.calls.model import CallLedger
 from controller.core.cluster.model import ClusterLedger
 from controller.core.deletions.model import DeletionHistory, DeletionLedger, DeletionSession
+from controller.core.disks.model import DiskHistory, DiskLedger
 from controller.core.leadership.model import LeadershipHistory, LeadershipLedger
 from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
@@ -44,7 +45,6 @@ from controller.core.requests.model import (
 )
 from controller.core.role.model import RoleLedger, RoleSession
 from controller.core.state.tenure import TenureState
-from controller.core.state.work import WorkState
 from controller.core.topics.model import TopicHistory, TopicLedger, TopicTenure
 from controller.core.worklist import Worklist
 
@@ -55,7 +55,8 @@ class ClusterView:
 
     options: Options
     tenure: TenureState = field(default_factory=TenureState)
-    work: WorkState = field(default_factory=WorkState)
+    disks: DiskLedger = field(default_factory=DiskLedger)
+    disks_process: DiskHistory = field(default_factory=DiskHistory)
     deletions: DeletionLedger = field(default_factory=DeletionLedger)
     deletions_session: DeletionSession = field(default_factory=DeletionSession)
     deletions_process: DeletionHistory = field(default_factory=DeletionHistory)

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from controller.core.disks.disk_ledger import DELETE_DELAY_S
 from controller.core.disks.disk_space import volume_of
+from controller.core.disks.model import DELETE_DELAY_S
 from controller.core.model import BrokerId, LogDir, MinFree, Replicas, TopicPartition
 from controller.core.reassignments.steps import Step, steps_to
 

@@ -196,7 +196,7 @@ class Copies:
     ) -> Iterator[CopyEvent]:
         """Record the bytes of unfinished replicas."""
         for partition in [p for p in self._copies if p in event.replicas]:
-            total, size = view.work.sizes.get(partition), event.replicas[partition].size
+            total, size = view.disks_process.sizes.get(partition), event.replicas[partition].size
             for known in self._copies[partition].values():
                 known.size = known.size if total is None else total
             copy = self._copies[partition].get(event.broker)
@@ -250,7 +250,7 @@ class Copies:
                     inherited,
                     is_throttled,
                     is_requested=not is_shown,
-                    size=view.work.sizes.get(partition),
+                    size=view.disks_process.sizes.get(partition),
                 )
 
     def _settle(
@@ -266,7 +266,7 @@ class Copies:
         in_sync = () if state is None else state.isr
         for broker in [b for b in copies if b in in_sync or b in ended]:
             copy = copies.pop(broker)
-            size = view.work.sizes.get(partition, copy.size)
+            size = view.disks_process.sizes.get(partition, copy.size)
             total = copy.held if size is None else size
             yield from self._count(broker, copy, total)
             yield _over(partition, broker, copy, now, total, is_whole=True)

@@ -98,7 +98,7 @@ class _Counting:
         spec = reassignment.spec
         volume = self.requests.setdefault(spec.request, RequestVolume())
         self._load(partition, reassignment)
-        size = self._view.work.sizes.get(partition)
+        size = self._view.disks_process.sizes.get(partition)
         if size is None:
             volume.unknown += 1
             return

@@ -72,7 +72,7 @@ def partition_document(  # noqa: PLR0913 - what it is made of
         "leader": state.leader if state else None,
         "copies": []
         if copies is None
-        else copies.documents(partition, view.work.sizes.get(partition)),
+        else copies.documents(partition, view.disks_process.sizes.get(partition)),
         "blocked_on": _blocked_on(reassignment, reasons, clocks),
         "since": clocks.at(reassignment.since),
         "phase_since": clocks.at(reassignment.phase_since),
@@ -167,7 +167,7 @@ def explanation_of(
     document["reassignment"] = {
         **partition_document(view, partition, clocks, reasons, is_stalled=stalled, copies=copies),
         "route": reassignment.spec.route.value,
-        "size_bytes": view.work.sizes.get(partition),
+        "size_bytes": view.disks_process.sizes.get(partition),
     }
     current = assignment.target_replicas if assignment is not None else ()
     document["steps_to_come"] = [

@@ -115,7 +115,7 @@ class RequestEvents:
             self._sized &= view.reassignments.by_partition.keys()
         for partition in event.replicas:
             reassignment = view.reassignments.by_partition.get(partition)
-            size = view.work.sizes.get(partition)
+            size = view.disks_process.sizes.get(partition)
             if partition in self._sized or reassignment is None or size is None:
                 continue
             self._sized.add(partition)

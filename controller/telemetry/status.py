@@ -291,7 +291,7 @@ def _disks_of(view: ClusterView) -> dict[str, Any]:
                 "estimated": directory.is_estimate,
                 "reserved_bytes": reserved_in(disk, directory),
             }
-            for broker, disk in sorted(view.tenure.disks.brokers.items())
+            for broker, disk in sorted(view.disks.brokers.items())
             for directory in (() if disk.report is None else disk.report.dirs)
             if min_free is not None
         ],

@@ -99,7 +99,7 @@ def test_move_found_in_progress_keeps_its_space(engine: EngineName) -> None:
     daemon.crash()
     daemon = world.add_daemon(build)
     view = cast("Reactor", daemon.loop).view
-    world.run_until(lambda: tp() in view.tenure.disks.receivers, within_s=30.0, look_every_s=0.1)
+    world.run_until(lambda: tp() in view.disks.receivers, within_s=30.0, look_every_s=0.1)
     assert tp() in host.futures
     world.run_until(lambda: is_finished(world), within_s=END_S, look_every_s=0.5)
     assert misplaced(world, named) == {}

@@ -81,7 +81,7 @@ def copy_events(
     copies: Copies, view: ClusterView, size: int, after_s: float = 10.0
 ) -> list[CopyEvent]:
     """Let broker 4 report its bytes."""
-    view.work.sizes[tp()] = 1000
+    view.disks_process.sizes[tp()] = 1000
     return list(copies.sizes_described(report(4, {tp(): size}), view, Instant(AT + after_s)))
 
 
@@ -102,7 +102,7 @@ def a_copy(**changes: object) -> CopyEnded:
 def test_copy_is_whole_when_it_is_in_the_isr(engine: EngineName) -> None:
     """With size, time and both brokers; its bytes count once."""
     built = adding_four(engine)
-    built.view.work.sizes[tp()] = 1000
+    built.view.disks_process.sizes[tp()] = 1000
     copies = begun(built)
     assert isr(copies, built.view, 1, 2, 3, 4) == [
         Received(BrokerId(1), BrokerId(4), 1000),
@@ -223,7 +223,7 @@ def test_copy_that_falls_behind_its_leader_does_not_gain(engine: EngineName) -> 
     copies = begun(built)
 
     def has(held: int, total: int, after_s: float) -> None:
-        built.view.work.sizes[tp()] = total
+        built.view.disks_process.sizes[tp()] = total
         read = report(4, {tp(): held})
         assert list(copies.sizes_described(read, built.view, Instant(AT + after_s)))
 
@@ -243,7 +243,7 @@ def test_copy_that_catches_up_after_a_burst_gains(engine: EngineName) -> None:
     copies = begun(built)
     for number in range(2 * REPORTS_KEPT):
         total = 1_000 if number < 2 else 10_000
-        built.view.work.sizes[tp()] = total
+        built.view.disks_process.sizes[tp()] = total
         read = report(4, {tp(): 900 + number})
         assert list(copies.sizes_described(read, built.view, Instant(AT + number)))
     assert copies.gained_at(tp()) == AT + 2 * REPORTS_KEPT - 1
@@ -285,7 +285,7 @@ def test_requested_copy_starts_when_it_is_seen() -> None:
     assert read_topic(copies, built, 20.0) == []
     (shown,) = copies.documents(tp(), 1000)
     assert shown["broker"] == 4
-    built.view.work.sizes[tp()] = 1000
+    built.view.disks_process.sizes[tp()] = 1000
     assert isr(copies, built.view, 1, 2, 3, 4)[1] == a_copy(begun=Instant(AT + 20), seconds=10.0)
 
 
@@ -310,7 +310,7 @@ def test_request_that_is_not_carried_out_leaves_no_copy() -> None:
 def test_copy_that_ends_before_it_is_seen_is_counted() -> None:
     """The controller began and ended the step between two reads; the state is read later."""
     built, copies = requested()
-    built.view.work.sizes[tp()] = 1000
+    built.view.disks_process.sizes[tp()] = 1000
     built.with_partition(tp(), (1, 2, 3, 4))
     assert read_topic(copies, built, 2.0) == [
         Received(BrokerId(1), BrokerId(4), 1000),
@@ -326,7 +326,7 @@ def test_copy_of_a_reassignment_that_ended_keeps_its_size() -> None:
     built.with_partition(tp(), (1, 2, 3, 4))
     built.view.reassignments.by_partition[tp()].phase = Ended()
     built.view.reassignments.by_partition.clear()
-    built.view.work.sizes.clear()
+    built.view.disks_process.sizes.clear()
     end = Change((SpecEndedRecord(tp(), None, REQUEST, "done"),))
     (rest, whole) = copies.committed(end, [], built.view, AT)
     assert (rest, whole) == (Received(BrokerId(1), BrokerId(4), 700), a_copy(seconds=0.0))

@@ -33,7 +33,7 @@ def two_to_copy(engine: EngineName) -> ViewBuilder:
     built.view.role.engine = engine
     built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), state=partition_state(1, (1, 2, 3)))
     built.with_reassignment(tp(), (1, 4, 5), Syncing(), step=1)
-    built.view.work.sizes[tp()] = 1000
+    built.view.disks_process.sizes[tp()] = 1000
     return built
 
 
@@ -108,7 +108,7 @@ def test_without_original_replicas_only_the_remainder_is_known() -> None:
     built = a_view(1, 2, 3, 4)
     built.with_partition(tp(), (1, 2), state=partition_state(1, (1, 2)))
     built.with_reassignment(tp(), (1, 4), original=None)
-    built.view.work.sizes[tp()] = 10
+    built.view.disks_process.sizes[tp()] = 10
     assert volumes(built.view).requests[REQUEST] == RequestVolume(moved=0, remaining=10, known=1)
 
 

@@ -309,7 +309,7 @@ def test_growing_copy_is_not_stalled(seen: Observed, engine: EngineName) -> None
     """Its bytes are in the status; when it grows no more, the partition is stalled."""
     built = a_partition_in_flight(engine)
     view = built.view
-    view.work.sizes[tp()] = 10_000
+    view.disks_process.sizes[tp()] = 10_000
     begin(seen, built)
     waits = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "4", is_copying=True)
     view.reassignments.by_partition[tp()].wait(waits, seen.clock.now())
@@ -380,7 +380,7 @@ def test_copy_is_journaled_counted_and_in_the_traffic(seen: Observed, engine: En
     """From the begin of its step into the ISR: journal, metrics and the brokers' traffic."""
     built = a_partition_in_flight(engine)
     view = built.view
-    view.work.sizes[tp()] = 1000
+    view.disks_process.sizes[tp()] = 1000
     begin(seen, built)
     assert seen.value("steps_total") == 1
     seen.clock.go(5)

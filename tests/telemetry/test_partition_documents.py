@@ -45,7 +45,7 @@ def test_partition_in_flight_has_its_reason_and_the_steps_to_come(engine: Engine
     view.role.engine = engine
     view.reassignments.by_partition[tp()].blocked = Blocked(BlockedBy.BROKER_DEAD, "replica 4")
     assert explained(view)["reassignment"]["size_bytes"] is None
-    view.work.sizes[tp()] = 7_000_000
+    view.disks_process.sizes[tp()] = 7_000_000
     document = explained(view)
     assert document["reassignment"]["size_bytes"] == 7_000_000
     assert document["reassignment"]["stalled"] is True

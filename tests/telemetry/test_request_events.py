@@ -152,7 +152,7 @@ def test_each_size_is_logged_once() -> None:
     events, built = RequestEvents(), a_view(1, 2, 3, 4)
     built.with_partition(tp(), (1, 2, 3)).with_reassignment(tp(), (1, 4, 5))
     event = report(1, {tp(): 70, tp(9): 5})
-    built.view.work.sizes[tp()] = 70
+    built.view.disks_process.sizes[tp()] = 70
     assert [n.fields for n in events.sizes(event, built.view)] == [
         {"topic": "t", "partition": 0, "request": REQUEST, "bytes": 70, "copies": 2}
     ]

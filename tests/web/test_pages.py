@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
-from controller.core.disks.disk_ledger import Silence
+from controller.core.disks.model import Silence
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -184,7 +184,7 @@ def test_the_page_shows_what_copies_leave_free_and_which_brokers_are_not_guarded
     for broker in map(BrokerId, range(7)):
         epoch = view.cluster.brokers[broker].epoch
         why = Silence(epoch, Instant(0), "<no permission>", is_refused=True)
-        view.tenure.disks.of(broker).silence = why
+        view.disks.of(broker).silence = why
     html = page(view)
     assert html.count("copies may fill the disks of broker") == UNGUARDED_MAX
     assert "broker 0: &lt;no permission&gt;" in html

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core.disks import disk_ledger
 from controller.core.disks.disk_space import directory_for, unreported, unseen, volume_of
 from controller.core.disks.log_dir_queries import ROOM_REFRESH_S
+from controller.core.disks.model import DELETE_DELAY_S, BrokerDisk
 from controller.core.disks.partition_sizes import has_no_log, throttle_rate
 from controller.core.model import (
     GB,
@@ -33,7 +33,7 @@ UNTHROTTLED_RATE: Final = 10_000_000
 """Bytes per second that a broker without a throttle copies at least: a bound for the time."""
 COPY_TIME_MAX_S: Final = 86_400.0
 """The longest time for which growth is reserved; reports correct it meanwhile."""
-SHORT_S: Final = 3 * disk_ledger.DELETE_DELAY_S
+SHORT_S: Final = 3 * DELETE_DELAY_S
 """
 The room is short if it is less than what a broker copies in this time, at its throttle.
 
@@ -57,7 +57,7 @@ come first nevertheless, the copy is taken back before the directory is full.
 """
 
 
-def placements_before(disk: disk_ledger.BrokerDisk) -> dict[str, int]:
+def placements_before(disk: BrokerDisk) -> dict[str, int]:
     """
     Return how many new logs a broker places elsewhere before it chooses each directory.
 
@@ -177,13 +177,13 @@ class DiskBudget:
 
     def gate(self, partition: TopicPartition, adding: Replicas) -> Blocked | None:
         """Return why the disks of the added replicas cannot take the copies now."""
-        work, reassignments = self._view.work, self._view.reassignments
-        size = work.sizes.get(partition)
+        history, reassignments = self._view.disks_process, self._view.reassignments
+        size = history.sizes.get(partition)
         if size is None:
             if has_no_log(self._view, partition):
                 return None
             return Blocked(BlockedBy.DISK_UNKNOWN, "its size is not measured yet")
-        growth = work.growth.get(partition, 0.0)
+        growth = history.growth.get(partition, 0.0)
         for broker in adding:
             known = self._brokers.get(broker) or self._of(broker)
             if known.unknown is not None:
@@ -202,15 +202,15 @@ class DiskBudget:
 
     def take(self, partition: TopicPartition, adding: Replicas) -> None:
         """Count a step that begins in this cycle."""
-        work = self._view.work
-        size, growth = work.sizes.get(partition, 0), work.growth.get(partition, 0.0)
+        history = self._view.disks_process
+        size, growth = history.sizes.get(partition, 0), history.growth.get(partition, 0.0)
         for broker in adding:
             known = self._brokers.get(broker) or self._of(broker)
             known.take(size, growth, directory_for(self._view, broker, partition))
 
     def _of(self, broker: BrokerId) -> _BrokerRoom:
         view, now = self._view, self._now
-        disk = view.tenure.disks.known(broker)
+        disk = view.disks.known(broker)
         after = placements_before(disk)
         report = disk.report
         rooms = tuple(self._room(disk, d, after[d.path]) for d in disk.directories)
@@ -235,7 +235,7 @@ class DiskBudget:
         )
         return known
 
-    def _room(self, disk: disk_ledger.BrokerDisk, directory: LogDir, after: int) -> _Room:
+    def _room(self, disk: BrokerDisk, directory: LogDir, after: int) -> _Room:
         volume = volume_of(directory, disk.directories)
         growth = max(disk.growth.get(path, 0.0) for path in volume) + disk.unplaced.growth
         taken = disk.unplaced.bytes

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from controller.core import wakeups
-from controller.core.disks import disk_ledger
 from controller.core.disks.disk_space import directory_for
+from controller.core.disks.model import KEPT_S, Copy, DiskLedger
 from controller.core.model import (
     NO_BROKERS,
     BrokerId,
@@ -25,13 +25,13 @@ from controller.core.reassignments.phases import AwaitingController, Placing
 from controller.core.view import ClusterView
 
 
-def new_copy(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> disk_ledger.Copy:
+def new_copy(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> Copy:
     """Return a copy that begins."""
-    work = view.work
+    history = view.disks_process
     reassignment = view.reassignments.by_partition.get(partition)
-    return disk_ledger.Copy(
-        work.sizes.get(partition, 0),
-        work.growth.get(partition, 0.0),
+    return Copy(
+        history.sizes.get(partition, 0),
+        history.growth.get(partition, 0.0),
         directory=directory_for(view, broker, partition),
         is_move=reassignment is not None and isinstance(reassignment.phase, Placing),
     )
@@ -53,7 +53,7 @@ def reserve(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     """Reserve the space of the step in flight, and keep that of copies that ended."""
     if view.options.min_free is None:
         return
-    ledger = view.tenure.disks
+    ledger = view.disks
     reassignment = view.reassignments.by_partition.get(partition)
     after: Replicas = ()
     leaving: Replicas = ()
@@ -82,7 +82,7 @@ def reserve(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
 
 def moving_brokers(view: ClusterView, partition: TopicPartition) -> Replicas:
     """Return the brokers that may move a replica from one of their directories to another."""
-    disks = view.tenure.disks
+    disks = view.disks
     receivers = disks.receivers.get(partition, ())
     return tuple(b for b in receivers if disks.brokers[b].copies[partition].is_move)
 
@@ -96,7 +96,7 @@ def _left_moving(
     A later target ends the phase ``Placing``, but not the moves: a broker continues until it is
     asked to stop, in that phase again, or drops the replica.
     """
-    placements = view.tenure.disks.placements
+    placements = view.disks.placements
     assignment = view.topics.known_assignment(partition)
     left: Replicas = ()
     if brokers and assignment is not None and partition in view.reassignments.by_partition:
@@ -118,13 +118,13 @@ def _left_moving(
 def placing_brokers(view: ClusterView, partition: TopicPartition) -> set[BrokerId]:
     """Return the brokers that are to report where they have a replica, or may move it."""
     found = set(moving_brokers(view, partition))
-    if partition in view.tenure.disks.placements.placing:
+    if partition in view.disks.placements.placing:
         found.update(view.reassignments.by_partition[partition].spec.placed_brokers)
     return found
 
 
 def _moved_elsewhere(
-    ledger: disk_ledger.DiskLedger, partition: TopicPartition, reassignment: Reassignment | None
+    ledger: DiskLedger, partition: TopicPartition, reassignment: Reassignment | None
 ) -> frozenset[BrokerId]:
     """Return the brokers whose move is to another directory than the one that is reserved."""
     if reassignment is None or not isinstance(reassignment.phase, Placing):
@@ -153,13 +153,13 @@ def _leavers_of(
 def _note_dropped(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     """Note the logs that Kafka's controller had brokers delete: they do not answer us."""
     assignment = view.topics.known_assignment(partition)
-    for broker in view.tenure.disks.leavers.get(partition, ()):
+    for broker in view.disks.leavers.get(partition, ()):
         if assignment is not None and broker not in assignment.replicas:
             log_dropped(view, broker, partition, now)
 
 
 def _count_leavers(
-    ledger: disk_ledger.DiskLedger, partition: TopicPartition, leaving: Replicas, now: Instant
+    ledger: DiskLedger, partition: TopicPartition, leaving: Replicas, now: Instant
 ) -> None:
     before = ledger.leavers.get(partition, ())
     if before == leaving:
@@ -182,14 +182,14 @@ def log_dropped(
     """Note that a broker deleted a log, whose bytes it keeps for a while."""
     if view.options.min_free is None:
         return
-    ledger = view.tenure.disks
-    disk, size = ledger.of(broker), view.work.sizes.get(partition)
+    ledger = view.disks
+    disk, size = ledger.of(broker), view.disks_process.sizes.get(partition)
     disk.deletions.append(now)
     disk.stirred = now
     if disk.directories and not any(d.is_estimate for d in disk.directories):
         return
     if size is None:
-        ledger.unseen_until = Instant(now + disk_ledger.KEPT_S)
+        ledger.unseen_until = Instant(now + KEPT_S)
     else:
         disk.dropped.append((now, size))
 
@@ -202,5 +202,5 @@ def miss_deletions(view: ClusterView, now: Instant) -> None:
     controller, before the claim.
     """
     last = now if view.reassignments.by_partition else view.role.leading_since
-    until = max(view.tenure.disks.unseen_until, Instant(last + disk_ledger.KEPT_S))
-    view.tenure.disks.unseen_until = until
+    until = max(view.disks.unseen_until, Instant(last + KEPT_S))
+    view.disks.unseen_until = until

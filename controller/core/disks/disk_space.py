@@ -22,7 +22,7 @@ from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
 from controller.core import wakeups
-from controller.core.disks import disk_ledger
+from controller.core.disks.model import SAME_VOLUME_BYTES, BrokerDisk, DiskLedger
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import (
     START,
@@ -52,7 +52,7 @@ def is_guarded(view: ClusterView) -> bool:
 def invalidate_disks(view: ClusterView) -> None:
     """Have disks measured now: something happened that the reports do not include."""
     if is_guarded(view):
-        view.work.queries.all_at = START
+        view.disks_process.queries.all_at = START
         wakeups.wake(view.due, wakeups.Trigger.DISKS_INVALIDATED)
 
 
@@ -61,7 +61,7 @@ def invalidate_disks(view: ClusterView) -> None:
 
 def directory_for(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> str | None:
     """Return the directory that takes a copy; None: the broker chooses one of several."""
-    disk = view.tenure.disks.brokers.get(broker)
+    disk = view.disks.brokers.get(broker)
     copy = None if disk is None else disk.copies.get(partition)
     if copy is not None and copy.directory is not None:
         return copy.directory
@@ -82,7 +82,7 @@ def volume_of(directory: LogDir, directories: Iterable[LogDir]) -> tuple[str, ..
         or (
             d.total == directory.total
             and d.usable is not None
-            and abs(d.usable - usable) < disk_ledger.SAME_VOLUME_BYTES
+            and abs(d.usable - usable) < SAME_VOLUME_BYTES
         )
     )
 
@@ -94,7 +94,7 @@ def unreported(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | N
     A broker that refuses the query, for lack of a permission, is not guarded: that keeps no
     partition from moving. One that does not answer may have full disks.
     """
-    ledger, epoch = view.tenure.disks, view.registration_of(broker)
+    ledger, epoch = view.disks, view.registration_of(broker)
     report, silence = ledger.known(broker).report, ledger.silence_of(broker, epoch)
     cause = "" if silence is None else f": {silence.why}"
     if report is None:
@@ -111,7 +111,7 @@ def unreported(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | N
 
 def unseen(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:
     """Block a step while deleted logs may take space that the estimate of its broker omits."""
-    ledger = view.tenure.disks
+    ledger = view.disks
     disk = ledger.brokers.get(broker)
     if now >= ledger.unseen_until or disk is None:
         return None
@@ -124,7 +124,7 @@ def unseen(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:
 
 def unguarded(view: ClusterView) -> dict[BrokerId, str]:
     """Return the live brokers whose free space is not known, and why."""
-    ledger, found = view.tenure.disks, {}
+    ledger, found = view.disks, {}
     if not is_guarded(view):
         return {}
     for broker in sorted(view.cluster.brokers):
@@ -138,7 +138,7 @@ def unguarded(view: ClusterView) -> dict[BrokerId, str]:
     return found
 
 
-def reserved_in(disk: disk_ledger.BrokerDisk, directory: LogDir) -> int:
+def reserved_in(disk: BrokerDisk, directory: LogDir) -> int:
     """Return the bytes that copies still take in a directory, or may take."""
     known = disk.reserved.get(directory.path)
     return disk.unplaced.bytes + (0 if known is None else known.bytes)
@@ -149,11 +149,11 @@ def reserved_in(disk: disk_ledger.BrokerDisk, directory: LogDir) -> int:
 
 def has_no_room(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> bool:
     """Return whether a copy in progress would fill a directory that fell below its floor."""
-    disk = view.tenure.disks.brokers.get(broker)
+    disk = view.disks.brokers.get(broker)
     return disk is not None and partition in disk.without_room
 
 
-def _without_room(disk: disk_ledger.BrokerDisk, min_free: MinFree) -> Iterator[TopicPartition]:
+def _without_room(disk: BrokerDisk, min_free: MinFree) -> Iterator[TopicPartition]:
     """Yield the copies that have no room, as of the report; those nearly done continue."""
     for directory in disk.directories:
         if disk.report is None or directory.usable is None:
@@ -175,7 +175,7 @@ def _without_room(disk: disk_ledger.BrokerDisk, min_free: MinFree) -> Iterator[T
 
 def space_described(view: ClusterView, event: LogDirsDescribed) -> None:
     """Take the free space that a broker reported, and what its copies have by now."""
-    ledger, min_free, replicas = view.tenure.disks, view.options.min_free, event.replicas
+    ledger, min_free, replicas = view.disks, view.options.min_free, event.replicas
     disk = ledger.of(event.broker)
     held, placed = {}, {}
     for partition, copy in disk.copies.items():
@@ -195,7 +195,7 @@ def space_described(view: ClusterView, event: LogDirsDescribed) -> None:
         view.due.add(disk.without_room)
 
 
-def forget_departed(ledger: disk_ledger.DiskLedger, live: Container[BrokerId]) -> None:
+def forget_departed(ledger: DiskLedger, live: Container[BrokerId]) -> None:
     """Forget the brokers that are not live, except what copies still take there."""
     for broker, disk in list(ledger.brokers.items()):
         if broker not in live and not (disk.copies or disk.leaving):
@@ -206,10 +206,11 @@ def resize_copies(view: ClusterView) -> None:
     """Take the present sizes and growth of what is copied, and have copies that wait examined."""
     if not is_guarded(view):
         return
-    ledger = view.tenure.disks
+    ledger = view.disks
     wakeups.wake(view.due, wakeups.Trigger.DISKS_READ)
     for partition, brokers in ledger.receivers.items():
-        size, growth = view.work.sizes.get(partition), view.work.growth.get(partition, 0.0)
+        size = view.disks_process.sizes.get(partition)
+        growth = view.disks_process.growth.get(partition, 0.0)
         for broker in brokers:
             copy = ledger.brokers[broker].copies[partition]
             copy.size, copy.growth = copy.size if size is None else size, growth
@@ -226,7 +227,7 @@ def fill_of_brokers(view: ClusterView) -> dict[BrokerId, float] | None:
         return None
     filled: dict[BrokerId, float] = {}
     for broker in view.cluster.brokers:
-        disk = view.tenure.disks.brokers.get(broker)
+        disk = view.disks.brokers.get(broker)
         good = () if disk is None else disk.directories
         if not good or any(d.usable is None or not d.total for d in good):
             return None

@@ -16,7 +16,7 @@ def fold_event(view: ClusterView, event: records.DiskEvent, now: Instant) -> Non
             view.leadership_process.notifications["log_dir_events"] = event.names
             view.due.log_dir_brokers |= event.brokers
             for broker in event.brokers:
-                view.tenure.disks.of(broker).changed_at = now
+                view.disks.of(broker).changed_at = now
         case records.LogDirsDescribed():
             _log_dirs_described(view, event, now)
         case records.LogDirsAltered():
@@ -32,7 +32,7 @@ def _log_dirs_described(view: ClusterView, event: records.LogDirsDescribed, now:
     Sizes change slowly. Everything else that it said before the claim, or in an earlier
     registration, proves nothing: another controller, or a restart, may have changed it since.
     """
-    ledger, held = view.tenure.disks, view.tenure.held
+    ledger, held = view.disks, view.tenure.held
     disk = ledger.brokers.get(event.broker)
     if disk is not None and disk.awaited == event.broker_epoch:
         disk.awaited = None

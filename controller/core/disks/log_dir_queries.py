@@ -76,7 +76,7 @@ def query_log_dirs(view: ClusterView, due: Worklist, now: Instant) -> Decision:
 
 def _sizes(view: ClusterView, now: Instant) -> _Queries:
     """Return the queries for the sizes of the partitions in work."""
-    times = view.work.queries
+    times = view.disks_process.queries
     if not view.reassignments.by_partition:
         return _Queries()
     is_guarded = view.options.min_free is not None
@@ -106,7 +106,7 @@ def _sizes(view: ClusterView, now: Instant) -> _Queries:
 def _brokers_of_new(view: ClusterView) -> frozenset[BrokerId]:
     """Return the brokers of the replicas of new partitions; all brokers where there are many."""
     found: set[BrokerId] = set()
-    new = view.work.queries.new
+    new = view.disks_process.queries.new
     for partition in new:
         assignment = view.topics.assignment(partition)
         reassignment = view.reassignments.by_partition.get(partition)
@@ -142,7 +142,7 @@ def query_room(view: ClusterView, lacking: frozenset[BrokerId], now: Instant) ->
         now: The present instant.
 
     """
-    times, disks = view.work.queries, view.tenure.disks.brokers
+    times, disks = view.disks_process.queries, view.disks.brokers
     # Logs are counted less often: a broker with several directories lists all of them for that.
     is_whole = now >= times.counts_at
     brokers = frozenset(
@@ -166,7 +166,7 @@ def _room_refresh_s(view: ClusterView) -> float:
 
 def query_named(view: ClusterView, brokers: Iterable[BrokerId], now: Instant) -> list[Effect]:
     """Return the query for directories that entries name; it is repeated until it is answered."""
-    missing = frozenset(b for b in brokers if b not in view.tenure.disks.named)
+    missing = frozenset(b for b in brokers if b not in view.disks.named)
     if not missing:
         return []
     query = DescribeLogDirs(missing, (), DescribePurpose.ENTRIES)
@@ -175,7 +175,7 @@ def query_named(view: ClusterView, brokers: Iterable[BrokerId], now: Instant) ->
 
 def _placements(view: ClusterView, now: Instant) -> _Queries:
     """Return the queries of brokers whose directories, or replicas in them, are to be known."""
-    ledger, tenure = view.tenure.disks, view.tenure
+    ledger, tenure = view.disks, view.tenure
     placements = ledger.placements
     is_concerned = placements.placing or placements.gated or placements.left or ledger.named
     if not is_concerned or tenure.held is None or tenure.resigning:
@@ -198,7 +198,7 @@ def _placements(view: ClusterView, now: Instant) -> _Queries:
 
 def _wanted(view: ClusterView) -> dict[BrokerId, list[TopicPartition]]:
     """Return the live brokers to query, and the partitions that each is queried about."""
-    ledger, live = view.tenure.disks, view.cluster.brokers
+    ledger, live = view.disks, view.cluster.brokers
     wanted: dict[BrokerId, list[TopicPartition]] = {b: [] for b in ledger.named if b in live}
     for partition in dict.fromkeys((*ledger.placements.placing, *ledger.placements.left)):
         for broker in disk_reservations.placing_brokers(view, partition).intersection(live):
@@ -208,12 +208,12 @@ def _wanted(view: ClusterView) -> dict[BrokerId, list[TopicPartition]]:
 
 def _is_awaited(view: ClusterView, broker: BrokerId) -> bool:
     epoch = view.registration_of(broker)
-    return epoch is not None and view.tenure.disks.known(broker).awaited == epoch
+    return epoch is not None and view.disks.known(broker).awaited == epoch
 
 
 def _pause_s(view: ClusterView, broker: BrokerId, partitions: Iterable[TopicPartition]) -> float:
     """Return how long after the last query a broker is queried again."""
-    ledger, epoch = view.tenure.disks, view.registration_of(broker)
+    ledger, epoch = view.disks, view.registration_of(broker)
     silence = ledger.silence_of(broker, epoch)
     if silence is not None:
         is_waited_for = broker in ledger.named and not silence.is_lasting
@@ -229,7 +229,7 @@ def _is_outdated(view: ClusterView, broker: BrokerId, partition: TopicPartition)
     There is none yet, or it precedes the last answer, or the partition's present directories: a
     move that has to be stopped may end before a later report.
     """
-    placements, epoch = view.tenure.disks.placements, view.registration_of(broker)
+    placements, epoch = view.disks.placements, view.registration_of(broker)
     since = placements.placing.get(partition)
     if since is None:
         return False
@@ -254,7 +254,7 @@ def _orphans(view: ClusterView, due: Worklist, now: Instant) -> _Queries:
     wanted = [o for o in view.reassignments.orphans.values() if view.is_in_reach(o)]
     if not wanted:
         return _Queries()
-    again = view.tenure.disks.orphans_at
+    again = view.disks.orphans_at
     if now < again and not due.joined:
         return _Queries(at=again)
     query = DescribeLogDirs(
@@ -271,7 +271,7 @@ def _orphans(view: ClusterView, due: Worklist, now: Instant) -> _Queries:
 
 def record_query(view: ClusterView, query: DescribeLogDirs, now: Instant) -> None:
     """Note that brokers were queried, and when they are next."""
-    ledger, times = view.tenure.disks, view.work.queries
+    ledger, times = view.disks, view.disks_process.queries
     sizes_at = Instant(now + view.options.size_refresh_s)
     copies_at = Instant(now + view.options.copy_refresh_s)
     brokers = query.brokers.intersection(view.cluster.brokers)

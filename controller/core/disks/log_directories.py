@@ -15,7 +15,7 @@ from controller import kafka_errors
 from controller.core import effects, wakeups
 from controller.core.disks import disk_reservations
 from controller.core.disks import placements as named
-from controller.core.disks.disk_ledger import Silence
+from controller.core.disks.model import Silence
 from controller.core.disks.records import LogDirsAltered, LogDirsDescribed
 from controller.core.model import BrokerId, Instant, LogDirs, TopicPartition
 from controller.core.reassignments import phases
@@ -28,7 +28,7 @@ PATIENCE_S: Final = 30.0
 
 def directories_of(view: ClusterView, broker: BrokerId) -> Mapping[str, bool] | None:
     """Return the directories of a live broker, and whether each failed; None: not known."""
-    return view.tenure.disks.dirs_of(broker, view.registration_of(broker))
+    return view.disks.dirs_of(broker, view.registration_of(broker))
 
 
 # --- entries to be accepted ----------------------------------------------------------------------
@@ -62,7 +62,7 @@ def problem_of(view: ClusterView, log_dirs: LogDirs) -> str | None:
 
 
 def _lasting_silence(view: ClusterView, broker: BrokerId) -> str | None:
-    silence = view.tenure.disks.silence_of(broker, view.registration_of(broker))
+    silence = view.disks.silence_of(broker, view.registration_of(broker))
     return silence.why if silence is not None and silence.is_lasting else None
 
 
@@ -71,7 +71,7 @@ def _lasting_silence(view: ClusterView, broker: BrokerId) -> str | None:
 
 def entries_concerned(view: ClusterView, event: LogDirsDescribed, now: Instant) -> None:
     """Note whether a broker describes its directories; wake the entries that wait for them."""
-    ledger, broker = view.tenure.disks, event.broker
+    ledger, broker = view.disks, event.broker
     disk, since = ledger.of(broker), ledger.named.get(broker)
     if event.problem is None:
         disk.silence = None
@@ -93,13 +93,13 @@ def entries_concerned(view: ClusterView, event: LogDirsDescribed, now: Instant) 
 def brokers_left(view: ClusterView, left: Iterable[BrokerId]) -> None:
     """Wake the entries that name directories of brokers which are not live any more."""
     for broker in left:
-        if view.tenure.disks.named.pop(broker, None) is not None:
+        if view.disks.named.pop(broker, None) is not None:
             wakeups.wake(view.due, wakeups.Trigger.DIRECTORIES_KNOWN)
 
 
 def placements_described(view: ClusterView, event: LogDirsDescribed, now: Instant) -> None:
     """Note where a broker has the replicas that are to be in named directories."""
-    placements = view.tenure.disks.placements
+    placements = view.disks.placements
     for partition in sorted({*placements.placing, *placements.left} & event.partitions):
         since = placements.since(partition)
         if event.broker not in disk_reservations.placing_brokers(view, partition):
@@ -112,7 +112,7 @@ def placements_described(view: ClusterView, event: LogDirsDescribed, now: Instan
 def _take_report(
     view: ClusterView, partition: TopicPartition, event: LogDirsDescribed, now: Instant
 ) -> None:
-    placements = view.tenure.disks.placements
+    placements = view.disks.placements
     replica, placed = placements.of(event.broker, partition), event.replicas.get(partition)
     if replica.report is not None and event.at < replica.report.at:
         return
@@ -136,13 +136,13 @@ def record_placement_request(view: ClusterView, effect: effects.PlaceReplica, no
     """Note that the directory of a replica is requested."""
     epoch = view.registration_of(effect.broker)
     if epoch is not None:
-        replica = view.tenure.disks.placements.of(effect.broker, effect.partition)
+        replica = view.disks.placements.of(effect.broker, effect.partition)
         replica.request = named.PlacementRequest(epoch, effect.directory, now)
 
 
 def log_dirs_altered(view: ClusterView, event: LogDirsAltered, now: Instant) -> None:
     """Take the answers about directories of replicas."""
-    placements, epoch = view.tenure.disks.placements, event.broker_epoch
+    placements, epoch = view.disks.placements, event.broker_epoch
     for result in event.results:
         replica = placements.known(event.broker, result.partition, epoch)
         if replica.request is None or replica.request.directory != result.directory:
@@ -161,7 +161,7 @@ def log_dirs_altered(view: ClusterView, event: LogDirsAltered, now: Instant) -> 
 
 def reflect_phase(view: ClusterView, partition: TopicPartition, at: Instant) -> None:
     """Follow a reassignment into the phase ``Placing`` and out of it."""
-    placements = view.tenure.disks.placements
+    placements = view.disks.placements
     reassignment = view.reassignments.by_partition.get(partition)
     if reassignment is not None and isinstance(reassignment.phase, phases.Placing):
         if partition not in placements.placing:
@@ -177,14 +177,14 @@ def reflect_phase(view: ClusterView, partition: TopicPartition, at: Instant) -> 
 
 def reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     """Have the replicas of a partition reported again: its directories may be others."""
-    if partition in view.tenure.disks.placements.placing:
-        view.tenure.disks.placements.placing[partition] = now
+    if partition in view.disks.placements.placing:
+        view.disks.placements.placing[partition] = now
         wakeups.wake(view.due, wakeups.Trigger.DIRECTORIES_AWAITED)
 
 
 def reflect_end(view: ClusterView, partition: TopicPartition, ended: Reassignment) -> None:
     """Forget the replicas of a reassignment that is gone."""
-    placements = view.tenure.disks.placements
+    placements = view.disks.placements
     placements.placing.pop(partition, None)
     placements.gated.pop(partition, None)
     placements.forget(partition, ended.spec.placed_brokers)
@@ -192,13 +192,13 @@ def reflect_end(view: ClusterView, partition: TopicPartition, ended: Reassignmen
 
 def reflect_blocked(view: ClusterView, partition: TopicPartition) -> None:
     """Have a partition examined again that waits for a directory."""
-    view.tenure.disks.placements.gated[partition] = None
+    view.disks.placements.gated[partition] = None
     wakeups.wake(view.due, wakeups.Trigger.DIRECTORIES_AWAITED)
 
 
 def examine_waiting(view: ClusterView) -> None:
     """Have the partitions examined that wait for directories; forget the others."""
-    placements = view.tenure.disks.placements
+    placements = view.disks.placements
     placements.gated = {p: None for p in placements.gated if p in view.reassignments.by_partition}
     view.due.add(placements.placing)
     view.due.add(placements.gated)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.core import wakeups
-from controller.core.disks.disk_ledger import SizeReport
+from controller.core.disks.model import SizeReport
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.options import EngineName
@@ -30,17 +30,17 @@ APART_S: Final = 2.0
 
 def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     """Note a new reassignment."""
-    times = view.work.queries
+    times = view.disks_process.queries
     if not times.new:
         times.new_since = now
-    if partition not in view.work.sizes:
+    if partition not in view.disks_process.sizes:
         times.new[partition] = None
     wakeups.wake(view.due, wakeups.Trigger.SIZE_WANTED)
 
 
 def sizes_described(view: ClusterView, event: LogDirsDescribed, now: Instant) -> None:
     """Take sizes as a broker reported them, the growth since, and the progress of copies."""
-    ledger, broker = view.tenure.disks, event.broker
+    ledger, broker = view.disks, event.broker
     is_sorted = True
     for partition, placed in event.replicas.items():
         reassignment = view.reassignments.by_partition.get(partition)
@@ -65,7 +65,7 @@ def sizes_described(view: ClusterView, event: LogDirsDescribed, now: Instant) ->
 
 def _is_the_size(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> bool:
     """Return whether the size of a partition is that of its replica on a broker."""
-    state, base = view.leadership.states.get(partition), view.work.measured.get(partition)
+    state, base = view.leadership.states.get(partition), view.disks_process.measured.get(partition)
     if state is not None and broker == state.leader:
         return True
     if base is not None:
@@ -77,37 +77,37 @@ def _is_the_size(view: ClusterView, partition: TopicPartition, broker: BrokerId)
 
 
 def _take_size(view: ClusterView, partition: TopicPartition, report: SizeReport) -> None:
-    work = view.work
-    work.sizes[partition] = report.size
-    base = work.measured.get(partition)
+    history = view.disks_process
+    history.sizes[partition] = report.size
+    base = history.measured.get(partition)
     if base is None or base.broker != report.broker:
-        work.measured[partition] = report
+        history.measured[partition] = report
     elif report.at - base.at >= GROWTH_AFTER_S:
         # Less than before: retention or compaction removed more than producers sent.
-        work.growth[partition] = max(0, report.size - base.size) / (report.at - base.at)
-        work.measured[partition] = report
+        history.growth[partition] = max(0, report.size - base.size) / (report.at - base.at)
+        history.measured[partition] = report
 
 
 def _note_missing(view: ClusterView, event: LogDirsDescribed) -> None:
     """Note of which partitions, whose size or progress is in question, a broker has no replica."""
-    work, broker = view.work, event.broker
-    for partition in work.copied.keys() & event.partitions:
+    history, broker = view.disks_process, event.broker
+    for partition in history.copied.keys() & event.partitions:
         if partition not in event.replicas:
-            work.copied[partition].pop(broker, None)
+            history.copied[partition].pop(broker, None)
     if view.options.min_free is None:
         return
-    for partition in event.partitions - work.sizes.keys():
+    for partition in event.partitions - history.sizes.keys():
         assignment = view.topics.known_assignment(partition)
         has_replica = assignment is not None and broker in assignment.replicas
         is_missing = has_replica and partition not in event.replicas
         if is_missing and partition in view.reassignments.by_partition:
-            view.tenure.disks.sizeless.setdefault(partition, set()).add(broker)
+            view.disks.sizeless.setdefault(partition, set()).add(broker)
 
 
 def has_no_log(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether each broker with a replica is live and reported that it has no log."""
     assignment = view.topics.known_assignment(partition)
-    without = view.tenure.disks.sizeless.get(partition, set())
+    without = view.disks.sizeless.get(partition, set())
     replicas = () if assignment is None else assignment.replicas
     return bool(replicas) and all(r in without and r in view.cluster.brokers for r in replicas)
 
@@ -140,17 +140,17 @@ def _take_copied(
     view: ClusterView, partition: TopicPartition, report: SizeReport, now: Instant
 ) -> None:
     """Note what a leader or an added replica has, and whether a copy made progress."""
-    work = view.work
+    history = view.disks_process
     load = view.reassignments.by_partition[partition].load
     state = view.leadership.states.get(partition)
     if load is None or not load.incoming:
-        work.copied.pop(partition, None)
+        history.copied.pop(partition, None)
         view.reassignments_tenure.whole_since.pop(partition, None)
         return
     is_added = report.broker in load.incoming
     if not is_added and (state is None or report.broker != state.leader):
         return
-    known = work.copied.setdefault(partition, {})
+    known = history.copied.setdefault(partition, {})
     before, known[report.broker] = known.get(report.broker), report
     if is_added and report.size > (0 if before is None else before.size):
         view.note_progress(partition, now)
@@ -171,7 +171,7 @@ def _note_whole(
     now: Instant,
 ) -> None:
     """Note since when the added replicas have all that the leader has."""
-    slack = APART_S * view.work.growth.get(partition, 0.0)
+    slack = APART_S * view.disks_process.growth.get(partition, 0.0)
     if any(abs(report.at - leader.at) > APART_S for report in added):
         return  # They are of different queries: the others follow.
     if all(report.size >= leader.size - slack for report in added):
@@ -184,7 +184,7 @@ def copies_replaced(
     view: ClusterView, partition: TopicPartition, incoming: Iterable[BrokerId]
 ) -> None:
     """Forget what the added replicas of an earlier step had."""
-    known = view.work.copied.get(partition)
+    known = view.disks_process.copied.get(partition)
     state = view.leadership.states.get(partition)
     if known is not None and state is not None:
         for broker in known.keys() - {*incoming, state.leader}:
@@ -193,14 +193,14 @@ def copies_replaced(
 
 def forget_size(view: ClusterView, partition: TopicPartition) -> None:
     """Forget what was known of a partition's size."""
-    work = view.work
-    work.sizes.pop(partition, None)
-    work.measured.pop(partition, None)
-    work.growth.pop(partition, None)
-    work.queries.new.pop(partition, None)
-    work.copied.pop(partition, None)
+    history = view.disks_process
+    history.sizes.pop(partition, None)
+    history.measured.pop(partition, None)
+    history.growth.pop(partition, None)
+    history.queries.new.pop(partition, None)
+    history.copied.pop(partition, None)
     view.reassignments_tenure.whole_since.pop(partition, None)
-    view.tenure.disks.sizeless.pop(partition, None)
+    view.disks.sizeless.pop(partition, None)
 
 
 # --- throttles that copies cannot keep up with -------------------------------------------------
@@ -237,12 +237,12 @@ def slow_throttles(
         in_flight: The partitions with a step in flight.
 
     """
-    work, reassignments = view.work, view.reassignments
+    history, reassignments = view.disks_process, view.reassignments
     if not view.pacing_process.applied_throttles and not view.pacing_leadership.kept_throttles:
         return ()
     grown: dict[tuple[BrokerId, bool], float] = {}
     for partition in in_flight:
-        growth = work.growth.get(partition)
+        growth = history.growth.get(partition)
         reassignment = reassignments.by_partition.get(partition)
         load = None if reassignment is None else reassignment.load
         if load is None or growth is None:

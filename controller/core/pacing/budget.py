@@ -163,7 +163,7 @@ class Budget:
         return self._of_requests[request]
 
     def _size(self, partition: TopicPartition, adding: Replicas) -> int:
-        return self._view.work.sizes.get(partition, 0) * len(adding)
+        return self._view.disks_process.sizes.get(partition, 0) * len(adding)
 
     def give_back(self, reassignment: Reassignment) -> None:
         """Count a step that ends in this cycle: its partition may use its own slot again."""

@@ -198,7 +198,7 @@ def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant
 def _count_bytes(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment, request: Request
 ) -> None:
-    size, original = view.work.sizes.get(partition), reassignment.spec.original
+    size, original = view.disks_process.sizes.get(partition), reassignment.spec.original
     if original is None or not reassignment.has_moved:
         return
     copies = sum(r not in original for r in reassignment.spec.target)
@@ -263,7 +263,7 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
         reassignment.step += 1
         if reassignment.load is not None:
             # The brokers create the logs now: what they noted in memory is used up.
-            view.tenure.disks.placements.forget(record.partition, reassignment.load.incoming)
+            view.disks.placements.forget(record.partition, reassignment.load.incoming)
     log_directories.reflect_phase(view, record.partition, record.at)
     disk_reservations.reserve(view, record.partition, record.at)
     # StopReplica has until its deadline: until then the step is not without progress.

@@ -176,7 +176,7 @@ def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignmen
     incoming = reassignment.receivers(assignment)
     partition_sizes.copies_replaced(view, partition, incoming)
     outgoing: BrokerId | None = state.leader if incoming else None
-    size = view.work.sizes.get(partition, 0) * len(incoming)
+    size = view.disks_process.sizes.get(partition, 0) * len(incoming)
     reassignment.load = Load(incoming, outgoing, size)
     pacing.bytes_in_flight += size
     for broker in incoming:

@@ -64,7 +64,7 @@ class ReplicaPlacement(StepStart):
     def _known(self, broker: BrokerId) -> NamedReplica:
         """Return what the broker, in its present registration, said of its replica."""
         epoch = self.view.registration_of(broker)
-        return self.view.tenure.disks.placements.known(broker, self.partition, epoch)
+        return self.view.disks.placements.known(broker, self.partition, epoch)
 
     # --- before a step -------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class ReplicaPlacement(StepStart):
 
     def _silence_of(self, broker: BrokerId) -> str | None:
         epoch = self.view.registration_of(broker)
-        silence = self.view.tenure.disks.silence_of(broker, epoch)
+        silence = self.view.disks.silence_of(broker, epoch)
         return None if silence is None else silence.why
 
     def _being_read(self, broker: BrokerId) -> _Next:
@@ -216,7 +216,7 @@ class ReplicaPlacement(StepStart):
             return self._stop(broker, known, here, None)
         if known.future != wanted or known.is_stalled(self.now):
             return self._stop(broker, known, here, moves_to if moves_to == wanted else None)
-        size = self.view.work.sizes.get(self.partition)
+        size = self.view.disks_process.sizes.get(self.partition)
         share = f" ({min(100, 100 * known.future_size // size)}%)" if size else ""
         detail = f"broker {broker} moves its replica to {wanted}{share}"
         return _Next(Blocked(BlockedBy.LOG_DIR, detail, is_copying=True), wanted)

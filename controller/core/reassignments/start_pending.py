@@ -134,7 +134,7 @@ def order_pending(view: ClusterView) -> Decision:
     if (
         limits_in_force.order_of(view) is controls.QueueOrder.SUBMITTED
         or not view.pacing.waiting
-        or not view.work.sizes
+        or not view.disks_process.sizes
     ):
         return Decision()
     return Decision((Change((records.PendingSortedRecord(),)),))
@@ -149,7 +149,7 @@ def sort_pending(view: ClusterView) -> None:
 
 
 def _key_of(view: ClusterView, order: controls.QueueOrder) -> Callable[[TopicPartition], Any]:
-    sizes = view.work.sizes
+    sizes = view.disks_process.sizes
     if order is controls.QueueOrder.SMALL_FIRST:
         # Unknown sizes come last.
         return lambda p: (p not in sizes, sizes.get(p, 0))
@@ -176,12 +176,12 @@ def _fullness(view: ClusterView) -> dict[BrokerId, tuple[float, int]]:
 
 def _waiting_on_brokers(view: ClusterView) -> dict[BrokerId, int]:
     """Return the bytes each broker holds of what is waiting to move."""
-    work, reassignments = view.work, view.reassignments
+    history, reassignments = view.disks_process, view.reassignments
     filled: dict[BrokerId, int] = {}
     for partition in reassignments.by_partition:
         assignment = view.topics.assignment(partition)
         for broker in assignment.replicas if assignment is not None else ():
-            filled[broker] = filled.get(broker, 0) + work.sizes.get(partition, 0)
+            filled[broker] = filled.get(broker, 0) + history.sizes.get(partition, 0)
     return filled
 
 

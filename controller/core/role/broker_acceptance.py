@@ -146,7 +146,7 @@ def _is_overdue(
     heard: Instant | None,
     now: Instant,
 ) -> bool:
-    if partition not in view.work.copied:
+    if partition not in view.disks_process.copied:
         return heard is None and now >= reassignment.phase_since + UNMEASURED_S
     since = view.reassignments_tenure.whole_since.get(partition)
     if since is None:

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 from controller.core import model
 from controller.core.cluster.model import BEFORE_FEATURES
-from controller.core.disks.disk_ledger import DiskLedger
 from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import BrokerId, Instant
 
@@ -52,9 +51,3 @@ class TenureState(Ledger):
     refusers: dict[BrokerId, int] = field(default_factory=dict)
     """Brokers that refuse the requests of this tenure, by error code, until they accept again."""
     idle_since: Instant | None = None
-
-    disks: DiskLedger = field(default_factory=DiskLedger)
-
-    def successor(self) -> TenureState:
-        """Keep of the disks what outlives a tenure."""
-        return TenureState(disks=self.disks.after_tenure())

@@ -332,11 +332,11 @@ def test_under_a_pause_a_step_that_copies_keeps_the_role(*, grows: bool) -> None
         driver.observe(*reports(driver.view, {tp(): held}, driver.now))
         wait(driver, 1)
     assert resigns(driver) is not grows
-    assert driver.view.work.copied
+    assert driver.view.disks_process.copied
     if grows:
         driver.observe(RESUMED)
         driver.run(tp())
-        assert not driver.view.work.copied
+        assert not driver.view.disks_process.copied
 
 
 def test_a_replica_that_enters_the_isr_is_progress() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from controller.core.disks.disk_budget import UNTHROTTLED_RATE
-from controller.core.disks.disk_ledger import DELETE_DELAY_S
+from controller.core.disks.model import DELETE_DELAY_S
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import (
     BrokerId,
@@ -140,7 +140,7 @@ class ModelledDisks:
             self.driver.observe(*self.report())
             self.pass_time(6.0)
         self.driver.submit(self.targets)
-        self.driver.view.work.growth.update(self.rates)
+        self.driver.view.disks_process.growth.update(self.rates)
         self.driver.observe(*self.report())
 
     def pass_time(self, seconds: float) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from controller.core.cluster.records import BrokersRead
 from controller.core.disks.disk_budget import FRESH_S, placements_before
-from controller.core.disks.disk_ledger import GROWTH_AFTER_S, KEPT_S, Reserved
 from controller.core.disks.disk_space import unguarded
+from controller.core.disks.model import GROWTH_AFTER_S, KEPT_S, Reserved
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import (
     BlockedBy,
@@ -277,7 +277,7 @@ def test_copy_in_progress_is_not_taken_for_the_log() -> None:
     driver.observe(
         *reported(driver, {4: one(99 * GB)}, {tp(0): GB, tp(1): 50 * GB}, held, b0="no answer")
     )
-    assert driver.view.work.sizes[tp(0)] == 50 * GB
+    assert driver.view.disks_process.sizes[tp(0)] == 50 * GB
     assert waits(driver, 1) is not None
 
 
@@ -289,7 +289,7 @@ def test_growth_of_the_directory_is_reserved_for_the_time_of_the_copy() -> None:
     after(driver, 10.0)
     driver.observe(*reported(driver, {4: one(999 * GB)}))
     driver.observe(*reported(driver, {}, {tp(): 50 * GB}))
-    assert driver.view.tenure.disks.brokers[BrokerId(4)].growth == {"/data": GB / 10}
+    assert driver.view.disks.brokers[BrokerId(4)].growth == {"/data": GB / 10}
     assert waits(driver) is None
     other = guarded([0])
     other.submit({tp(): [4]})
@@ -309,7 +309,7 @@ def test_what_copies_write_is_not_growth() -> None:
     driver.observe(*reported(driver, {4: one(100 * GB)}, {tp(): 50 * GB}))
     after(driver, GROWTH_AFTER_S)
     driver.observe(*reported(driver, {4: one(70 * GB)}, {tp(): 50 * GB}, {tp(): {4: 30 * GB}}))
-    disk = driver.view.tenure.disks.brokers[BrokerId(4)]
+    disk = driver.view.disks.brokers[BrokerId(4)]
     assert disk.growth == {"/data": 0.0}
     driver.run(tp())
     after(driver, GROWTH_AFTER_S)
@@ -342,7 +342,7 @@ def test_every_directory_that_the_broker_could_choose_counts(
     """A broker fills up the directory with the fewest logs; one log may be of others."""
     driver = guarded([0])
     driver.observe(*reported(driver, {4: dirs(*logs)}))
-    disk = driver.view.tenure.disks.brokers[BrokerId(4)]
+    disk = driver.view.disks.brokers[BrokerId(4)]
     may_take = [p for p, after in placements_before(disk).items() if after <= placed + 1]
     assert may_take == [f"/data/{n}" for n in chosen]
 
@@ -401,7 +401,7 @@ def test_directory_of_a_copy_is_known_from_its_report() -> None:
     driver.observe(*reported(driver, {4: dirs(3, 3, usable=(100 * GB, 101 * GB))}, sizes))
     assert waits(driver, 0) is None
     assert waits(driver, 1) is not None
-    disk = driver.view.tenure.disks.brokers[BrokerId(4)]
+    disk = driver.view.disks.brokers[BrokerId(4)]
     assert disk.unplaced == Reserved(50 * GB, 0.0)
     again = dirs(4, 2, usable=(100 * GB, 101 * GB))
     held, placed = {tp(0): {4: 0}}, {tp(0): {4: "/data/0"}}
@@ -469,7 +469,7 @@ def test_without_min_free_nothing_is_reserved_and_nothing_waits() -> None:
     driver = Driver({tp(): [0]}, options=Options())
     driver.submit({tp(): [4]})
     assert waits(driver) is None
-    disks = driver.view.tenure.disks.brokers.values()
+    disks = driver.view.disks.brokers.values()
     assert not any(disk.copies or disk.ended or disk.reserved for disk in disks)
 
 
@@ -497,7 +497,7 @@ def test_ledger_equals_a_recount(seed: int) -> None:
     disks.begin()
     for _ in range(60):
         disks.tick()
-        for disk in disks.driver.view.tenure.disks.brokers.values():
+        for disk in disks.driver.view.disks.brokers.values():
             sums = dict(disk.reserved), disk.unplaced
             disk.recount()
             assert {k: v for k, v in sums[0].items() if v.bytes or v.growth} == {

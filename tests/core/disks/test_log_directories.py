@@ -157,7 +157,7 @@ def test_moves_that_were_put_off_go_behind_what_may_make_room() -> None:
 def test_moves_that_were_put_off_stay_behind_when_partitions_are_sorted() -> None:
     """Whatever their size."""
     view = a_put_off(QueueOrder.SMALL_FIRST)
-    view.work.sizes.update({PARTITION: 1, tp(1): 9})
+    view.disks_process.sizes.update({PARTITION: 1, tp(1): 9})
     apply(view, PendingSortedRecord(), NOW)
     assert list(view.pacing.waiting) == [tp(1), PARTITION]
 
@@ -173,7 +173,7 @@ def test_rollback_that_was_put_off_keeps_its_precedence() -> None:
 
 def reserved(view: ClusterView) -> dict[str, int]:
     """Return the bytes that copies still take in each directory of the broker."""
-    disk = view.tenure.disks.brokers[TWO]
+    disk = view.disks.brokers[TWO]
     return {path: known.bytes for path, known in disk.reserved.items()}
 
 
@@ -181,18 +181,18 @@ def free_space(view: ClusterView, seconds: float) -> None:
     """Let the broker report its free space so long after the begin."""
     dirs = tuple(LogDir(path, 1000, 500, 1) for path in (HERE, THERE, ELSEWHERE))
     measured = BrokerDisks(view.cluster.brokers[TWO].epoch, Instant(NOW + seconds), dirs)
-    view.tenure.disks.brokers[TWO].reported(measured, {}, {})
+    view.disks.brokers[TWO].reported(measured, {}, {})
 
 
 def is_moving(view: ClusterView) -> bool:
     """Return whether the broker may move the replica."""
-    return PARTITION in view.tenure.disks.brokers[TWO].copies
+    return PARTITION in view.disks.brokers[TWO].copies
 
 
 def a_move(directory: str = THERE) -> ClusterView:
     """Return a view in which the broker moves a replica of 50 bytes to another directory."""
     view = a_placing(Options(min_free=MinFree(bytes=1)))
-    view.work.sizes[PARTITION] = 50
+    view.disks_process.sizes[PARTITION] = 50
     moving = Placing(((TWO, directory),))
     apply(view, PhaseRecord(PARTITION, moving, NOW, "moves"), Instant(NOW + 0.2))
     report(view, 1.0, directory)

@@ -167,7 +167,7 @@ def test_new_reassignments_are_requested_soon_and_together() -> None:
     reassign(view, tp(1), 1, 2, 4)
     reassign(view, tp(2), 1, 2, 4)
     assert view.due.log_dirs
-    view.work.queries.new_since = Instant(NOW + 10)
+    view.disks_process.queries.new_since = Instant(NOW + 10)
     assert requested(view, 10) == ()
     timers = query_log_dirs(view, view.due, Instant(NOW + 10)).effects
     assert [e.at for e in timers if isinstance(e, SetTimer)] == [NOW + 10 + SOON_S]
@@ -206,9 +206,9 @@ def test_growth_is_what_was_added_per_second() -> None:
     for number in range(2):
         reassign(view, tp(number), 1, 2, 4)
     report_sizes(view, 0, p0=1000, p1=1000)
-    assert view.work.growth == {}
+    assert view.disks_process.growth == {}
     report_sizes(view, 60, p0=7000, p1=400)
-    assert view.work.growth == {tp(0): 100.0, tp(1): 0.0}
+    assert view.disks_process.growth == {tp(0): 100.0, tp(1): 0.0}
 
 
 def test_sizes_that_follow_closely_make_no_rate() -> None:
@@ -217,10 +217,10 @@ def test_sizes_that_follow_closely_make_no_rate() -> None:
     reassign(view, tp(0), 1, 2, 4)
     report_sizes(view, 0, p0=1000)
     report_sizes(view, GROWTH_AFTER_S / 2, p0=99_000)
-    assert view.work.growth == {}
-    assert view.work.sizes == {tp(0): 99_000}
+    assert view.disks_process.growth == {}
+    assert view.disks_process.sizes == {tp(0): 99_000}
     report_sizes(view, 10, p0=2000)
-    assert view.work.growth == {tp(0): 100.0}
+    assert view.disks_process.growth == {tp(0): 100.0}
 
 
 def test_sizes_of_what_is_done_are_forgotten() -> None:
@@ -230,7 +230,7 @@ def test_sizes_of_what_is_done_are_forgotten() -> None:
     report_sizes(view, 0, p0=1000)
     apply(view, SpecEndedRecord(tp(0), None, RequestId("r"), "cancelled"), NOW)
     report_sizes(view, 60, p0=7000)
-    assert view.work.sizes == view.work.growth == {}
+    assert view.disks_process.sizes == view.disks_process.growth == {}
 
 
 def copying(rate: str) -> ClusterView:
@@ -291,12 +291,12 @@ def test_size_is_that_of_the_leader_and_before_it_reports_that_of_a_replica_in_s
     reassign(view, tp(0), 1, 2, 4)
     isr(view, tp(0), 1, 2)
     described(view, 0, {3: 9000})
-    assert view.work.sizes == {}
+    assert view.disks_process.sizes == {}
     described(view, 1, {2: 1000})
-    assert view.work.sizes == {tp(0): 1000}
+    assert view.disks_process.sizes == {tp(0): 1000}
     described(view, 2, {1: 800})
     described(view, 3, {2: 1100, 3: 9000})
-    assert view.work.sizes == {tp(0): 800}
+    assert view.disks_process.sizes == {tp(0): 800}
 
 
 def test_growth_is_not_counted_between_replicas() -> None:
@@ -307,9 +307,9 @@ def test_growth_is_not_counted_between_replicas() -> None:
     described(view, 0, {1: 1000})
     isr(view, tp(0), 2)
     described(view, 10, {2: 90_000})
-    assert view.work.growth == {}
+    assert view.disks_process.growth == {}
     described(view, 20, {2: 90_500})
-    assert view.work.growth == {tp(0): 50.0}
+    assert view.disks_process.growth == {tp(0): 50.0}
 
 
 def test_pending_partitions_are_sorted_when_the_last_broker_has_answered() -> None:
@@ -318,7 +318,7 @@ def test_pending_partitions_are_sorted_when_the_last_broker_has_answered() -> No
     reassign(view, tp(0), 1, 2, 4)
     reassign(view, tp(1), 1, 2, 4)
     requested(view, 0)
-    assert view.tenure.disks.measuring == set(range(1, 8))
+    assert view.disks.measuring == set(range(1, 8))
     view.due.order = False
     for number in range(1, 7):
         observe(view, report(number, {tp(0): 1000}, at=NOW, epoch=100), NOW)

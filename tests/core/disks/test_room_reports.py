@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controller.core.disks.disk_budget import BUSY_S, UNTHROTTLED_RATE
-from controller.core.disks.disk_ledger import GROWTH_AFTER_S
 from controller.core.disks.log_dir_queries import ROOM_REFRESH_S, STIRRED_S
+from controller.core.disks.model import GROWTH_AFTER_S
 from controller.core.effects import DescribeLogDirs, DescribePurpose
 from controller.core.events import TimerFired
 from controller.core.model import BlockedBy, BrokerId
@@ -126,7 +126,7 @@ def test_answer_about_some_copies_gives_no_growth() -> None:
     driver.submit({tp(): [4]})
     sizes = {tp(): 50 * GB}
     driver.observe(*reported(driver, {4: one(100 * GB)}, sizes))
-    disk = driver.view.tenure.disks.brokers[BrokerId(4)]
+    disk = driver.view.disks.brokers[BrokerId(4)]
     after(driver, GROWTH_AFTER_S)
     driver.observe(*reported(driver, {4: one(80 * GB)}))
     assert disk.growth == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.disks.disk_ledger import KEPT_S
+from controller.core.disks.model import KEPT_S
 from controller.core.leadership.records import StatesRead
 from controller.core.model import BlockedBy, BrokerId, ControllerEpoch
 from controller.core.requests.records import LegacyPlanRead
@@ -57,7 +57,7 @@ def test_daemon_that_has_led_for_long_waits_only_where_work_was_left() -> None:
     report(driver, is_estimate=True)
     assert waits(driver) is None
     claim_again(driver)
-    assert driver.view.tenure.disks.unseen_until == driver.now + KEPT_S
+    assert driver.view.disks.unseen_until == driver.now + KEPT_S
 
 
 def test_logs_that_a_tenure_had_deleted_count_in_the_next_one() -> None:
@@ -72,7 +72,7 @@ def test_logs_that_a_tenure_had_deleted_count_in_the_next_one() -> None:
     after(driver, 1.0)
     driver.observe(LegacyPlanRead(plan({tp(1): [4]}, czxid=60)))
     driver.observe(*reported(driver, {4: one(109 * GB, is_estimate=True)}, SIZES))
-    assert driver.view.tenure.disks.brokers[BrokerId(4)].still_kept(driver.now) == 50 * GB
+    assert driver.view.disks.brokers[BrokerId(4)].still_kept(driver.now) == 50 * GB
     assert waits(driver, 1) == (
         BlockedBy.DISK_FULL,
         "broker 4, /data: 50 GB needed, 49 GB free above min_free (10 GB)",
@@ -86,6 +86,6 @@ def test_deleted_log_of_unknown_size_stops_copies_for_its_delay() -> None:
     claim_again(driver)
     driver.submit({tp(0): [0]})
     report(driver, is_estimate=True)
-    driver.view.work.sizes.clear()
+    driver.view.disks_process.sizes.clear()
     driver.run(tp(0))
-    assert driver.view.tenure.disks.unseen_until == driver.now + KEPT_S
+    assert driver.view.disks.unseen_until == driver.now + KEPT_S

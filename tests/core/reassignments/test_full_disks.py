@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.cluster.records import BrokersRead
-from controller.core.disks.disk_ledger import KEPT_S
+from controller.core.disks.model import KEPT_S
 from controller.core.model import (
     BlockedBy,
     BrokerId,
@@ -256,7 +256,7 @@ def test_foreign_reassignment_continues() -> None:
     driver.adopt({})
     fill(driver, 500 * GB, {})
     fill(driver, GB, {0: 20 * GB})
-    assert driver.view.tenure.disks.brokers[BrokerId(4)].without_room == {tp()}
+    assert driver.view.disks.brokers[BrokerId(4)].without_room == {tp()}
     assert at(driver) == step
 
 
@@ -271,7 +271,7 @@ def test_deleted_log_of_a_broker_without_free_space_counts_for_its_delay(
     driver.run(tp())
     after(driver, 1.0)
     driver.observe(*reported(driver, {4: one(110 * GB, is_estimate=True)}, SIZES))
-    disk = driver.view.tenure.disks.brokers[BrokerId(4)]
+    disk = driver.view.disks.brokers[BrokerId(4)]
     assert disk.still_kept(driver.now) == 50 * GB
     after(driver, KEPT_S)
     assert disk.still_kept(driver.now) == 0
@@ -287,6 +287,6 @@ def test_broker_that_registers_again_counts_its_delay_anew() -> None:
     registered = {BrokerId(b): broker(b) for b in range(7)}
     driver.observe(BrokersRead({**registered, BrokerId(4): broker(4, epoch=200)}))
     driver.observe(*reported(driver, {4: one(110 * GB, is_estimate=True)}, SIZES))
-    disk = driver.view.tenure.disks.brokers[BrokerId(4)]
+    disk = driver.view.disks.brokers[BrokerId(4)]
     after(driver, KEPT_S - 5)
     assert disk.still_kept(driver.now) == 50 * GB

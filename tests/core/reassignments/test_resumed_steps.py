@@ -131,7 +131,7 @@ def test_what_was_begun_goes_before_what_was_not() -> None:
 def test_what_another_controller_ended_counts_as_moved() -> None:
     """The last step was made before this tenure: its bytes were copied for the request."""
     driver = Driver({tp(): (3, 4, 5)})
-    driver.view.work.sizes[tp()] = 10
+    driver.view.disks_process.sizes[tp()] = 10
     took_over(driver, {tp(): spec((3, 4, 5), (0, 1, 2))})
     assert not driver.view.reassignments.by_partition
     assert driver.view.requests.by_id[REQUEST].moved_bytes == 30

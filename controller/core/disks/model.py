@@ -16,9 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from controller.core.disks.placements import Placements
+from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import (
     START,
     BrokerDisks,
@@ -331,8 +332,10 @@ def _with_former(found: LogDir, known: Mapping[str, LogDir]) -> LogDir:
 
 
 @dataclass(slots=True)
-class DiskLedger:
+class DiskLedger(Ledger):
     """The disks of all brokers in one tenure."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.TENURE
 
     brokers: dict[BrokerId, BrokerDisk] = field(default_factory=dict)
     receivers: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
@@ -357,8 +360,8 @@ class DiskLedger:
     It concerns reports that are estimates: they omit such logs.
     """
 
-    def after_tenure(self) -> DiskLedger:
-        """Return what the next tenure has to know: brokers keep deleted logs, whoever leads."""
+    def successor(self) -> DiskLedger:
+        """Keep what the next tenure has to know: brokers keep deleted logs, whoever leads."""
         kept = {b: BrokerDisk(dropped=d.dropped) for b, d in self.brokers.items() if d.dropped}
         return DiskLedger(kept, unseen_until=self.unseen_until)
 
@@ -396,3 +399,20 @@ class DiskLedger:
         if known is None:
             known = self.brokers[broker] = BrokerDisk()
         return known
+
+
+@dataclass(slots=True)
+class DiskHistory(Ledger):
+    """The sizes of partitions and of copies in progress, and when brokers are queried again."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.PROCESS
+
+    sizes: dict[TopicPartition, int] = field(default_factory=dict)
+    """Bytes on disk, as far as brokers reported them."""
+    measured: dict[TopicPartition, SizeReport] = field(default_factory=dict)
+    """The report from which growth is counted."""
+    growth: dict[TopicPartition, float] = field(default_factory=dict)
+    """Bytes per second by which a partition grew between two reports: the producers' rate."""
+    copied: dict[TopicPartition, dict[BrokerId, SizeReport]] = field(default_factory=dict)
+    """What the leader and the added replicas of a step in flight have, as they last reported."""
+    queries: QueryTimes = field(default_factory=QueryTimes)
