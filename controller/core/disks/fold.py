@@ -44,5 +44,7 @@ def _log_dirs_described(view: ClusterView, event: records.LogDirsDescribed, now:
         return
     log_directories.entries_concerned(view, event, now)
     if event.problem is None:
+        partition_sizes.note_missing(view, event)
+        partition_sizes.note_orphan_logs(view, event)
         disk_space.space_described(view, event)
     log_directories.placements_described(view, event, now)

@@ -253,7 +253,8 @@ class BrokerDisk:
                 arrived = copied.get(copy.directory, 0) + max(0, bytes_held - copy.held)
                 copied[copy.directory] = arrived
             copy.held = bytes_held
-        self.is_copying = any(copied.values())
+        # An answer that omits copies does not show that they stand still.
+        self.is_copying = any(copied.values()) or (self.is_copying and not is_complete)
         included = [c for _, c in self.ended if c.ended is not None and c.ended <= report.at]
         for copy in included:
             if copy.directory is not None:

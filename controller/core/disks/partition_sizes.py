@@ -41,21 +41,16 @@ def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> N
 def sizes_described(view: ClusterView, event: LogDirsDescribed, now: Instant) -> None:
     """Take sizes as a broker reported them, the growth since, and the progress of copies."""
     ledger, broker = view.disks, event.broker
-    is_sorted = True
     for partition, placed in event.replicas.items():
         reassignment = view.reassignments.by_partition.get(partition)
         if reassignment is None or placed.directory is None:
             continue
-        is_sorted = is_sorted and reassignment.in_flight
+        ledger.has_unsorted = ledger.has_unsorted or not reassignment.in_flight
         report = SizeReport(event.at, placed.size, broker)
         _take_copied(view, partition, report, now)
         if _is_the_size(view, partition, broker):
             _take_size(view, partition, report)
             ledger.sizeless.pop(partition, None)
-    if event.problem is None:
-        _note_missing(view, event)
-        _note_orphan_logs(view, event)
-    ledger.has_unsorted = ledger.has_unsorted or not is_sorted
     ledger.measuring.discard(broker)
     # Sorted once, when all brokers answered: there may be very many.
     if ledger.has_unsorted and not ledger.measuring:
@@ -88,7 +83,7 @@ def _take_size(view: ClusterView, partition: TopicPartition, report: SizeReport)
         history.measured[partition] = report
 
 
-def _note_missing(view: ClusterView, event: LogDirsDescribed) -> None:
+def note_missing(view: ClusterView, event: LogDirsDescribed) -> None:
     """Note of which partitions, whose size or progress is in question, a broker has no replica."""
     history, broker = view.disks_process, event.broker
     for partition in history.copied.keys() & event.partitions:
@@ -112,15 +107,13 @@ def has_no_log(view: ClusterView, partition: TopicPartition) -> bool:
     return bool(replicas) and all(r in without and r in view.cluster.brokers for r in replicas)
 
 
-def _note_orphan_logs(view: ClusterView, event: LogDirsDescribed) -> None:
+def note_orphan_logs(view: ClusterView, event: LogDirsDescribed) -> None:
     """
     Note where the logs of orphans stand, and which are gone.
 
     A log is gone if its broker, in its present registration, listed all its directories without it.
     A failed directory lists nothing, and may have it.
     """
-    if view.registration_of(event.broker) != event.broker_epoch:
-        return
     is_delegated = view.role.engine is EngineName.DELEGATED
     is_complete = not any(directory.is_failed for directory in event.dirs)
     for key, orphan in view.reassignments.orphans.items():

@@ -200,6 +200,18 @@ def test_report_from_before_the_claim_is_not_used() -> None:
     assert waits(driver) == (BlockedBy.DISK_UNKNOWN, "the disks of broker 4 are being measured")
 
 
+def test_log_that_was_missing_before_the_claim_may_be_there() -> None:
+    """Another controller may have had it made meanwhile, with any size."""
+    driver = guarded([0])
+    driver.submit({tp(): [4]})
+    driver.observe(*reported(driver, {4: one(100 * GB)}))
+    early = (replace(e, at=Instant(e.at - 1)) for e in without_logs(driver, 0))
+    driver.observe(*early)
+    assert waits(driver) == (BlockedBy.DISK_UNKNOWN, "its size is not measured yet")
+    driver.observe(*without_logs(driver, 0))
+    assert waits(driver) is None
+
+
 def test_old_report_and_report_of_a_former_registration_are_measured_again() -> None:
     """Directories fail and disks are replaced while a broker is down."""
     driver = guarded([0], [1])

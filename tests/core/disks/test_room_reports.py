@@ -135,6 +135,20 @@ def test_answer_about_some_copies_gives_no_growth() -> None:
     assert disk.growth == {"/data": 0.0}
 
 
+def test_answer_about_other_partitions_does_not_show_that_copies_stand_still() -> None:
+    """Where the room is short, no other copy begins because of it."""
+    driver = guarded([0], [1])
+    driver.submit({tp(0): [4], tp(1): [4]})
+    sizes, room = {tp(0): GB, tp(1): GB}, {4: one(12 * GB + GB // 2)}
+    driver.observe(*reported(driver, room, sizes))
+    assert waits(driver, 1) is not None
+    after(driver, 1.0)
+    driver.observe(*reported(driver, room))
+    assert waits(driver, 1) is not None
+    driver.observe(*reported(driver, room, sizes, {tp(0): {4: 0}}))
+    assert waits(driver, 1) is None
+
+
 def test_answer_of_some_receivers_is_no_progress() -> None:
     """The bytes of the others would be missing, and seem to arrive with the next answer."""
     driver = Driver({tp(): [0]}, options=Options(min_free=MIN_FREE, step_size=None))

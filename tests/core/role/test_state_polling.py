@@ -140,6 +140,7 @@ def test_log_of_an_orphan_is_named_with_its_directory() -> None:
         "not its broker",
         "not asked",
         "topic in doubt",
+        "before the claim",
     ],
 )
 def test_record_of_an_orphan_is_kept_where_its_log_may_be(because: str) -> None:
@@ -156,6 +157,8 @@ def test_record_of_an_orphan_is_kept_where_its_log_may_be(because: str) -> None:
             assert not report(driver, LogDir("/a"), broker=BrokerId(4))
         case "not asked":
             assert not report(driver, LogDir("/a"), partitions=frozenset({tp(3)}))
+        case "before the claim":
+            assert not report(driver, LogDir("/a"), at=Instant(driver.now - 1000.0))
         case "topic in doubt":
             driver.view.topics.by_name["t"].invalidate(driver.view.role.read_generation + 1)
             assert not report(driver, LogDir("/a"))
