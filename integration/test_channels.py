@@ -24,7 +24,6 @@ from controller.core.cluster.model import BEFORE_FEATURES
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import (
-    NEVER_REQUESTED,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -35,6 +34,7 @@ from controller.core.model import (
 )
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.records import UpdateMetadataAnswered
+from controller.core.topics.model import NEVER_REQUESTED
 from controller.core.topics.records import TopicConfigsRead
 from controller.kafka_errors import NONE, STALE_CONTROLLER_EPOCH
 from controller.reactor.ports import (

@@ -12,7 +12,6 @@ import pytest
 from kazoo.security import ACL, make_acl, make_digest_acl
 
 from controller.core.model import (
-    AcceptedEntry,
     BrokerId,
     OutcomeKind,
     PartitionOutcome,
@@ -24,7 +23,7 @@ from controller.core.model import (
 )
 from controller.core.pacing.controls import BrokerLimits, Controls, Limits, Pause, Pauses
 from controller.core.requests.outcomes import Part, Summary
-from controller.core.requests.submissions import RequestOptions, new_cancellation
+from controller.core.requests.submissions import AcceptedEntry, RequestOptions, new_cancellation
 from controller.errors import (
     CancellationPendingError,
     InvalidInputError,

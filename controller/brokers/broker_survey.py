@@ -27,7 +27,8 @@ from controller.brokers.log_dirs import (
 from controller.brokers.messages import frame_of
 from controller.brokers.topic_configs import LIMITS, TopicConfigQuery
 from controller.core.events import Event
-from controller.core.model import NEVER_REQUESTED, BrokerId, LiveBroker
+from controller.core.model import BrokerId, LiveBroker
+from controller.core.topics.model import NEVER_REQUESTED
 from controller.core.topics.records import TopicConfigsRead
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import ControllerError

@@ -31,6 +31,7 @@ from controller.brokers.messages import frame_of
 from controller.core import model
 from controller.core.cluster.model import parse_protocol
 from controller.core.cluster.records import BrokerSettingsRead
+from controller.core.topics.model import NEVER_REQUESTED, ConfigRequest
 from controller.core.topics.records import TopicConfigsRead
 from controller.errors import (
     BrokerUnreachableError,
@@ -119,10 +120,10 @@ class TopicConfigQuery(PooledQuery):
         """Brokers whose last request failed or was slow, numbered: the latest is tried last."""
         self._doubted = 0
         self._requested: dict[str, None] = {}
-        self._newest = model.NEVER_REQUESTED
+        self._newest = NEVER_REQUESTED
         self._busy = False
 
-    def describe(self, topics: Sequence[str], request: model.ConfigRequest) -> None:
+    def describe(self, topics: Sequence[str], request: ConfigRequest) -> None:
         """Query in the background; see ``reactor.ports.TopicConfigs``."""
         wanted = dict.fromkeys(topics)
         self._io.post(lambda: self._enqueue(wanted, request))
@@ -140,7 +141,7 @@ class TopicConfigQuery(PooledQuery):
                 self._doubts.pop(known.id, None)
         super()._learn(brokers)
 
-    def _enqueue(self, topics: Mapping[str, None], request: model.ConfigRequest) -> None:
+    def _enqueue(self, topics: Mapping[str, None], request: ConfigRequest) -> None:
         self._requested.update(topics)
         self._newest = request
         if not self._busy:

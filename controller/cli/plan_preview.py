@@ -13,6 +13,7 @@ from controller.cli.preview_tables import preview_screen
 from controller.cli.tables import Screen
 from controller.core import model
 from controller.core.requests.approvals import plan_hash
+from controller.core.requests.submissions import NamedDirs
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.dry_run import DryRun
 from controller.previews.entries import Entry
@@ -110,7 +111,7 @@ def check_approvable(found: DryRun) -> None:
 
 
 def write_for_approval(
-    operator: OperatorClient, out: Path, before: Sequence[Entry], log_dirs: model.NamedDirs
+    operator: OperatorClient, out: Path, before: Sequence[Entry], log_dirs: NamedDirs
 ) -> Approval:
     """
     Write a plan with the present replicas of its partitions and the hash of both.

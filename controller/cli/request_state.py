@@ -17,7 +17,7 @@ from controller.cli.exits import Exit
 from controller.core import model
 from controller.core.model import OutcomeKind, RequestId, TopicPartition
 from controller.core.requests.outcomes import RequestHistory, Summary
-from controller.core.requests.submissions import RequestOptions, Submission
+from controller.core.requests.submissions import AcceptedEntry, RequestOptions, Submission
 from controller.errors import InvalidInputError
 from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState
 from controller.units import ids
@@ -233,7 +233,7 @@ def _changed_by(
 
 def _accepted_entry(
     request: RequestId,
-    accepted: model.AcceptedEntry,
+    accepted: AcceptedEntry,
     found: model.ReassignmentSpec | str | None,
     assignment: model.PartitionAssignment | None,
     kind: OutcomeKind | None,

@@ -33,6 +33,7 @@ from controller.core.role import fold as role
 from controller.core.role.records import RoleRecord
 from controller.core.role.state_polling import missing_again
 from controller.core.topics import fold as topics
+from controller.core.topics.model import ConfigRequest
 from controller.core.topics.records import TopicRecord
 from controller.core.view import ClusterView
 
@@ -87,7 +88,7 @@ def record_effect(view: ClusterView, effect: effects.Effect, now: Instant) -> No
         case effects.ReadStates(partitions=partitions, purpose=effects.ReadPurpose.MISSING):
             view.role.missing_at = missing_again(partitions, now)
         case effects.DescribeTopicConfigs(topics=topics):
-            config_request = model.ConfigRequest(view.topics_process.config_request.number + 1, now)
+            config_request = ConfigRequest(view.topics_process.config_request.number + 1, now)
             view.topics_process.config_request = config_request
             view.topics.requested_configs.update(dict.fromkeys(topics, config_request))
         case effects.ReadTopics(topics=topics):

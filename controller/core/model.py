@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
-from enum import Enum, StrEnum, auto
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from ipaddress import ip_address
-from types import MappingProxyType
 from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
@@ -38,13 +37,6 @@ LEADER_DURING_DELETE: Final = BrokerId(-2)
 """
 The leader in UpdateMetadata for a partition that is being deleted: brokers remove it from the
 metadata they serve.
-"""
-RECOVERED: Final = 0
-RECOVERING: Final = 1
-"""
-The leader recovery state after an unclean election, until its leader says otherwise (KIP-704).
-
-The leader is the only member of the ISR meanwhile.
 """
 
 EPOCH_DURING_DELETE: Final = LeaderEpoch(-2)
@@ -133,17 +125,6 @@ class TopicAssignment:
     """Whether the znode names adding and removing replicas; Kafka 2.3 writes the union only."""
 
 
-class TopicTree(NamedTuple):
-    """The znodes of a topic, as they were listed to be deleted."""
-
-    czxid: Zxid
-    version: ZkVersion
-    below: tuple[str, ...]
-    """The paths below the topic znode, children before their parents."""
-    has_configs: bool
-    """Whether ``/config/topics/T`` exists."""
-
-
 class Endpoint(NamedTuple):
     """A listener that a broker advertises."""
 
@@ -215,9 +196,6 @@ LogDirs = tuple[tuple[BrokerId, str], ...]
 """The log directories that an entry names, each with its broker, in the order of the replicas."""
 
 
-NamedDirs = Mapping[TopicPartition, LogDirs]
-"""The log directories of the entries of a plan that name any."""
-NO_DIRS: Final[NamedDirs] = MappingProxyType({})
 ANY_LOG_DIR: Final = "any"
 """In the place of a directory: the broker chooses."""
 
@@ -259,17 +237,6 @@ class MinFree:
 
 FOREIGN: Final = RequestId("foreign")
 """Stands for a request in foreign reassignments, which have none."""
-
-
-class ConfigRequest(NamedTuple):
-    """A request for topic settings: its sequence number and the time it was made."""
-
-    number: int
-    at: Instant
-
-
-NEVER_REQUESTED: Final = ConfigRequest(0, Instant(-math.inf))
-"""Precedes every request: an answer to it is too old for any decision."""
 
 
 class Route(StrEnum):
@@ -366,26 +333,6 @@ class ReassignmentSpec:
         return len(self.target if self.original is None else self.original)
 
 
-@dataclass(frozen=True, slots=True)
-class LegacyPlan:
-    """
-    ``/admin/reassign_partitions`` as read: the valid entries and the errors of the others.
-
-    ``unreadable`` is the reason where the znode as a whole cannot be decoded; then there are no
-    entries and ``raw`` holds its content.
-    """
-
-    entries: Mapping[TopicPartition, Replicas]
-    version: ZkVersion
-    czxid: Zxid
-    refused: tuple[tuple[str, str], ...] = ()
-    """(entry as text, reason) of each malformed entry."""
-    unreadable: str | None = None
-    raw: bytes = field(default=b"", repr=False)
-    log_dirs: Mapping[TopicPartition, LogDirs] = field(default_factory=dict)
-    """The log directories that entries name."""
-
-
 class RefusalReason(StrEnum):
     """The reason for a refused entry of a plan; the label of the refusal counter."""
 
@@ -460,17 +407,6 @@ class PartitionOutcome:
         return self.why if self.by is None else f"by {self.by}"
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedEntry:
-    """An accepted entry as outcomes record it: the original and the target replicas."""
-
-    partition: TopicPartition
-    original: Replicas | None
-    target: Replicas
-    recorded_in: Zxid | None = None
-    """The transaction that recorded it, as ZooKeeper reports it; None where it was not read."""
-
-
 class AlterOutcome(StrEnum):
     """The state of an AlterPartitionReassignments entry that was sent, or was to be sent."""
 
@@ -482,16 +418,6 @@ class AlterOutcome(StrEnum):
     """It was sent and not answered: the controller may carry it out at any time, or never."""
     WITHDRAWN = "withdrawn"
     """It was not sent, as its preconditions changed."""
-
-
-class LimitKind(Enum):
-    """The unit that a limit counts."""
-
-    PARTITIONS = auto()
-    REQUEST = auto()
-    INCOMING = auto()
-    OUTGOING = auto()
-    BYTES = auto()
 
 
 class BlockedBy(StrEnum):
@@ -547,24 +473,3 @@ class Blocked:
     """Whether it waits only for added replicas to enter the ISR, which is progress."""
     obstacle: tuple[Hashable, ...] = ()
     """The limit or the unhealthy partitions: if equal, the same reason blocks both partitions."""
-
-
-EVIDENCE_KEPT: Final = 1000
-"""Pieces kept of each kind; older ones hardly matter."""
-
-
-@dataclass(frozen=True, slots=True)
-class IsrLoss:
-    """The ISR of a partition without a reassignment lost a replica."""
-
-    partition: TopicPartition
-    at: Instant
-
-
-@dataclass(frozen=True, slots=True)
-class SlowAnswer:
-    """A broker was slow to answer a controller request."""
-
-    broker: BrokerId
-    took_s: float
-    at: Instant

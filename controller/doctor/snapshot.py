@@ -16,6 +16,7 @@ from controller.core.options import EngineName
 from controller.core.pacing.applied_throttles import AppliedThrottle, Entity
 from controller.core.pacing.model import Participants
 from controller.core.reassignments.model import Orphan
+from controller.core.requests.submissions import LegacyPlan
 from controller.core.role.records import ClaimGuardsRead
 from controller.znodes.paths import APPLIED_THROTTLES, LEADER, REASSIGNMENTS, TOPICS
 
@@ -66,7 +67,7 @@ class Znodes:
     states: Mapping[model.TopicPartition, model.PartitionState]
     specs: Mapping[model.TopicPartition, model.ReassignmentSpec] = field(default_factory=dict)
     orphans: frozenset[Orphan] = frozenset()
-    legacy: model.LegacyPlan | None = None
+    legacy: LegacyPlan | None = None
     deletions: frozenset[str] = frozenset()
     guards: ClaimGuardsRead | None = None
     daemons: tuple[str | None, ...] = ()

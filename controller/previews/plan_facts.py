@@ -15,7 +15,7 @@ from controller.core.model import BlockedBy, BrokerId, TopicPartition
 from controller.core.options import Options
 from controller.core.pacing.controls import UNTHROTTLED, Controls
 from controller.core.pacing.holds import is_open, opens_in_s
-from controller.core.requests.submissions import RequestOptions
+from controller.core.requests.submissions import NO_DIRS, NamedDirs, RequestOptions
 from controller.doctor.snapshot import Disks
 from controller.planning.copy_schedule import ForecastLimits, ForecastMove
 from controller.planning.forecast import Forecast, Plan, Rates, Wait, forecast
@@ -53,7 +53,7 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
     queries: ClusterQueries,
     wanted: RequestOptions,
     refused: Collection[TopicPartition] = (),
-    log_dirs: model.NamedDirs = model.NO_DIRS,
+    log_dirs: NamedDirs = NO_DIRS,
 ) -> Preview:
     """
     Forecast what a plan does.
@@ -113,8 +113,8 @@ def present_dirs(
     operator: OperatorClient,
     entries: Sequence[Entry],
     queries: ClusterQueries,
-    log_dirs: model.NamedDirs,
-) -> model.NamedDirs:
+    log_dirs: NamedDirs,
+) -> NamedDirs:
     """
     Return the log directories that replicas have now, of the entries that name any.
 
@@ -122,7 +122,7 @@ def present_dirs(
     """
     placed = [e for e in entries if e.original and e.partition in log_dirs]
     if not placed:
-        return model.NO_DIRS
+        return NO_DIRS
     brokers = operator.cluster.brokers()
     holders = {b for e in placed for b in e.original or ()}
     read = queries.log_dirs([brokers[b] for b in sorted(holders & brokers.keys())])

@@ -15,6 +15,7 @@ from controller.core import model
 from controller.core.options import Options
 from controller.core.pacing.controls import Pause
 from controller.core.requests.acceptance import refusal_of
+from controller.core.requests.submissions import NO_DIRS, NamedDirs
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 from controller.previews.access import ClusterQueries
@@ -28,9 +29,7 @@ from controller.znodes.paths import reassignment_path
 _PREVIEW: Final = model.RequestId("preview")
 
 
-def rollback_of(
-    entries: list[Entry], log_dirs: model.NamedDirs = model.NO_DIRS
-) -> dict[str, object]:
+def rollback_of(entries: list[Entry], log_dirs: NamedDirs = NO_DIRS) -> dict[str, object]:
     """Return the plan that restores the original replicas, with directories where known."""
     return document_of({e.partition: e.original for e in entries if e.original}, log_dirs)
 

@@ -28,6 +28,7 @@ from controller.core.requests.records import (
     QueueEntryEndedRecord,
     SubmissionReliedRecord,
 )
+from controller.core.requests.submissions import NamedDirs
 from controller.core.topics.records import AssignmentRecord, TopicIdRecord
 from controller.core.view import ClusterView
 from controller.reactor.outcome_rows import Rows
@@ -117,7 +118,7 @@ class _Plan:
         self._size: int | None = None
         """Cached estimate, dropped at each write: it takes a pass over all entries."""
 
-    def write(self, changed: Entries, log_dirs: model.NamedDirs) -> SetData:
+    def write(self, changed: Entries, log_dirs: NamedDirs) -> SetData:
         """Return the write of the znode with entries changed or removed."""
         for partition, replicas in changed.items():
             self._log_dirs.pop(partition, None)

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from controller.core.model import AcceptedEntry, PartitionOutcome, Refusal, RequestId
+from controller.core.model import PartitionOutcome, Refusal, RequestId
 from controller.core.records import Change, Record
 from controller.core.requests.records import AcceptedRecord, PartitionOutcomeRecord, RefusalRecord
+from controller.core.requests.submissions import AcceptedEntry
 from controller.reactor.ports import Create
 from controller.znodes import outcome_parts, paths
 

@@ -21,6 +21,7 @@ from controller.core.effects import SubmitReassignments
 from controller.core.events import Event
 from controller.core.pacing.applied_throttles import Entity
 from controller.core.records import Change, Decision
+from controller.core.topics.model import ConfigRequest
 from controller.core.view import ClusterView
 
 # --- the store ---------------------------------------------------------------------------------
@@ -324,7 +325,7 @@ class Channels(Protocol):
 class TopicConfigs(Protocol):
     """Effective topic settings (DescribeConfigs)."""
 
-    def describe(self, topics: Sequence[str], request: model.ConfigRequest) -> None:
+    def describe(self, topics: Sequence[str], request: ConfigRequest) -> None:
         """
         Query in the background: ``TopicConfigsRead`` follows, with the reason where it failed.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from controller.core.calls.records import ProducerIdsRecord
+from controller.core.deletions.model import TopicTree
 from controller.core.deletions.records import (
     DeletionBegunRecord,
     DeletionMarkerEndedRecord,
@@ -25,14 +26,7 @@ from controller.core.leadership.records import (
     StateCreatedRecord,
     StateRecord,
 )
-from controller.core.model import (
-    PartitionAssignment,
-    Route,
-    TopicAssignment,
-    TopicTree,
-    ZkVersion,
-    Zxid,
-)
+from controller.core.model import PartitionAssignment, Route, TopicAssignment, ZkVersion, Zxid
 from controller.core.pacing.applied_throttles import Entity
 from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
 from controller.core.reassignments.records import (

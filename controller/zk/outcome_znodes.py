@@ -20,7 +20,7 @@ from controller.core.requests.outcomes import (
     Summary,
 )
 from controller.core.requests.records import AcceptedRead, HistoryRead
-from controller.core.requests.submissions import RequestOptions
+from controller.core.requests.submissions import AcceptedEntry, RequestOptions
 from controller.zk.znode_reads import WINDOW, Znode, ZnodeReads, decode_many
 from controller.znodes import paths
 from controller.znodes.outcome_parts import decode_accepted, decode_ended, decode_part, part_name
@@ -98,7 +98,7 @@ class OutcomeZnodes:
         """Return the records of a request; None if there are none."""
         return self.histories([request]).get(request)
 
-    def accepted_entries(self, request: model.RequestId) -> tuple[model.AcceptedEntry, ...]:
+    def accepted_entries(self, request: model.RequestId) -> tuple[AcceptedEntry, ...]:
         """Return the accepted entries of a request, in the order in which they were accepted."""
         names = self._znodes.children(paths.history_path(request))
         read = [read for _, read in self._accepted(request, _shards(names, "accepted"))]
@@ -128,7 +128,7 @@ class OutcomeZnodes:
     def accepted(self, request: model.RequestId) -> AcceptedRead:
         """Return the accepted entries of a request, with everything that a cancellation needs."""
         names = self._znodes.children(paths.history_path(request))
-        entries: list[model.AcceptedEntry] = []
+        entries: list[AcceptedEntry] = []
         for shard, read in self._accepted(request, _shards(names, "accepted")):
             if read is None:
                 self._report_gone(request, shard)
@@ -215,7 +215,7 @@ class OutcomeZnodes:
 
     def _accepted(
         self, request: model.RequestId, shards: Sequence[paths.Shard]
-    ) -> Iterator[tuple[paths.Shard, tuple[model.AcceptedEntry, ...] | str | None]]:
+    ) -> Iterator[tuple[paths.Shard, tuple[AcceptedEntry, ...] | str | None]]:
         return decode_many(
             self._znodes,
             sorted(shards, key=lambda shard: (shard.epoch, shard.number)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from controller.core import model
+from controller.core.deletions.model import TopicTree
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import SpecsRead
 from controller.zk import znode_reads
@@ -55,7 +56,7 @@ class PartitionZnodes:
         """Return the topics queued for deletion."""
         return frozenset(self._znodes.children(paths.DELETIONS))
 
-    def trees(self, topics: Iterable[str]) -> dict[str, model.TopicTree | None]:
+    def trees(self, topics: Iterable[str]) -> dict[str, TopicTree | None]:
         """
         Return the znodes of topics, children before their parents; None where there is no topic.
 
@@ -75,7 +76,7 @@ class PartitionZnodes:
         states = dict(self._znodes.children_of_many(listed))
         found = dict(self._znodes.get_many(wanted, paths.topic_path))
         configured = dict(self._znodes.get_many(wanted, paths.topic_config_path))
-        trees: dict[str, model.TopicTree | None] = {}
+        trees: dict[str, TopicTree | None] = {}
         for topic in wanted:
             znode, parent = found[topic], paths.partitions_path(topic)
             if znode is None:
@@ -89,9 +90,7 @@ class PartitionZnodes:
                 if below or self._znodes.exists(parent):
                     below.append(parent)
                 has_configs = configured[topic] is not None
-                trees[topic] = model.TopicTree(
-                    znode.czxid, znode.version, tuple(below), has_configs
-                )
+                trees[topic] = TopicTree(znode.czxid, znode.version, tuple(below), has_configs)
         return trees
 
     # --- the reassigner's ------------------------------------------------------------------------

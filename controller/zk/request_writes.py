@@ -15,17 +15,15 @@ from typing import Final, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
-from controller.core.model import (
+from controller.core.model import Replicas, RequestId, TopicPartition, Zxid
+from controller.core.pacing.controls import Limits, Pauses
+from controller.core.requests.submissions import (
     NO_DIRS,
+    Cancellation,
     LegacyPlan,
     NamedDirs,
-    Replicas,
-    RequestId,
-    TopicPartition,
-    Zxid,
+    RequestOptions,
 )
-from controller.core.pacing.controls import Limits, Pauses
-from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import (
     CancellationPendingError,
     ControllerError,

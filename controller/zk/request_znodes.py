@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from controller.core.model import LegacyPlan
 from controller.core.pacing.controls import Controls, Limits, Pauses
-from controller.core.requests.submissions import Cancellation, Submission
+from controller.core.requests.submissions import Cancellation, LegacyPlan, Submission
 from controller.zk.znode_reads import WINDOW, Hidden, Value, Znode, ZnodeReads
 from controller.znodes import operator_controls, paths
 from controller.znodes.cancellations import decode_cancellation

@@ -14,6 +14,7 @@ from typing import Final
 
 from controller.core import model
 from controller.core.requests.outcomes import Part
+from controller.core.requests.submissions import AcceptedEntry
 from controller.znodes import json_documents as documents
 from controller.znodes.json_members import Members
 from controller.znodes.outcomes import read_refusals, write_refusal
@@ -70,13 +71,13 @@ def encode_part(part: Part) -> bytes:
 
 def decode_accepted(
     data: bytes, recorded_in: model.Zxid | None = None
-) -> tuple[model.AcceptedEntry, ...] | str:
+) -> tuple[AcceptedEntry, ...] | str:
     """Decode a shard of accepted entries, all or nothing; its czxid is when they were recorded."""
     document = documents.read_versioned(data)
     rows = document if isinstance(document, str) else _rows(document, "accepted")
     if isinstance(rows, str):
         return rows
-    entries: list[model.AcceptedEntry] = []
+    entries: list[AcceptedEntry] = []
     for row in rows:
         entry = _accepted(row, recorded_in)
         if entry is None:
@@ -85,17 +86,17 @@ def decode_accepted(
     return tuple(entries)
 
 
-def encode_accepted(entries: Sequence[model.AcceptedEntry]) -> bytes:
+def encode_accepted(entries: Sequence[AcceptedEntry]) -> bytes:
     """Encode a shard of accepted entries."""
     return documents.write_document({"version": 1, "accepted": [accepted_row(e) for e in entries]})
 
 
-def accepted_row(entry: model.AcceptedEntry) -> list[object]:
+def accepted_row(entry: AcceptedEntry) -> list[object]:
     """Return an accepted entry as a row."""
     return [entry.partition.topic, entry.partition.partition, entry.original, entry.target]
 
 
-def _accepted(row: object, recorded_in: model.Zxid | None) -> model.AcceptedEntry | None:
+def _accepted(row: object, recorded_in: model.Zxid | None) -> AcceptedEntry | None:
     match row:
         case [topic, number, before, after]:
             partition, target = read_partition(topic, number), documents.read_replicas(after)
@@ -104,7 +105,7 @@ def _accepted(row: object, recorded_in: model.Zxid | None) -> model.AcceptedEntr
             )
             if partition is None or isinstance(original, str) or isinstance(target, str):
                 return None
-            return model.AcceptedEntry(partition, original, target, recorded_in)
+            return AcceptedEntry(partition, original, target, recorded_in)
         case _:
             return None
 

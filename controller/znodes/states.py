@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core import model
+from controller.core.leadership.model import RECOVERED, RECOVERING
 from controller.znodes import json_documents as documents
 
-RECOVERY_STATES: Final = (model.RECOVERED, model.RECOVERING)
+RECOVERY_STATES: Final = (RECOVERED, RECOVERING)
 """The key is absent when the state is RECOVERED."""
 
 

@@ -16,17 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from controller.core.model import (
-    NO_DIRS,
-    LogDirs,
-    NamedDirs,
-    Replicas,
-    RequestId,
-    TopicPartition,
-    ZkVersion,
-    Zxid,
-)
-from controller.core.requests.submissions import RequestOptions, Submission
+from controller.core.model import LogDirs, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
+from controller.core.requests.submissions import NO_DIRS, NamedDirs, RequestOptions, Submission
 from controller.znodes import json_documents as documents
 from controller.znodes.legacy_plans import judge_entries, plan_entry, unknown_key
 from controller.znodes.paths import parse_number

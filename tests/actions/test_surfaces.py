@@ -14,7 +14,6 @@ from typer.testing import Result
 
 from controller.core.model import (
     BrokerId,
-    LegacyPlan,
     ReassignmentSpec,
     RequestId,
     Route,
@@ -24,7 +23,7 @@ from controller.core.model import (
 )
 from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, UnderMinIsr
 from controller.core.requests.outcomes import RequestHistory, Summary
-from controller.core.requests.submissions import RequestOptions, new_cancellation
+from controller.core.requests.submissions import LegacyPlan, RequestOptions, new_cancellation
 from controller.doctor.snapshot import BrokerAnswers
 from controller.errors import ControllerError
 from controller.setting_sources import load_settings

@@ -23,15 +23,8 @@ from controller.brokers.topic_configs import (
     topic_config_of,
 )
 from controller.core.cluster.records import BrokerSettingsRead
-from controller.core.model import (
-    BrokerEpoch,
-    BrokerId,
-    ConfigRequest,
-    Endpoint,
-    Instant,
-    LiveBroker,
-    TopicConfig,
-)
+from controller.core.model import BrokerEpoch, BrokerId, Endpoint, Instant, LiveBroker, TopicConfig
+from controller.core.topics.model import ConfigRequest
 from controller.core.topics.records import TopicConfigsRead
 from controller.credentials import ClientTls
 from tests.brokers.fakes import (

@@ -12,10 +12,7 @@ from typer.testing import CliRunner, Result
 from controller.cli.app import build_app
 from controller.cli.context import CommandContext
 from controller.core.model import (
-    NO_DIRS,
-    LegacyPlan,
     LiveBroker,
-    NamedDirs,
     PartitionAssignment,
     PartitionState,
     ReassignmentSpec,
@@ -30,6 +27,7 @@ from controller.core.model import (
 from controller.core.pacing.applied_throttles import Entity
 from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import Summary
+from controller.core.requests.submissions import NO_DIRS, LegacyPlan, NamedDirs
 from controller.doctor.snapshot import Snapshot
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.settings import HttpAccess, Settings

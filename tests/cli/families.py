@@ -23,7 +23,14 @@ from controller.core.pacing.applied_throttles import (
 from controller.core.pacing.controls import Controls, Limits, Pauses
 from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import RequestHistory, Summary
-from controller.core.requests.submissions import Cancellation, Submission
+from controller.core.requests.submissions import (
+    NO_DIRS,
+    AcceptedEntry,
+    Cancellation,
+    LegacyPlan,
+    NamedDirs,
+    Submission,
+)
 from controller.doctor.snapshot import Znodes
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.reactor.ports import Check
@@ -155,11 +162,11 @@ class FakeRequestZnodes(RequestZnodes):
     def __init__(self, found: FakeCluster) -> None:
         self._found = found
 
-    def plan(self) -> model.LegacyPlan | None:
+    def plan(self) -> LegacyPlan | None:
         """Return the plan."""
         return self._found.plan
 
-    def queue(self) -> model.LegacyPlan | None:
+    def queue(self) -> LegacyPlan | None:
         """Return the queue."""
         return self._found.queue
 
@@ -210,7 +217,7 @@ class FakeOutcomeZnodes(OutcomeZnodes):
         wanted = known if requests is None else requests
         return {name: known[name] for name in wanted if name in known}
 
-    def accepted_entries(self, request: RequestId) -> tuple[model.AcceptedEntry, ...]:
+    def accepted_entries(self, request: RequestId) -> tuple[AcceptedEntry, ...]:
         """Return accepted entries."""
         return tuple(self._found.accepted.get(request, ()))
 
@@ -231,15 +238,11 @@ class FakeRequestWrites(RequestWrites):
     def __init__(self, found: FakeCluster) -> None:
         self._found = found
 
-    def create_plan(
-        self, entries: Entries, log_dirs: model.NamedDirs = model.NO_DIRS
-    ) -> model.Zxid:
+    def create_plan(self, entries: Entries, log_dirs: NamedDirs = NO_DIRS) -> model.Zxid:
         """Write a plan where there is none."""
         return self._found.create_plan(entries, log_dirs)
 
-    def extend_plan(
-        self, entries: Entries, log_dirs: model.NamedDirs = model.NO_DIRS
-    ) -> model.Zxid:
+    def extend_plan(self, entries: Entries, log_dirs: NamedDirs = NO_DIRS) -> model.Zxid:
         """Add to the plan."""
         return self._found.extend_plan(entries, log_dirs)
 
@@ -267,9 +270,7 @@ class FakeRequestWrites(RequestWrites):
         self._found.switch = None
         return was_on
 
-    def create_queue(
-        self, entries: Entries, log_dirs: model.NamedDirs = model.NO_DIRS
-    ) -> model.Zxid:
+    def create_queue(self, entries: Entries, log_dirs: NamedDirs = NO_DIRS) -> model.Zxid:
         """Write a queue where there is none."""
         return self._found.create_queue(entries, log_dirs)
 
@@ -283,7 +284,7 @@ class FakeRequestWrites(RequestWrites):
         self._found.queue = replace(queue, entries=left) if left else None
         return taken
 
-    def clear_queue(self) -> model.LegacyPlan | None:
+    def clear_queue(self) -> LegacyPlan | None:
         """Remove the queue."""
         queue, self._found.queue = self._found.queue, None
         return queue

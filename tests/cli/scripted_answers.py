@@ -6,10 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from controller.core.model import (
-    NO_DIRS,
-    AcceptedEntry,
-    LegacyPlan,
-    NamedDirs,
     OutcomeKind,
     PartitionAssignment,
     PartitionOutcome,
@@ -27,7 +23,14 @@ from controller.core.model import (
 from controller.core.pacing.applied_throttles import Entity
 from controller.core.pacing.controls import Controls
 from controller.core.requests.outcomes import Part, RequestHistory, Summary
-from controller.core.requests.submissions import Cancellation, Submission
+from controller.core.requests.submissions import (
+    NO_DIRS,
+    AcceptedEntry,
+    Cancellation,
+    LegacyPlan,
+    NamedDirs,
+    Submission,
+)
 from controller.errors import ReassignmentConflictError
 from controller.znodes.cancellations import decode_cancellation, encode_cancellation
 from controller.znodes.kill_switches import KillSwitch

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from controller.core.model import (
-    AcceptedEntry,
     OutcomeKind,
     PartitionOutcome,
     ReassignmentSpec,
@@ -21,7 +20,12 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.requests.outcomes import Part, RequestHistory
-from controller.core.requests.submissions import Cancellation, CancelScope, RequestOptions
+from controller.core.requests.submissions import (
+    AcceptedEntry,
+    Cancellation,
+    CancelScope,
+    RequestOptions,
+)
 from controller.errors import CancellationPendingError, ReassignmentConflictError
 from controller.znodes.cancellations import combine
 from controller.znodes.submissions import encode_submission

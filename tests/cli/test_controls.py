@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.model import BrokerId, LegacyPlan, RequestId, ZkVersion, Zxid
+from controller.core.model import BrokerId, RequestId, ZkVersion, Zxid
 from controller.core.pacing.controls import (
     BrokerLimits,
     Controls,
@@ -20,7 +20,7 @@ from controller.core.pacing.controls import (
     UnderMinIsr,
 )
 from controller.core.requests.outcomes import Part, RequestHistory, Summary
-from controller.core.requests.submissions import RequestOptions, Window
+from controller.core.requests.submissions import LegacyPlan, RequestOptions, Window
 from controller.znodes.submissions import encode_submission
 from tests.cli.builders import USER, FakeCluster, Terminal, a_status
 from tests.cli.scripted_answers import AT_MS

@@ -12,7 +12,6 @@ import pytest
 
 from controller.core.model import (
     BrokerId,
-    LegacyPlan,
     OutcomeKind,
     ReassignmentSpec,
     RequestId,
@@ -22,7 +21,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.pacing.controls import Controls, Pause, Pauses
-from controller.core.requests.submissions import RequestOptions, Submission, Window
+from controller.core.requests.submissions import LegacyPlan, RequestOptions, Submission, Window
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import SessionSuspendedError
 from controller.previews.plan_files import document_of, read_plan

@@ -10,7 +10,6 @@ import pytest
 from controller.core.model import (
     BlockedBy,
     BrokerId,
-    LegacyPlan,
     OutcomeKind,
     PartitionOutcome,
     Refusal,
@@ -21,6 +20,7 @@ from controller.core.model import (
 )
 from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import RequestHistory, Summary
+from controller.core.requests.submissions import LegacyPlan
 from controller.telemetry.advice import ADVICE, PHASE_MEANINGS, advice_for
 from tests.cli.builders import CZXID, REQUEST, FakeCluster, Terminal
 from tests.core.builders import replicas, tp

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.model import LegacyPlan, ZkVersion
+from controller.core.model import ZkVersion
+from controller.core.requests.submissions import LegacyPlan
 from controller.previews.plan_files import document_of
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.builders import REQUEST, FakeCluster, Terminal

@@ -10,7 +10,6 @@ import pytest
 
 from controller.core.model import (
     BrokerId,
-    LegacyPlan,
     OutcomeKind,
     PartitionOutcome,
     RequestId,
@@ -19,7 +18,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.pacing.applied_throttles import broker_entity, topic_entity
-from controller.core.requests.submissions import Submission
+from controller.core.requests.submissions import LegacyPlan, Submission
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.builders import FakeCluster, Terminal

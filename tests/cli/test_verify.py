@@ -7,17 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.model import (
-    AcceptedEntry,
-    OutcomeKind,
-    ReassignmentSpec,
-    RequestId,
-    Route,
-    ZkVersion,
-    Zxid,
-)
+from controller.core.model import OutcomeKind, ReassignmentSpec, RequestId, Route, ZkVersion, Zxid
 from controller.core.requests.outcomes import RequestHistory
-from controller.core.requests.submissions import RequestOptions
+from controller.core.requests.submissions import AcceptedEntry, RequestOptions
 from controller.previews.plan_files import document_of
 from controller.znodes.submissions import encode_submission
 from tests.cli.builders import REQUEST, FakeCluster, Terminal

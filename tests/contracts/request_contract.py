@@ -12,7 +12,6 @@ from dataclasses import replace
 import pytest
 
 from controller.core.model import (
-    AcceptedEntry,
     BrokerId,
     OutcomeKind,
     PartitionOutcome,
@@ -46,7 +45,7 @@ from controller.core.requests.records import (
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.requests.submissions import CancelScope, RequestOptions
+from controller.core.requests.submissions import AcceptedEntry, CancelScope, RequestOptions
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import (
     Check,

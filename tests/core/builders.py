@@ -17,6 +17,7 @@ from controller.core.calls.broker_requests import Permission
 from controller.core.cluster.records import BrokerSettingsRead, BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
+from controller.core.deletions.model import TopicTree
 from controller.core.deletions.records import DeletionsRead, TopicTreesRead
 from controller.core.effects import (
     DescribeBrokerSettings,
@@ -37,15 +38,12 @@ from controller.core.leadership.records import (
     StatesRead,
 )
 from controller.core.model import (
-    NEVER_REQUESTED,
     BrokerEpoch,
     BrokerId,
-    ConfigRequest,
     ControllerEpoch,
     Endpoint,
     Instant,
     LeaderEpoch,
-    LegacyPlan,
     LiveBroker,
     PartitionAssignment,
     PartitionState,
@@ -54,7 +52,6 @@ from controller.core.model import (
     TopicAssignment,
     TopicConfig,
     TopicPartition,
-    TopicTree,
     ZkVersion,
     Zxid,
 )
@@ -78,6 +75,7 @@ from controller.core.requests.records import (
     QueueRead,
     SubmissionsListed,
 )
+from controller.core.requests.submissions import LegacyPlan
 from controller.core.role.records import (
     ClaimGuardsRead,
     ControllerClaimed,
@@ -85,6 +83,7 @@ from controller.core.role.records import (
     LeadershipGained,
     UpdateMetadataAnswered,
 )
+from controller.core.topics.model import NEVER_REQUESTED, ConfigRequest
 from controller.core.topics.records import (
     AssignmentRecord,
     TopicConfigsRead,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.model import LegacyPlan, ZkVersion
+from controller.core.model import ZkVersion
+from controller.core.requests.submissions import LegacyPlan
 from controller.errors import InvalidInputError
 from controller.previews.entries import EntryState, read_entries
 from controller.previews.plan_files import FILE_BYTES_MAX, document_of, read_plan

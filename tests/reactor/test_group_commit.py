@@ -12,7 +12,6 @@ from controller.core.calls.topic_requests import TopicResult
 from controller.core.deletions.records import DeletionRequestedRecord
 from controller.core.leadership.records import IsrRecord, StateCreatedRecord, StateRecord
 from controller.core.model import (
-    AcceptedEntry,
     BrokerId,
     ControllerEpoch,
     Instant,
@@ -53,6 +52,7 @@ from controller.core.requests.records import (
     RequestOutcomeRecord,
     SubmissionEndedRecord,
 )
+from controller.core.requests.submissions import AcceptedEntry
 from controller.core.state.tenure import Tenure
 from controller.core.topics.model import Topic
 from controller.core.topics.records import AssignmentRecord, TopicIdRecord

@@ -6,20 +6,14 @@ from collections.abc import Sequence
 
 from controller.core.cluster.records import BrokersRead
 from controller.core.events import Event
-from controller.core.model import (
-    BrokerId,
-    ConfigRequest,
-    ControllerEpoch,
-    Instant,
-    LiveBroker,
-    TopicPartition,
-)
+from controller.core.model import BrokerId, ControllerEpoch, Instant, LiveBroker, TopicPartition
 from controller.core.options import Options, TenurePolicy
 from controller.core.pacing.records import AppliedThrottlesRead
 from controller.core.reassignments.records import OrphansRead, SpecsRead
 from controller.core.records import Change
 from controller.core.requests.records import HistoryRead, SubmissionsListed
 from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
+from controller.core.topics.model import ConfigRequest
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import BrokerRequest, Check, Committed, Operation, Rejected

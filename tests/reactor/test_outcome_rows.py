@@ -5,14 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.model import (
-    AcceptedEntry,
-    OutcomeKind,
-    PartitionOutcome,
-    Refusal,
-    RefusalReason,
-    RequestId,
-)
+from controller.core.model import OutcomeKind, PartitionOutcome, Refusal, RefusalReason, RequestId
+from controller.core.requests.submissions import AcceptedEntry
 from controller.reactor.outcome_rows import Row, row_size
 from controller.znodes.json_documents import write_document
 from controller.znodes.outcome_parts import accepted_row, ending_row

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from controller.core.model import (
-    AcceptedEntry,
     ReassignmentSpec,
     RequestId,
     Route,
@@ -19,7 +18,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.requests.submissions import Cancellation, CancelScope
+from controller.core.requests.submissions import AcceptedEntry, Cancellation, CancelScope
 from controller.core.requests.undo import UNDO_PART
 from controller.znodes import paths
 from controller.znodes.outcome_parts import decode_accepted

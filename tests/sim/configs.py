@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from controller.core.cluster.records import BrokerSettingsRead
-from controller.core.model import ConfigRequest, LiveBroker, TopicConfig
+from controller.core.model import LiveBroker, TopicConfig
+from controller.core.topics.model import ConfigRequest
 from controller.core.topics.records import TopicConfigsRead
 from controller.reactor.ports import Inbox
 

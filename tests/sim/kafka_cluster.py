@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from controller import kafka_errors
 from controller.core.cluster.model import BEFORE_FEATURES
+from controller.core.leadership.model import RECOVERING
 from controller.core.model import (
     NO_LEADER,
-    RECOVERING,
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,

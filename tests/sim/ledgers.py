@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from controller.core.model import (
-    AcceptedEntry,
     BrokerId,
     OutcomeKind,
     PartitionOutcome,
@@ -28,7 +27,12 @@ from controller.core.model import (
 )
 from controller.core.requests.acceptance import entry_text
 from controller.core.requests.outcomes import Summary
-from controller.core.requests.submissions import Cancellation, CancelScope, Submission
+from controller.core.requests.submissions import (
+    AcceptedEntry,
+    Cancellation,
+    CancelScope,
+    Submission,
+)
 from controller.znodes import paths
 from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.outcome_parts import decode_accepted, decode_ended

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from controller.core.calls.records import ProducerIdsRead
 from controller.core.cluster.records import BrokersRead
+from controller.core.deletions.model import TopicTree
 from controller.core.deletions.records import DeletionsRead, TopicTreesRead
 from controller.core.disks.records import LogDirEventsRead
 from controller.core.events import Event
@@ -30,7 +31,6 @@ from controller.core.model import (
     RequestId,
     TopicAssignment,
     TopicPartition,
-    TopicTree,
     ZkVersion,
     Zxid,
 )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from controller.core.model import (
-    AcceptedEntry,
     PartitionOutcome,
     Refusal,
     RequestId,
@@ -32,7 +31,7 @@ from controller.core.requests.records import (
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.requests.submissions import RequestOptions, Submission
+from controller.core.requests.submissions import AcceptedEntry, RequestOptions, Submission
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_applied_throttle, decode_entity_config
 from controller.znodes.legacy_plans import decode_legacy_plan

@@ -14,9 +14,7 @@ from functools import partial
 from typing import Final
 
 from controller.core.model import (
-    NO_DIRS,
     BrokerId,
-    NamedDirs,
     PartitionAssignment,
     PartitionState,
     ReassignmentSpec,
@@ -29,7 +27,13 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.pacing.controls import Limits, Pauses
-from controller.core.requests.submissions import Cancellation, CancelScope, RequestOptions
+from controller.core.requests.submissions import (
+    NO_DIRS,
+    Cancellation,
+    CancelScope,
+    NamedDirs,
+    RequestOptions,
+)
 from controller.errors import ReassignmentConflictError
 from controller.znodes import paths
 from controller.znodes.cancellations import combine, encode_cancellation

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.model import AcceptedEntry, BrokerId, RequestId, TopicPartition, Zxid
+from controller.core.model import BrokerId, RequestId, TopicPartition, Zxid
 from controller.core.requests.outcomes import Part
+from controller.core.requests.submissions import AcceptedEntry
 from controller.zk.outcome_znodes import OutcomeZnodes
 from controller.zk.readers import Reader
 from controller.znodes import paths

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.model import BrokerId, LegacyPlan, Replicas, TopicPartition, ZkVersion, Zxid
+from controller.core.model import BrokerId, Replicas, TopicPartition, ZkVersion, Zxid
+from controller.core.requests.submissions import LegacyPlan
 from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan
 from tests.znodes.strategies import ANY_BYTES, PARTITIONS, REPLICAS, document
 

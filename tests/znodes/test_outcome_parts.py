@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.model import (
-    AcceptedEntry,
     OutcomeKind,
     PartitionOutcome,
     Refusal,
@@ -19,6 +18,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.requests.outcomes import Part
+from controller.core.requests.submissions import AcceptedEntry
 from controller.znodes.outcome_parts import (
     decode_accepted,
     decode_ended,

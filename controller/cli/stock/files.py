@@ -15,7 +15,8 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
-from controller.core.model import BrokerId, NamedDirs, Replicas, TopicPartition
+from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.core.requests.submissions import NamedDirs
 from controller.errors import InvalidInputError
 
 ANY_LOG_DIR: Final = "any"

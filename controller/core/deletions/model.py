@@ -7,7 +7,18 @@ from typing import ClassVar, NamedTuple
 
 from controller.core import model
 from controller.core.ledger import Ledger, Lifetime
-from controller.core.model import START, BrokerId, Instant
+from controller.core.model import START, BrokerId, Instant, ZkVersion, Zxid
+
+
+class TopicTree(NamedTuple):
+    """The znodes of a topic, as they were listed to be deleted."""
+
+    czxid: Zxid
+    version: ZkVersion
+    below: tuple[str, ...]
+    """The paths below the topic znode, children before their parents."""
+    has_configs: bool
+    """Whether ``/config/topics/T`` exists."""
 
 
 @dataclass(slots=True)
@@ -67,7 +78,7 @@ class DeletionLedger(Ledger):
     """
     waits: dict[str, str] = field(default_factory=dict)
     """Why pending deletions do not proceed."""
-    trees: dict[str, model.TopicTree | None] = field(default_factory=dict)
+    trees: dict[str, TopicTree | None] = field(default_factory=dict)
     """The znodes of topics to be deleted, as they were listed; None: there is no such topic."""
     requested_trees: set[str] = field(default_factory=set)
     """Topics whose znodes are being listed."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from controller.core import model
 from controller.core.calls.topic_requests import TopicResult
+from controller.core.deletions.model import TopicTree
 from controller.core.record_kinds import Durable, Fact, Volatile
 from controller.core.worklist import Flags
 
@@ -27,7 +28,7 @@ class TopicTreesRead(Fact):
 
     wakes: ClassVar[Flags] = ("deletions",)
 
-    trees: Mapping[str, model.TopicTree | None]
+    trees: Mapping[str, TopicTree | None]
 
 
 @dataclass(frozen=True, slots=True)

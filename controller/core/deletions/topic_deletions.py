@@ -26,7 +26,7 @@ from typing import Final
 
 from controller.core import effects, wakeups
 from controller.core.deletions import pending_deletions
-from controller.core.deletions.model import TopicDeletion
+from controller.core.deletions.model import TopicDeletion, TopicTree
 from controller.core.deletions.records import (
     DeletionBegunRecord,
     DeletionBlockedRecord,
@@ -41,7 +41,6 @@ from controller.core.model import (
     Instant,
     LiveBroker,
     TopicPartition,
-    TopicTree,
 )
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView

@@ -16,6 +16,7 @@ from controller.core.cluster import protocols
 from controller.core.deletions.deletion_yields import owes_a_yield
 from controller.core.deletions.pending_deletions import is_leader_withheld, is_stopped
 from controller.core.leadership import leader_selection
+from controller.core.leadership.model import RECOVERING
 from controller.core.leadership.records import StateCreatedRecord
 from controller.core.leadership.state_writes import state_record, without_strangers
 from controller.core.model import NO_BROKERS, BrokerId, Replicas, TopicPartition
@@ -240,7 +241,7 @@ def _elect(
         isr = _remaining(view, partition, state, leader, bounced)
         return _write(view, partition, state, leader, isr)
     is_marked = protocols.marks_recovery(view)
-    recovery = model.RECOVERING if is_marked else state.leader_recovery_state
+    recovery = RECOVERING if is_marked else state.leader_recovery_state
     return _write(
         view, partition, replace(state, leader_recovery_state=recovery), leader, (leader,)
     )

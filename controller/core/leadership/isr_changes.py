@@ -32,6 +32,7 @@ from controller.core.leadership.duties import (
     may_have_requested_before,
     next_epoch,
 )
+from controller.core.leadership.model import RECOVERED
 from controller.core.leadership.records import IsrRecord
 from controller.core.model import BrokerId, LeaderEpoch, Replicas, TopicPartition, ZkVersion
 from controller.core.records import Change
@@ -125,8 +126,8 @@ def _error_of(  # noqa: PLR0911 - one return per case
         return kafka_errors.INVALID_UPDATE_VERSION
     if request.version < FIRST_TO_JUDGE_REPLICAS:
         return None
-    is_recovering = recovery != model.RECOVERED
-    if is_recovering and (len(change.isr) > 1 or state.leader_recovery_state == model.RECOVERED):
+    is_recovering = recovery != RECOVERED
+    if is_recovering and (len(change.isr) > 1 or state.leader_recovery_state == RECOVERED):
         return kafka_errors.INVALID_REQUEST
     others = (broker for broker in change.isr if broker != state.leader)
     if not all(_is_eligible(view, partition, broker) for broker in others):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from controller.core import model
 from controller.core.ledger import Ledger, Lifetime
@@ -15,6 +15,15 @@ from controller.core.model import (
     LeaderEpoch,
     TopicPartition,
 )
+
+RECOVERED: Final = 0
+
+RECOVERING: Final = 1
+"""
+The leader recovery state after an unclean election, until its leader says otherwise (KIP-704).
+
+The leader is the only member of the ISR meanwhile.
+"""
 
 
 class LostCause(Enum):

@@ -12,8 +12,9 @@ from math import ceil
 from typing import Final
 
 from controller.core.effects import SetTimer
-from controller.core.model import BrokerId, Instant, SlowAnswer
+from controller.core.model import BrokerId, Instant
 from controller.core.pacing.limits_in_force import in_flight_limit
+from controller.core.pacing.model import SlowAnswer
 from controller.core.pacing.records import PaceRecord
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from controller.core import model
 from controller.core.disks.disk_budget import DiskBudget
 from controller.core.model import (
     NO_BROKERS,
@@ -22,6 +21,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.pacing import holds, isr_health, limits_in_force
+from controller.core.pacing.model import LimitKind
 from controller.core.reassignments.model import Reassignment
 from controller.core.view import ClusterView
 
@@ -94,11 +94,11 @@ class Budget:
         request = reassignment.spec.request
         if self._in_flight >= self._in_flight_max:
             most = self._in_flight_max
-            return _limit(limits_in_force.in_flight_text(most), model.LimitKind.PARTITIONS, most)
+            return _limit(limits_in_force.in_flight_text(most), LimitKind.PARTITIONS, most)
         cap = limits_in_force.in_flight_max_of(self._view, request)
         if cap is not None and self._count_of(request) >= cap:
             detail = limits_in_force.in_flight_text(cap, f" of request {request}")
-            return _limit(detail, model.LimitKind.REQUEST, request, cap)
+            return _limit(detail, LimitKind.REQUEST, request, cap)
         blocked = self._copies(partition, adding, leader)
         if blocked is None and adding and self._disks is not None:
             blocked = self._disks.gate(partition, adding)
@@ -111,15 +111,15 @@ class Budget:
         for broker in adding:
             if self._incoming.get(broker, 0) >= limits_in_force.incoming_max(view, broker):
                 detail = f"broker {broker} receives its limit of copies"
-                return _limit(detail, model.LimitKind.INCOMING, broker)
+                return _limit(detail, LimitKind.INCOMING, broker)
         if adding and self._outgoing.get(leader, 0) >= limits_in_force.outgoing_max(view, leader):
             detail = f"broker {leader} serves its limit of copies"
-            return _limit(detail, model.LimitKind.OUTGOING, leader)
+            return _limit(detail, LimitKind.OUTGOING, leader)
         most, size = limits_in_force.bytes_in_flight_max(view), self._size(partition, adding)
         # A partition larger than the limit starts alone rather than never.
         if most is not None and self._bytes and self._bytes + size > most:
             detail = f"{self._bytes} of {most} bytes are in flight"
-            return _limit(detail, model.LimitKind.BYTES, self._bytes, most)
+            return _limit(detail, LimitKind.BYTES, self._bytes, most)
         return None
 
     def move_gate(

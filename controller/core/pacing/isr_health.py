@@ -26,6 +26,7 @@ from typing import Final
 from controller.core import model, wakeups
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, TopicPartition
 from controller.core.pacing import controls, limits_in_force
+from controller.core.pacing.model import IsrLoss
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -250,4 +251,4 @@ def note_isr(
     if before is None or partition in view.reassignments.by_partition:
         return
     if not set(before.isr) <= set(after.isr):
-        view.pacing.isr_losses.append(model.IsrLoss(partition, now))
+        view.pacing.isr_losses.append(IsrLoss(partition, now))

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from enum import Enum, auto
+from typing import Any, ClassVar, Final
 
 from controller.core import model
 from controller.core.ledger import Ledger, Lifetime
@@ -37,6 +38,37 @@ from controller.core.pacing.applied_throttles import (
     ThrottleRefusal,
 )
 from controller.core.pacing.controls import Controls
+
+
+class LimitKind(Enum):
+    """The unit that a limit counts."""
+
+    PARTITIONS = auto()
+    REQUEST = auto()
+    INCOMING = auto()
+    OUTGOING = auto()
+    BYTES = auto()
+
+
+EVIDENCE_KEPT: Final = 1000
+"""Pieces kept of each kind; older ones hardly matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrLoss:
+    """The ISR of a partition without a reassignment lost a replica."""
+
+    partition: TopicPartition
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class SlowAnswer:
+    """A broker was slow to answer a controller request."""
+
+    broker: BrokerId
+    took_s: float
+    at: Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,12 +317,8 @@ class PacingLedger(Ledger):
     """The others by the brokers that serve them: copies there could take those replicas, too."""
     unjudged_topics: set[str] = field(default_factory=set)
     """Topics of shrunk partitions whose settings are not known yet."""
-    isr_losses: deque[model.IsrLoss] = field(
-        default_factory=lambda: deque(maxlen=model.EVIDENCE_KEPT)
-    )
-    slow_answers: deque[model.SlowAnswer] = field(
-        default_factory=lambda: deque(maxlen=model.EVIDENCE_KEPT)
-    )
+    isr_losses: deque[IsrLoss] = field(default_factory=lambda: deque(maxlen=EVIDENCE_KEPT))
+    slow_answers: deque[SlowAnswer] = field(default_factory=lambda: deque(maxlen=EVIDENCE_KEPT))
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
 from controller.core.requests import approvals, outcomes, records
 from controller.core.requests.model import PlanNode, kind_of
+from controller.core.requests.submissions import AcceptedEntry
 from controller.core.view import ClusterView
 
 SHARES = 10
@@ -393,9 +394,7 @@ def acceptance_records(
     """Return the records of an accepted entry; a replaced request gets an outcome."""
     written: tuple[Record, ...] = (
         SpecRecord(partition, spec),
-        records.AcceptedRecord(
-            spec.request, model.AcceptedEntry(partition, spec.original, spec.target)
-        ),
+        records.AcceptedRecord(spec.request, AcceptedEntry(partition, spec.original, spec.target)),
     )
     running = view.reassignments.by_partition.get(partition)
     if running is None or running.spec.request == spec.request:
@@ -422,7 +421,7 @@ def summary_of_unreadable(refusal: model.Refusal, raw: bytes) -> outcomes.Summar
 
 def found_done(partition: TopicPartition, spec: model.ReassignmentSpec) -> tuple[Record, ...]:
     """Return the end of an entry that is at its target already; its row counts it."""
-    there = model.AcceptedEntry(partition, spec.target, spec.target)
+    there = AcceptedEntry(partition, spec.target, spec.target)
     return (
         SpecEndedRecord(partition, None, spec.request, "done"),
         records.AcceptedRecord(spec.request, there),

@@ -15,7 +15,8 @@ from enum import Enum, auto
 from typing import Final
 
 from controller.core import model
-from controller.core.model import NO_DIRS, NamedDirs, Replicas, TopicPartition
+from controller.core.model import Replicas, TopicPartition
+from controller.core.requests.submissions import NO_DIRS, NamedDirs
 
 REQUIRED: Final = (
     "require_approval is set: only approved plans are accepted; see `reassigner execute --approved`"

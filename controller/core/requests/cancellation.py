@@ -35,7 +35,12 @@ from controller.core.requests import (
     submission_parts,
     undo,
 )
-from controller.core.requests.submissions import Cancellation, CancelScope, Submission
+from controller.core.requests.submissions import (
+    AcceptedEntry,
+    Cancellation,
+    CancelScope,
+    Submission,
+)
 from controller.core.view import ClusterView
 
 CHUNK: Final = 2000
@@ -279,7 +284,7 @@ def _remove_from_queue(view: ClusterView, cancellation: Cancellation) -> list[Ch
                         name, partition, model.OutcomeKind.CANCELLED, by=cancellation.request
                     )
                 ),
-                records.AcceptedRecord(name, model.AcceptedEntry(partition, None, target)),
+                records.AcceptedRecord(name, AcceptedEntry(partition, None, target)),
             ),
             partition=partition,
         )

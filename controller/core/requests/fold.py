@@ -7,11 +7,11 @@ from typing import Final
 
 from controller.core import wakeups
 from controller.core.events import Event
-from controller.core.model import Instant, LegacyPlan, PartitionOutcome, Refusal, Zxid
+from controller.core.model import Instant, PartitionOutcome, Refusal, Zxid
 from controller.core.requests import outcomes, records
 from controller.core.requests.intake import fold_request_read
 from controller.core.requests.model import PlanNode, Request
-from controller.core.requests.submissions import Cancellation
+from controller.core.requests.submissions import Cancellation, LegacyPlan
 from controller.core.topics import fold as topic_fold
 from controller.core.topics.model import is_no_news
 from controller.core.view import ClusterView

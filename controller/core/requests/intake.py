@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from controller.core.model import Instant, LegacyPlan, RequestId, TopicPartition
+from controller.core.model import Instant, RequestId, TopicPartition
 from controller.core.requests import fold, outcomes, records
 from controller.core.requests.model import PlanNode, Request, kind_of
+from controller.core.requests.submissions import LegacyPlan
 from controller.core.view import ClusterView
 
 Intake = (

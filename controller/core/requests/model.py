@@ -23,7 +23,7 @@ from controller.core.model import (
 )
 from controller.core.requests import outcomes, submissions
 from controller.core.requests.records import AcceptedRead, AtomicCheck
-from controller.core.requests.submissions import Submission
+from controller.core.requests.submissions import LegacyPlan, Submission
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class PlanNode:
     """The log directories that entries name."""
 
     @classmethod
-    def of(cls, plan: model.LegacyPlan) -> PlanNode:
+    def of(cls, plan: LegacyPlan) -> PlanNode:
         """Return the znode of a plan that was just read."""
         return cls(
             entries=dict(plan.entries),

@@ -11,7 +11,13 @@ from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.options import EngineName
 from controller.core.record_kinds import Durable, Fact, Shared, Volatile
 from controller.core.requests import outcomes
-from controller.core.requests.submissions import Cancellation, RequestOptions, Submission
+from controller.core.requests.submissions import (
+    AcceptedEntry,
+    Cancellation,
+    LegacyPlan,
+    RequestOptions,
+    Submission,
+)
 from controller.core.worklist import Flags
 
 
@@ -50,7 +56,7 @@ class LegacyPlanRead(Fact):
 
     wakes: ClassVar[Flags] = ("tenure",)
 
-    plan: model.LegacyPlan | None
+    plan: LegacyPlan | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,7 @@ class QueueRead(Fact):
 
     wakes: ClassVar[Flags] = ("queue", "tenure", "cancel")
 
-    plan: model.LegacyPlan | None
+    plan: LegacyPlan | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,7 @@ class AcceptedRead(Fact):
     wakes: ClassVar[Flags] = ("cancel", "submissions")
 
     request: RequestId
-    entries: tuple[model.AcceptedEntry, ...]
+    entries: tuple[AcceptedEntry, ...]
     options: RequestOptions = field(default_factory=RequestOptions)
     """The options of the request."""
     elsewhere: frozenset[TopicPartition] = frozenset()
@@ -177,7 +183,7 @@ class AcceptedRecord(Shared):
     wakes: ClassVar[Flags] = ()
 
     request: RequestId
-    entry: model.AcceptedEntry
+    entry: AcceptedEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,47 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, Literal
 
 from controller.core.model import LogDirs, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
+
+NamedDirs = Mapping[TopicPartition, LogDirs]
+"""The log directories of the entries of a plan that name any."""
+
+NO_DIRS: Final[NamedDirs] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyPlan:
+    """
+    ``/admin/reassign_partitions`` as read: the valid entries and the errors of the others.
+
+    ``unreadable`` is the reason where the znode as a whole cannot be decoded; then there are no
+    entries and ``raw`` holds its content.
+    """
+
+    entries: Mapping[TopicPartition, Replicas]
+    version: ZkVersion
+    czxid: Zxid
+    refused: tuple[tuple[str, str], ...] = ()
+    """(entry as text, reason) of each malformed entry."""
+    unreadable: str | None = None
+    raw: bytes = field(default=b"", repr=False)
+    log_dirs: Mapping[TopicPartition, LogDirs] = field(default_factory=dict)
+    """The log directories that entries name."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedEntry:
+    """An accepted entry as outcomes record it: the original and the target replicas."""
+
+    partition: TopicPartition
+    original: Replicas | None
+    target: Replicas
+    recorded_in: Zxid | None = None
+    """The transaction that recorded it, as ZooKeeper reports it; None where it was not read."""
+
 
 StepSize = int | Literal["all"]
 """Replicas added per step; ``all`` is the classic single jump."""

@@ -28,7 +28,7 @@ from controller.core.requests import (
     submission_parts,
 )
 from controller.core.requests.acceptance import cycle_share
-from controller.core.requests.submissions import Submission
+from controller.core.requests.submissions import AcceptedEntry, Submission
 from controller.core.topics import topic_configs
 from controller.core.view import ClusterView
 
@@ -310,7 +310,7 @@ def _judge(
         )
         assignment = view.topics.known_assignment(partition)
         original = None if assignment is None else assignment.replicas
-        counted = model.AcceptedEntry(partition, original, target)
+        counted = AcceptedEntry(partition, original, target)
         written = (
             records.PartitionOutcomeRecord(cancelled),
             records.AcceptedRecord(request, counted),

@@ -24,6 +24,7 @@ from controller.core.reassignments.records import SpecRecord
 from controller.core.records import Change
 from controller.core.requests import outcomes, records, submissions
 from controller.core.requests.acceptance import refusal_of
+from controller.core.requests.submissions import AcceptedEntry
 from controller.core.topics import topic_configs
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
@@ -146,7 +147,7 @@ def _smallest(
     return min((size for size in meant if size != "all"), default="all")
 
 
-Past = tuple[RequestId, model.AcceptedEntry]
+Past = tuple[RequestId, AcceptedEntry]
 
 
 def _by_partition(
@@ -217,19 +218,19 @@ def _undo(  # noqa: PLR0911 - one return per case
     spec = model.ReassignmentSpec(
         original, now, cancellation.request, Route.REQUEST, topic_czxid=topic.czxid
     )
-    there = model.AcceptedEntry(partition, now, original)
+    there = AcceptedEntry(partition, now, original)
     return Change(
         (SpecRecord(partition, spec), records.AcceptedRecord(cancellation.request, there)),
         partition=partition,
     )
 
 
-def _is_of_former_topic(entry: model.AcceptedEntry, topic: Topic) -> bool:
+def _is_of_former_topic(entry: AcceptedEntry, topic: Topic) -> bool:
     """Return whether the topic was created after the entry was accepted for one of its name."""
     return entry.recorded_in is not None and topic.czxid > entry.recorded_in
 
 
-def _chain(now: Replicas, entries: list[Past]) -> Iterator[model.AcceptedEntry]:
+def _chain(now: Replicas, entries: list[Past]) -> Iterator[AcceptedEntry]:
     """Yield the entries that led to the present replicas, each to those the one before began at."""
     left = [entry for _, entry in entries]
     place: Replicas | None = now

@@ -7,9 +7,10 @@ and no decision uses it before it is read again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final, NamedTuple
 
 from controller.core import model
 from controller.core.ledger import Ledger, Lifetime
@@ -18,6 +19,17 @@ from controller.core.model import (
     Instant,
     TopicPartition,
 )
+
+
+class ConfigRequest(NamedTuple):
+    """A request for topic settings: its sequence number and the time it was made."""
+
+    number: int
+    at: Instant
+
+
+NEVER_REQUESTED: Final = ConfigRequest(0, Instant(-math.inf))
+"""Precedes every request: an answer to it is too old for any decision."""
 
 
 @dataclass(slots=True)
@@ -114,11 +126,11 @@ class TopicLedger(Ledger):
 
     Every reader thus obeys the same rule of freshness (``topic_configs.forget_old_configs``).
     """
-    config_answers: dict[str, model.ConfigRequest] = field(default_factory=dict)
+    config_answers: dict[str, ConfigRequest] = field(default_factory=dict)
     """The request that each of ``configs`` answers."""
     config_oldest: Instant = START
     """No entry of ``config_answers`` was requested before this."""
-    requested_configs: dict[str, model.ConfigRequest] = field(default_factory=dict)
+    requested_configs: dict[str, ConfigRequest] = field(default_factory=dict)
     """The newest request for each topic; once it is answered, its time is that of the answer."""
     config_errors: dict[str, str] = field(default_factory=dict)
 
@@ -196,5 +208,5 @@ class TopicHistory(Ledger):
 
     lifetime: ClassVar[Lifetime] = Lifetime.PROCESS
 
-    config_request: model.ConfigRequest = model.NEVER_REQUESTED
+    config_request: ConfigRequest = NEVER_REQUESTED
     """The newest request for settings."""

@@ -10,6 +10,7 @@ from controller.core import model
 from controller.core.calls.topic_requests import TopicResult, TopicSettings
 from controller.core.model import Replicas, TopicPartition
 from controller.core.record_kinds import Durable, Fact, Shared, Volatile
+from controller.core.topics.model import NEVER_REQUESTED, ConfigRequest
 from controller.core.worklist import Flags
 
 
@@ -40,7 +41,7 @@ class TopicConfigsRead(Fact):
     wakes: ClassVar[Flags] = ()
 
     configs: Mapping[str, model.TopicConfig | str]
-    request: model.ConfigRequest = model.NEVER_REQUESTED
+    request: ConfigRequest = NEVER_REQUESTED
     """The newest request at the time the broker was sent the request."""
 
 

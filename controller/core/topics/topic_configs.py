@@ -18,11 +18,12 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from controller.core import effects, wakeups
-from controller.core.model import NO_LEADER, ConfigRequest, Instant, TopicConfig, TopicPartition
+from controller.core.model import NO_LEADER, Instant, TopicConfig, TopicPartition
 from controller.core.pacing.isr_health import judge_topic
 from controller.core.records import Decision
 from controller.core.requests.model import PlanNode
 from controller.core.topics import records
+from controller.core.topics.model import ConfigRequest
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 

@@ -19,7 +19,6 @@ from controller.core.model import (
     Endpoint,
     Instant,
     LeaderEpoch,
-    LegacyPlan,
     PartitionAssignment,
     TopicPartition,
     ZkVersion,
@@ -38,6 +37,7 @@ from controller.core.reassignments.records import (
 )
 from controller.core.records import Change
 from controller.core.requests.records import LegacyPlanRead
+from controller.core.requests.submissions import LegacyPlan
 from controller.core.role.claims_and_resignations import has_work
 from controller.core.role.invalidation import set_aside
 from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered

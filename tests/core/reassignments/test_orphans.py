@@ -6,20 +6,12 @@ import pytest
 
 from controller.core.cluster.records import BrokersRead
 from controller.core.effects import SendStopReplica
-from controller.core.model import (
-    BrokerId,
-    LegacyPlan,
-    ReassignmentSpec,
-    RequestId,
-    Route,
-    ZkVersion,
-    Zxid,
-)
+from controller.core.model import BrokerId, ReassignmentSpec, RequestId, Route, ZkVersion, Zxid
 from controller.core.options import LegacyMode, Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.requests.records import CancellationRead, LegacyPlanRead
-from controller.core.requests.submissions import Cancellation
+from controller.core.requests.submissions import Cancellation, LegacyPlan
 from controller.core.view import ClusterView
 from tests.core.builders import Driver, broker, plan, replicas, tp
 

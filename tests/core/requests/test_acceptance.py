@@ -11,15 +11,7 @@ from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import ReadAccepted, ReadSubmissions
 from controller.core.events import Event, TimerFired
-from controller.core.model import (
-    AcceptedEntry,
-    Instant,
-    Refusal,
-    RefusalReason,
-    RequestId,
-    ZkVersion,
-    Zxid,
-)
+from controller.core.model import Instant, Refusal, RefusalReason, RequestId, ZkVersion, Zxid
 from controller.core.observe import observe
 from controller.core.records import Change
 from controller.core.requests.completion import WITHDRAWN_PATIENCE_S, WITHDRAWN_TIMER
@@ -38,7 +30,7 @@ from controller.core.requests.records import (
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.requests.submissions import Cancellation, RequestOptions
+from controller.core.requests.submissions import AcceptedEntry, Cancellation, RequestOptions
 from controller.core.role.invalidation import invalidate
 from controller.reactor.group_commit import Batcher
 from controller.zk.multis import too_large

@@ -8,7 +8,6 @@ from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.leadership.records import StatesRead
 from controller.core.model import (
-    AcceptedEntry,
     ControllerEpoch,
     OutcomeKind,
     PartitionAssignment,
@@ -32,7 +31,7 @@ from controller.core.requests.records import (
     SubmissionsListed,
     SubmissionsRead,
 )
-from controller.core.requests.submissions import RequestOptions
+from controller.core.requests.submissions import AcceptedEntry, RequestOptions
 from controller.core.role.records import ControllerClaimed, Deposed
 from tests.core.builders import EPOCH, Driver, replicas, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit

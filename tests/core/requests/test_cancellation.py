@@ -16,7 +16,6 @@ from controller.core.effects import (
 )
 from controller.core.leadership.records import StatesRead
 from controller.core.model import (
-    AcceptedEntry,
     BrokerId,
     ControllerEpoch,
     Instant,
@@ -56,6 +55,7 @@ from controller.core.requests.records import (
     SubmissionsRead,
 )
 from controller.core.requests.submissions import (
+    AcceptedEntry,
     Cancellation,
     CancelScope,
     RequestOptions,

@@ -25,6 +25,7 @@ from controller.core.requests.records import (
     LegacyPlanRead,
     RefusalRecord,
 )
+from controller.core.requests.submissions import AcceptedEntry, LegacyPlan
 from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.topics.records import TopicConfigsRead, TopicsRead
 from tests.core.builders import Driver, plan, replicas, tp
@@ -205,7 +206,7 @@ def test_a_foreign_reassignment_that_is_rolled_back_is_recorded_for_its_topic() 
 def claim_at_once(
     driver: Driver,
     specs: Mapping[model.TopicPartition, model.ReassignmentSpec],
-    listed: model.LegacyPlan | None = None,
+    listed: LegacyPlan | None = None,
 ) -> None:
     """Claim where an earlier daemon left these records; everything is read in the first cycle."""
     topics = {
@@ -350,7 +351,7 @@ def test_what_was_finished_in_the_former_topic_is_not_undone(recorded_in: Zxid |
     driver = Driver({tp(): (3, 4)})
     name = RequestId(NAME)
     driver.observe(HistoryRead({}, {name: outcomes.EndedHistory(("summary",), Zxid(40))}))
-    entry = model.AcceptedEntry(tp(), replicas(1, 2), replicas(3, 4), recorded_in)
+    entry = AcceptedEntry(tp(), replicas(1, 2), replicas(3, 4), recorded_in)
     undo(driver, AcceptedRead(name, (entry,)))
     is_former = recorded_in == Zxid(8)
     assert [spec.target for spec in accepted_specs(driver)] == ([] if is_former else [(1, 2)])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from controller.core.model import AcceptedEntry, OutcomeKind, RequestId, ZkVersion, Zxid
+from controller.core.model import OutcomeKind, RequestId, ZkVersion, Zxid
 from controller.core.options import Options
 from controller.core.records import Decision
 from controller.core.requests.cancellation import follow_cancellation
 from controller.core.requests.records import AcceptedRead, CancellationRead
-from controller.core.requests.submissions import Cancellation, CancelScope
+from controller.core.requests.submissions import AcceptedEntry, Cancellation, CancelScope
 from controller.core.requests.undo import undo_finished
 from tests.core.builders import Driver, replicas, tp
 from tests.core.counting_dicts import Looked, watch_reassignments

@@ -29,7 +29,6 @@ from controller.core.model import (
     ControllerEpoch,
     Instant,
     LeaderEpoch,
-    LegacyPlan,
     OutcomeKind,
     PartitionAssignment,
     ReassignmentSpec,
@@ -62,7 +61,7 @@ from controller.core.requests.records import (
     PartitionOutcomeRecord,
     QueueRead,
 )
-from controller.core.requests.submissions import Cancellation
+from controller.core.requests.submissions import Cancellation, LegacyPlan
 from controller.core.role.invalidation import invalidate, set_aside
 from controller.core.role.records import ControllerClaimed, Deposed
 from controller.core.topics.records import AssignmentRecord, TopicsListed, TopicsRead
