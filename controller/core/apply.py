@@ -105,7 +105,7 @@ def record_effect(view: ClusterView, effect: effects.Effect, now: Instant) -> No
         case effects.PlaceReplica():
             log_directories.record_placement_request(view, effect, now)
         case effects.ClaimController() | effects.BeginTenure():
-            tenure.claiming, tenure.is_void = True, False
+            view.role.claiming, view.role.is_void = True, False
             view.role.claimed_at = now
         case effects.ProbeReassignments():
             tenure.probing = True

@@ -86,7 +86,7 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
         parts.append(topic_configs.request_ahead(view, view.requests.legacy, now))
     if tenure.held is not None and not tenure.resigning and tenure.fenced is None:
         parts += _in_tenure(view, due, now)
-    elif tenure.held is None and view.role.leading and view.is_warm and not tenure.claiming:
+    elif tenure.held is None and view.role.leading and view.is_warm and not view.role.claiming:
         parts += _without_role(view, due, now)
     if due.pending_requests:
         parts.append(broker_calls.answer_brokers(view, now, _states_written(parts)))

@@ -43,8 +43,7 @@ from controller.core.requests.model import (
     RequestSession,
     RequestTenure,
 )
-from controller.core.role.model import RoleLedger, RoleSession
-from controller.core.state.tenure import TenureState
+from controller.core.role.model import RoleLedger, RoleSession, TenureLedger
 from controller.core.topics.model import TopicHistory, TopicLedger, TopicTenure
 from controller.core.worklist import Worklist
 
@@ -54,32 +53,32 @@ class ClusterView:
     """The cluster, the reassignments and the tenure as known now."""
 
     options: Options
-    tenure: TenureState = field(default_factory=TenureState)
-    disks: DiskLedger = field(default_factory=DiskLedger)
-    disks_process: DiskHistory = field(default_factory=DiskHistory)
-    deletions: DeletionLedger = field(default_factory=DeletionLedger)
-    deletions_session: DeletionSession = field(default_factory=DeletionSession)
-    deletions_process: DeletionHistory = field(default_factory=DeletionHistory)
     cluster: ClusterLedger = field(default_factory=ClusterLedger)
     topics: TopicLedger = field(default_factory=TopicLedger)
     topics_tenure: TopicTenure = field(default_factory=TopicTenure)
     topics_process: TopicHistory = field(default_factory=TopicHistory)
+    deletions: DeletionLedger = field(default_factory=DeletionLedger)
+    deletions_session: DeletionSession = field(default_factory=DeletionSession)
+    deletions_process: DeletionHistory = field(default_factory=DeletionHistory)
     leadership: LeadershipLedger = field(default_factory=LeadershipLedger)
     leadership_process: LeadershipHistory = field(default_factory=LeadershipHistory)
-    reassignments: ReassignmentLedger = field(default_factory=ReassignmentLedger)
-    reassignments_leadership: ReassignmentLeadership = field(default_factory=ReassignmentLeadership)
-    reassignments_tenure: ReassignmentTenure = field(default_factory=ReassignmentTenure)
-    requests: RequestLedger = field(default_factory=RequestLedger)
-    requests_session: RequestSession = field(default_factory=RequestSession)
-    requests_leadership: RequestLeadership = field(default_factory=RequestLeadership)
-    requests_tenure: RequestTenure = field(default_factory=RequestTenure)
-    pacing: PacingLedger = field(default_factory=PacingLedger)
-    pacing_session: PacingSession = field(default_factory=PacingSession)
-    pacing_leadership: PacingLeadership = field(default_factory=PacingLeadership)
-    pacing_process: PacingHistory = field(default_factory=PacingHistory)
-    calls: CallLedger = field(default_factory=CallLedger)
     role: RoleLedger = field(default_factory=RoleLedger)
     role_session: RoleSession = field(default_factory=RoleSession)
+    tenure: TenureLedger = field(default_factory=TenureLedger)
+    reassignments: ReassignmentLedger = field(default_factory=ReassignmentLedger)
+    reassignments_tenure: ReassignmentTenure = field(default_factory=ReassignmentTenure)
+    reassignments_leadership: ReassignmentLeadership = field(default_factory=ReassignmentLeadership)
+    requests: RequestLedger = field(default_factory=RequestLedger)
+    requests_session: RequestSession = field(default_factory=RequestSession)
+    requests_tenure: RequestTenure = field(default_factory=RequestTenure)
+    requests_leadership: RequestLeadership = field(default_factory=RequestLeadership)
+    pacing: PacingLedger = field(default_factory=PacingLedger)
+    pacing_process: PacingHistory = field(default_factory=PacingHistory)
+    pacing_session: PacingSession = field(default_factory=PacingSession)
+    pacing_leadership: PacingLeadership = field(default_factory=PacingLeadership)
+    disks: DiskLedger = field(default_factory=DiskLedger)
+    disks_process: DiskHistory = field(default_factory=DiskHistory)
+    calls: CallLedger = field(default_factory=CallLedger)
     due: Worklist = field(default_factory=Worklist)
     """Ends with the cycle that takes it."""
 

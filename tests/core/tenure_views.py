@@ -25,7 +25,7 @@ from controller.core.model import (
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.reassignments.records import SpecRecord
-from controller.core.state.tenure import Tenure
+from controller.core.role.model import Tenure
 from controller.core.topics.model import Topic
 from controller.core.topics.records import TopicConfigsRead
 from controller.core.view import ClusterView

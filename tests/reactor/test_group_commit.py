@@ -53,7 +53,7 @@ from controller.core.requests.records import (
     SubmissionEndedRecord,
 )
 from controller.core.requests.submissions import AcceptedEntry
-from controller.core.state.tenure import Tenure
+from controller.core.role.model import Tenure
 from controller.core.topics.model import Topic
 from controller.core.topics.records import AssignmentRecord, TopicIdRecord
 from controller.core.view import ClusterView

@@ -27,8 +27,8 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.reassignments.model import Reassignment
 from controller.core.records import Change, Decision
+from controller.core.role.model import Tenure
 from controller.core.role.records import ControllerClaimed
-from controller.core.state.tenure import Tenure
 from controller.core.view import ClusterView
 from controller.reactor.ports import Check, Create, Delete, LeaderAndIsr, WriteError
 from controller.zk.claims import GRACE_S

@@ -34,7 +34,7 @@ from controller.core.reassignments.phases import (
 )
 from controller.core.reassignments.records import PhaseRecord
 from controller.core.requests.model import Request
-from controller.core.state.tenure import Tenure
+from controller.core.role.model import Tenure
 from controller.core.topics.model import Topic
 from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView

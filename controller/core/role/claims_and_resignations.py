@@ -238,7 +238,7 @@ def _engine_choice(view: ClusterView) -> records.EngineRecord | None:
 
     None while a claim is under way: its tenure is one of the engine that claimed.
     """
-    choice = None if view.tenure.claiming else eligibility.choice_of(view)
+    choice = None if view.role.claiming else eligibility.choice_of(view)
     if choice is None or choice[0] is view.role.engine:
         return None
     return records.EngineRecord(*choice)
@@ -247,9 +247,9 @@ def _engine_choice(view: ClusterView) -> records.EngineRecord | None:
 def _claim(view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
     role = view.role
     if role.stopping:
-        return () if view.tenure.claiming else (effects.Stop(),)
+        return () if view.role.claiming else (effects.Stop(),)
     engine = engine_of(view)
-    if not (role.leading and view.is_warm) or view.tenure.claiming or engine.refusals(view):
+    if not (role.leading and view.is_warm) or view.role.claiming or engine.refusals(view):
         return ()
     wanted = (
         not view.is_native

@@ -44,7 +44,7 @@ def fold_event(view: ClusterView, event: records.RoleEvent | ClusterEvent, now: 
             tenure_reset.begin_tenure(view, event, now)
             topic_fold.follow_protocol(view)
         case records.ClaimFailed():
-            view.tenure.claiming = False
+            view.role.claiming = False
             view.role.retry_claim_at = Instant(now + view.options.claim_retry_s)
         case records.Deposed():
             tenure_reset.end_tenure(view, now)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from controller.core import options
+from controller.core import model, options
+from controller.core.cluster.model import BEFORE_FEATURES
 from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import (
     START,
+    BrokerId,
     Instant,
 )
 from controller.core.role.records import ClaimGuardsRead
@@ -33,6 +35,10 @@ class RoleLedger(Ledger):
     """Why the cluster's controller does not support it; None where it may."""
     claimed_at: Instant = START
     """When the role was last claimed: bounces since then are left to this daemon."""
+    claiming: bool = False
+    """Whether a claim is under way; only its own answer ends it, also where the session is lost."""
+    is_void: bool = False
+    """Whether the leadership was lost since that claim was requested."""
     retry_claim_at: Instant = START
     rejected_by_brokers: str | None = None
     """The reason for which brokers refused the last tenure, until one accepts a request."""
@@ -63,3 +69,36 @@ class RoleSession(Ledger):
     lifetime: ClassVar[Lifetime] = Lifetime.SESSION
 
     guards: ClaimGuardsRead | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """The time in which the daemon is the cluster's controller."""
+
+    epoch: model.ControllerEpoch
+    since: Instant
+
+
+@dataclass(slots=True)
+class TenureLedger(Ledger):
+    """The tenure: the role as held, and what brokers make of its requests."""
+
+    lifetime: ClassVar[Lifetime] = Lifetime.TENURE
+
+    held: Tenure | None = None
+    """The tenure that is held; None outside a tenure."""
+    claim_generation: int = 0
+    """The generation of the claim: a read that began before it is not valid in the tenure."""
+    resigning: bool = False
+    probing: bool = False
+    fenced: str | None = None
+    """Why the role is not used, as a sentence: a newer controller exists, or its claim is void."""
+    accepted_by_broker: bool = False
+    """
+    Whether a broker accepted an UpdateMetadata of this tenure; nothing is changed before that.
+    """
+    protocol: str = BEFORE_FEATURES
+    """The inter-broker protocol that the requests of this tenure follow."""
+    refusers: dict[BrokerId, int] = field(default_factory=dict)
+    """Brokers that refuse the requests of this tenure, by error code, until they accept again."""
+    idle_since: Instant | None = None

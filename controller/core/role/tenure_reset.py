@@ -19,7 +19,7 @@ from controller.core.reassignments import phases
 from controller.core.reassignments.in_flight import count_in_flight, drop, first_phase
 from controller.core.reassignments.model import Orphan, Reassignment
 from controller.core.role import records
-from controller.core.state.tenure import Tenure
+from controller.core.role.model import Tenure
 from controller.core.view import ClusterView
 
 DEPARTED_S: Final = 60.0
@@ -46,8 +46,8 @@ def begin_tenure(view: ClusterView, event: records.ControllerClaimed, now: Insta
 
     A void claim begins no tenure: the role is given back.
     """
-    if view.tenure.is_void:
-        view.tenure.claiming = False
+    if view.role.is_void:
+        view.role.claiming = False
         view.tenure.fenced = VOID
         return
     # The states that are read from now on include what the former controller made of them.
@@ -58,6 +58,7 @@ def begin_tenure(view: ClusterView, event: records.ControllerClaimed, now: Insta
         view.role.unreached = None
     before = view.requests_tenure
     view.end(Lifetime.TENURE)
+    view.role.claiming = False
     tenure = view.tenure
     tenure.held = Tenure(event.epoch, now)
     tenure.claim_generation = view.role.read_generation
@@ -184,24 +185,23 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
 
     Its end may be reported again while the next claim is under way. That claim has its own answer.
     """
-    ended = view.tenure
+    ended, role = view.tenure, view.role
     # Back off before reclaiming a role that was taken or yielded. If it was given up for lack of
     # work, it is claimed with the next plan, before a broker begins to carry that out.
     is_idle = ended.resigning and ended.idle_since is not None
-    view.role.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
+    role.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
     is_native = view.options.engine is options.EngineName.NATIVE
-    is_unheeded = view.role.rejected_by_brokers is not None
+    is_unheeded = role.rejected_by_brokers is not None
     # With auto, the delegated engine works from now on.
-    if ended.resigning and (is_unheeded or (is_native and view.role.unreached is not None)):
-        view.role.retry_claim_at = Instant(now + REJECTED_RETRY_S)
+    if ended.resigning and (is_unheeded or (is_native and role.unreached is not None)):
+        role.retry_claim_at = Instant(now + REJECTED_RETRY_S)
     if ended.resigning and client_calls.is_role_wanted(view) is not None:
-        view.role.retry_claim_at = Instant(now + CEDED_S)
+        role.retry_claim_at = Instant(now + CEDED_S)
     if ended.held is not None:
         begin_to_yield(view, now)
         _postpone_orphans(view, now)
     view.end(Lifetime.TENURE, Lifetime.LEADERSHIP)
-    view.tenure.claiming = ended.claiming
-    view.tenure.is_void = ended.claiming and ended.is_void
+    role.is_void = role.claiming and role.is_void
     _put_back(view, now)
 
 
@@ -253,7 +253,7 @@ def end_session(view: ClusterView, now: Instant) -> None:
     its answer may come before that is read again.
     """
     end_tenure(view, now)
-    view.tenure.is_void = view.tenure.claiming
+    view.role.is_void = view.role.claiming
     view.end(Lifetime.SESSION)
 
 

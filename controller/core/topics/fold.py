@@ -91,7 +91,7 @@ def _is_led_by_a_broker(view: ClusterView) -> bool:
     if view.tenure.held is not None or view.role.engine is options.EngineName.DELEGATED:
         return False
     return (
-        view.tenure.claiming
+        view.role.claiming
         or view.role_session.guards is None
         or view.role_session.guards.controller_broker in view.cluster.brokers
     )

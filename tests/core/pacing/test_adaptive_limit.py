@@ -149,7 +149,7 @@ def test_pace_is_found_anew_in_the_next_tenure() -> None:
     pacer.interval()
     observe(pacer.view, Deposed("over"), pacer.now)
     assert pacer.view.pacing.pace is None
-    pacer.view.tenure.claiming = True
+    pacer.view.role.claiming = True
     observe(pacer.view, ControllerClaimed(ControllerEpoch(9)), pacer.now)
     pacer.decide()
     assert pacer.view.pacing.pace == 10

@@ -44,7 +44,7 @@ from controller.core.records import Change, Record
 from controller.core.requests.model import Request
 from controller.core.requests.submissions import RequestOptions
 from controller.core.role.invalidation import invalidate
-from controller.core.state.tenure import Tenure
+from controller.core.role.model import Tenure
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
