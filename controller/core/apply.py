@@ -14,7 +14,6 @@ from typing import assert_never
 from controller.core import effects, model
 from controller.core.calls import fold as calls
 from controller.core.calls.records import CallRecord
-from controller.core.deletions import deletion_facts
 from controller.core.deletions import fold as deletions
 from controller.core.deletions.records import DeletionRecord
 from controller.core.disks import log_dir_queries, log_directories
@@ -116,11 +115,12 @@ def record_effect(view: ClusterView, effect: effects.Effect, now: Instant) -> No
         case effects.ResignController():
             tenure.resigning = True
         case effects.DescribeBrokerSettings(brokers=brokers):
-            deletion_facts.record_settings_request(view, brokers, now)
+            view.cluster.record_settings_request(brokers, now)
         case effects.ReadTopicTrees(topics=topics):
             view.deletions.requested_trees.update(topics)
         case effects.SendStopReplica(partition=partition, broker=broker):
-            deletion_facts.requests_issued(view, effect)
+            if effect.leader_epoch == model.EPOCH_DURING_DELETE:
+                view.deletions.record_stop(partition, broker, delete=effect.delete)
             orphan = view.reassignments.orphans.get((broker, partition))
             if orphan is not None:
                 view.reassignments_tenure.orphans_tried.add(orphan)

@@ -40,6 +40,7 @@ CHANGING: Final = frozenset(
             "forget_brokers",
         ),
         *("put", "drop", "note", "note_all", "settle", "put_topic", "pop_topic", "request_of"),
+        *("record_deleted_znodes", "record_stop", "record_settings_request"),
     }
 )
 """Methods that change the container, or the object of the view, that they belong to."""

@@ -8,6 +8,7 @@ a broker, as text) at which something changes for the controller.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar, Final, NamedTuple
@@ -51,6 +52,23 @@ class ClusterLedger(Ledger):
     Those below inter-broker protocol 2.7 are queried while a topic deletion is pending, all others
     as soon as they register.
     """
+
+    def record_settings_request(self, brokers: Iterable[model.LiveBroker], now: Instant) -> None:
+        """Note that brokers were queried; those that are gone are forgotten."""
+        settings = self.broker_settings
+        for gone in settings.keys() - self.brokers.keys():
+            del settings[gone]
+        for broker in brokers:
+            known = settings.get(broker.id)
+            before = known if known is not None and known.epoch == broker.epoch else None
+            # One that did not answer is queried again, and stands for a refusal meanwhile.
+            settings[broker.id] = KnownSettings(
+                broker.epoch,
+                None,
+                is_known=before is not None and before.is_known,
+                requested_at=now,
+                protocol=None if before is None else before.protocol,
+            )
 
 
 BEFORE_FEATURES: Final = "2.6"

@@ -1,13 +1,40 @@
-"""Fold events and records of topic deletions into the view."""
+"""
+Fold events and records of topic deletions into the view, and forget topics that are gone.
+
+``pending_deletions`` has the queries of decisions about them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import assert_never
 
-from controller.core.deletions import deletion_facts, deletion_yields, records
+from controller.core import wakeups
+from controller.core.cluster.records import BrokerSettingsRead
+from controller.core.deletions import deletion_yields, records
 from controller.core.deletions.deletion_requests import note_topic
-from controller.core.model import Instant, TopicPartition
+from controller.core.deletions.model import DeletedTopic, TopicDeletion
+from controller.core.deletions.pending_deletions import (
+    is_carried_out,
+    is_leader_withheld,
+    replicas_of,
+)
+from controller.core.leadership.records import StatesRead
+from controller.core.model import (
+    EPOCH_DURING_DELETE,
+    BrokerId,
+    Instant,
+    PartitionState,
+    TopicAssignment,
+    TopicPartition,
+)
+from controller.core.pacing import fold as pacing
 from controller.core.pacing import isr_health
+from controller.core.pacing.applied_throttles import topic_entity
+from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.records import StopReplicaAnswered
+from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 
 
@@ -17,7 +44,7 @@ def fold_event(view: ClusterView, event: records.DeletionEvent, now: Instant) ->
         case records.DeletionsRead():
             _deletions(view, event, now)
         case records.TopicTreesRead():
-            deletion_facts.trees_read(view, event)
+            trees_read(view, event)
         case _:
             assert_never(event)
 
@@ -29,14 +56,14 @@ def fold_record(view: ClusterView, record: records.DeletionRecord, now: Instant)
             note_topic(view, ticket, result)
             view.calls.electing.update(result.new_partitions)
         case records.DeletionBegunRecord(topic=topic):
-            deletion_facts.deletion_begun(view, topic)
-        case records.PartitionZnodesDeletedRecord():
-            deletion_facts.znodes_deleted(view, record)
+            deletion_begun(view, topic)
+        case records.PartitionZnodesDeletedRecord(topic=topic, paths=paths):
+            view.deletions.record_deleted_znodes(topic, paths)
         case records.TopicDeletedRecord(topic=topic):
-            deletion_facts.topic_deleted(view, topic)
+            topic_deleted(view, topic)
             deletion_yields.note_deletions(view, view.deletions_session.markers or frozenset(), now)
         case records.DeletionMarkerEndedRecord(topic=topic):
-            deletion_facts.marker_ended(view, topic)
+            marker_ended(view, topic)
             deletion_yields.note_deletions(view, view.deletions_session.markers or frozenset(), now)
         case records.DeletionBlockedRecord(topic=topic, wait=wait):
             if wait is None:
@@ -53,7 +80,7 @@ def _deletions(view: ClusterView, event: records.DeletionsRead, now: Instant) ->
     known = view.deletions_session.markers or frozenset()
     deletion_yields.note_deletions(view, event.topics, now)
     view.deletions_session.markers = event.topics
-    deletion_facts.deletions_read(view, known)
+    deletions_read(view, known)
     for name in (event.topics ^ known) & topics.by_name.keys():
         partitions = [TopicPartition(name, number) for number in topics.by_name[name].partitions]
         for partition in partitions:
@@ -61,3 +88,309 @@ def _deletions(view: ClusterView, event: records.DeletionsRead, now: Instant) ->
         if name in known and view.tenure.held is not None:
             # An operator revoked the deletion: a leader or a first state may be due since then.
             view.due.add(partitions)
+
+
+def deletion_begun(view: ClusterView, topic: str) -> None:
+    """Note that a deletion began: every replica is to be deleted."""
+    deletions = view.deletions
+    waiting: dict[BrokerId, set[int]] = {}
+    for partition, broker in replicas_of(view, topic):
+        waiting.setdefault(broker, set()).add(partition.partition)
+    live = set(view.cluster.brokers)
+    unsent = {broker: set(waiting.get(broker, ())) for broker in live | waiting.keys()}
+    informing = live if view.topics.by_name[topic].partitions else set()
+    deletions.running[topic] = TopicDeletion(waiting, informing, unsent, set(waiting))
+    deletions.being_deleted |= {topic}
+    deletions.trees.pop(topic, None)
+
+
+def replica_left(view: ClusterView, orphan: Orphan) -> None:
+    """Have a replica deleted that is recorded as dropped while its topic is being deleted."""
+    name, number = orphan.partition
+    deletion, known = view.deletions.running.get(name), view.topics.by_name.get(name)
+    if deletion is not None and known is not None and known.czxid == orphan.topic_czxid:
+        deletion.waiting.setdefault(orphan.broker, set()).add(number)
+        deletion.unsent.setdefault(orphan.broker, set()).add(number)
+
+
+def replica_deleted(
+    view: ClusterView, broker: BrokerId, partition: TopicPartition, error: int
+) -> None:
+    """Note a broker's answer to the deletion of a replica whose topic is being deleted."""
+    deletion = view.deletions.running.get(partition.topic)
+    if deletion is None or broker not in deletion.waiting:
+        return
+    if partition.partition in deletion.unsent.get(broker, ()):
+        # Before it is sent again, an answer is to the request that it repeats.
+        return
+    if error:
+        deletion.errors[broker] = error
+    else:
+        deletion.waiting[broker].discard(partition.partition)
+        if deletion.waiting[broker]:
+            return
+        del deletion.waiting[broker]
+        deletion.errors.pop(broker, None)
+    _confirmed(view, partition.topic)
+
+
+def request_refused(view: ClusterView, broker: BrokerId, error: int) -> None:
+    """Note that a broker refused a StopReplica as a whole: it is not repeated on this channel."""
+    for topic, deletion in view.deletions.running.items():
+        is_requested = broker in deletion.waiting or broker in deletion.informing
+        if is_requested and broker not in deletion.unsent:
+            deletion.errors[broker] = error
+            _confirmed(view, topic)
+
+
+def broker_informed(view: ClusterView, event: StopReplicaAnswered) -> None:
+    """Note that a broker forgot topics: it answered what was sent after that."""
+    for partition, epoch, _delete, _error in event.results:
+        deletion = view.deletions.running.get(partition.topic)
+        if epoch != EPOCH_DURING_DELETE or deletion is None:
+            continue
+        if event.broker in deletion.informing - deletion.unsent.keys():
+            deletion.informing.discard(event.broker)
+            deletion.errors.pop(event.broker, None)
+            _confirmed(view, partition.topic)
+
+
+def _confirmed(view: ClusterView, topic: str) -> None:
+    """Wake what waits for brokers that delete a topic."""
+    wakeups.wake(view.due, wakeups.Trigger.DELETION_CONCERNED)
+    wakeups.wake_pending_requests(view)
+    if is_carried_out(view, topic):
+        # Its reassignments end: nothing is left of what they would move.
+        partitions = (TopicPartition(topic, n) for n in view.topics.by_name[topic].partitions)
+        view.due.add(p for p in partitions if p in view.reassignments.by_partition)
+
+
+def brokers_moved(
+    view: ClusterView, gone: AbstractSet[BrokerId], elsewhere: AbstractSet[BrokerId]
+) -> None:
+    """
+    Have every deletion wait for brokers that stopped, and repeat the requests that may be lost.
+
+    Args:
+        view: Everything known.
+        gone: Brokers whose registration ended: they have to confirm every deletion again.
+        elsewhere: Brokers whose channel is opened again.
+
+    """
+    if gone:
+        _serve_undeletable(view)
+    for topic, deletion in view.deletions.running.items():
+        if topic not in view.topics.by_name:
+            continue
+        for broker in gone:
+            deletion.waiting.pop(broker, None)
+        for partition, broker in replicas_of(view, topic) if gone else ():
+            if broker in gone:
+                deletion.waiting.setdefault(broker, set()).add(partition.partition)
+        # A broker that starts has no metadata to forget.
+        deletion.informing -= gone
+        deletion.unreached |= gone & deletion.waiting.keys()
+        awaited = deletion.waiting.keys() | deletion.informing
+        for broker in gone | elsewhere:
+            deletion.unsent.pop(broker, None)
+            deletion.errors.pop(broker, None)
+            if broker in awaited:
+                deletion.unsent[broker] = set(deletion.waiting.get(broker, ()))
+        _confirmed(view, topic)
+
+
+def trees_read(view: ClusterView, event: records.TopicTreesRead) -> None:
+    """Note the znodes of topics that are to be deleted; those of another topic are read again."""
+    tenure, deletions, topics = view.tenure, view.deletions, view.topics
+    deletions_session = view.deletions_session
+    for name, tree in event.trees.items():
+        deletions.requested_trees.discard(name)
+        if tenure.held is None or name not in (deletions_session.markers or ()):
+            continue
+        deletions.trees[name] = tree
+        known = topics.by_name.get(name)
+        is_other = known is not None and (
+            tree is None or (tree.czxid, tree.version) != (known.czxid, known.version)
+        )
+        if known is not None and is_other:
+            restart(view, name)
+            known.invalidate(tenure.claim_generation)
+            view.due.overtaken_topics.add(name)
+
+
+def deletions_read(view: ClusterView, before: frozenset[str]) -> None:
+    """
+    Adapt to the markers that were read; a deletion that was revoked is stopped.
+
+    Brokers are sent the states of a revoked topic again. Some of its replicas may be deleted.
+
+    Args:
+        view: Everything known.
+        before: The topics that were to be deleted before.
+
+    """
+    tenure, leadership, deletions = view.tenure, view.leadership, view.deletions
+    topics = view.topics
+    now = view.deletions_session.markers or frozenset()
+    for name in deletions.being_deleted - now:
+        _serve_again(view, name)
+    for name in before - now:
+        deletions.waits.pop(name, None)
+        deletions.trees.pop(name, None)
+        if deletions.running.pop(name, None) is not None:
+            deletions.revoked.add(name)
+            partitions = (TopicPartition(name, n) for n in topics.by_name[name].partitions)
+            for partition in partitions:
+                if partition in leadership.states:
+                    view.due.seeded[partition] = None
+                else:
+                    leadership.unseeded[partition] = None
+            wakeups.wake(view.due, wakeups.Trigger.PARTITION_APPEARED)
+    if tenure.held is None:
+        return
+    for name in (now - before) & topics.by_name.keys():
+        # Read before the claim, it may not be the present one.
+        if topics.by_name[name].read_in < tenure.claim_generation:
+            view.due.overtaken_topics.add(name)
+
+
+def marker_ended(view: ClusterView, topic: str) -> None:
+    """Note that the marker of a topic is deleted."""
+    view.deletions_session.markers = (view.deletions_session.markers or frozenset()) - {topic}
+    view.deletions.waits.pop(topic, None)
+    view.deletions.trees.pop(topic, None)
+    # A topic of that name is a later one.
+    _serve_again(view, topic)
+
+
+def restart(view: ClusterView, topic: str) -> None:
+    """
+    Have a deletion begin again: the topic is not as it was.
+
+    Brokers are still sent nothing that would create a replica, so their confirmations stay valid.
+    """
+    if topic in view.deletions.running:
+        view.deletions.running[topic].has_begun = False
+    view.deletions.trees.pop(topic, None)
+    wakeups.wake(view.due, wakeups.Trigger.DELETION_CONCERNED)
+
+
+def topic_changed(
+    view: ClusterView, topic: str, known: Topic | None, read: TopicAssignment
+) -> None:
+    """Have a deletion begin again if the topic znode was written since."""
+    if known is not None and read.version != known.version:
+        restart(view, topic)
+
+
+def setting_read(view: ClusterView, event: BrokerSettingsRead) -> None:
+    """Note what a broker says of its settings."""
+    settings = view.cluster.broker_settings
+    known = settings.get(event.broker)
+    if known is not None and known.epoch == event.broker_epoch:
+        settings[event.broker] = known._replace(
+            deletes_topics=event.deletes_topics,
+            is_known=True,
+            protocol=event.protocol or known.protocol,
+        )
+    _serve_undeletable(view)
+
+
+def _serve_undeletable(view: ClusterView) -> None:
+    """Serve the topics to be deleted that get leaders again."""
+    for name in view.deletions_session.markers or ():
+        if view.tenure.held is not None and not is_leader_withheld(view, name):
+            _serve_again(view, name)
+
+
+def _serve_again(view: ClusterView, topic: str) -> None:
+    """Send the metadata of a topic again and elect its leaders: no controller deletes it."""
+    view.deletions.being_deleted -= {topic}
+    known = view.topics.by_name.get(topic)
+    for number in known.partitions if known is not None else ():
+        partition = TopicPartition(topic, number)
+        view.due.refreshed[partition] = None
+        view.due.partitions[partition] = None
+
+
+def topic_deleted(view: ClusterView, name: str) -> None:
+    """Forget a topic that this tenure deleted; reads of it that are under way will be ignored."""
+    topics = view.topics
+    view.role.read_generation += 1
+    deleted = DeletedTopic(topics.by_name[name].czxid, view.role.read_generation)
+    view.deletions.done[name] = deleted
+    forget_topic(view, name)
+    topics.listed = (topics.listed or frozenset()) - {name}
+    topics.missing.discard(name)
+    topics.requested.discard(name)
+    marker_ended(view, name)
+
+
+def forget_topic(view: ClusterView, name: str) -> None:
+    """Forget a topic that is gone, and everything about its partitions that is read again."""
+    topics, leadership = view.topics, view.leadership
+    reassignments_tenure = view.reassignments_tenure
+    topic = topics.pop(name)
+    view.deletions.running.pop(name, None)
+    view.deletions.waits.pop(name, None)
+    topics.configs.pop(name, None)
+    topics.config_answers.pop(name, None)
+    topics.requested_configs.pop(name, None)
+    topics.config_errors.pop(name, None)
+    # The settings of a later topic of the name may have the version of these.
+    pacing.forget_settings(view, topic_entity(name))
+    leadership.offline = {(b, p) for b, p in leadership.offline if p.topic != name}
+    for number in topic.partitions if topic else ():
+        partition = TopicPartition(name, number)
+        view.reassignments.before.pop(partition, None)
+        leadership.states.pop(partition, None)
+        leadership.distrusted.pop(partition, None)
+        leadership.watched.pop(partition, None)
+        leadership.stateless.discard(partition)
+        leadership.unreadable.pop(partition, None)
+        leadership.unseeded.pop(partition, None)
+        leadership.acked.pop(partition, None)
+        reassignments_tenure.confirmed.pop(partition, None)
+        leadership.bounced.pop(partition, None)
+        reassignments_tenure.whole_since.pop(partition, None)
+        leadership.lost_requests.pop(partition, None)
+        leadership.epochs_due.discard(partition)
+        leadership.isr_changes_confirmed.pop(partition, None)
+        leadership.told_ineligible.pop(partition, None)
+        leadership.preferred.pop(partition, None)
+        leadership.leaderless.pop(partition, None)
+        isr_health.forget_health(view, partition)
+        if partition in view.reassignments.by_partition:
+            view.due.add((partition,))
+
+
+def without_deleted(
+    view: ClusterView, read: Mapping[str, TopicAssignment | str | None]
+) -> Mapping[str, TopicAssignment | str | None]:
+    """Return the topics that were read, except as they were before this tenure deleted them."""
+    deleted = view.deletions.done
+    former = {
+        name
+        for name in deleted.keys() & read.keys()
+        if isinstance(topic := read[name], TopicAssignment) and topic.czxid <= deleted[name].czxid
+    }
+    view.topics.requested -= former
+    return {name: topic for name, topic in read.items() if name not in former} if former else read
+
+
+def present_states(
+    view: ClusterView, event: StatesRead
+) -> Iterator[tuple[TopicPartition, PartitionState | str | None]]:
+    """
+    Yield the states that were read, except those of topics that were deleted since.
+
+    There may be another topic of the name, whose states are read for themselves.
+    """
+    leadership, deletions = view.leadership, view.deletions
+    for partition, read in event.states.items():
+        deleted = deletions.done.get(partition.topic)
+        if deleted is None or event.read_generation >= deleted.read_generation:
+            yield partition, read
+        else:
+            leadership.seeding.discard(partition)
+            leadership.refreshing.discard(partition)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from controller.core import model
 from controller.core.ledger import Ledger, Lifetime
-from controller.core.model import START, BrokerId, Instant, ZkVersion, Zxid
+from controller.core.model import START, BrokerId, Instant, TopicPartition, ZkVersion, Zxid
 
 
 class TopicTree(NamedTuple):
@@ -89,6 +90,26 @@ class DeletionLedger(Ledger):
 
     Another deletion is left to the next controller: requests of this one may be under way.
     """
+
+    def record_deleted_znodes(self, topic: str, paths: Iterable[str]) -> None:
+        """Note which znodes of a topic are gone."""
+        tree = self.trees.get(topic)
+        if tree is not None:
+            gone = set(paths)
+            self.trees[topic] = tree._replace(below=tuple(p for p in tree.below if p not in gone))
+
+    def record_stop(self, partition: TopicPartition, broker: BrokerId, *, delete: bool) -> None:
+        """Note that a broker is sent the StopReplica of a deletion."""
+        deletion = self.running.get(partition.topic)
+        if deletion is None:
+            return
+        deletion.unreached.discard(broker)
+        # A replica that was recorded since the request was decided is still to be sent.
+        left = deletion.unsent.get(broker, set())
+        if delete:
+            left.discard(partition.partition)
+        if not left:
+            deletion.unsent.pop(broker, None)
 
 
 @dataclass(slots=True)

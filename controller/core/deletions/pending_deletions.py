@@ -2,7 +2,7 @@
 Queries of decisions about pending topic deletions.
 
 ``topic_deletions`` carries them out; ``deletion_yields`` and the gates of steps use them, too.
-``deletion_facts`` folds in what becomes of them.
+``fold`` folds in what becomes of them.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final, assert_never
 
 from controller.core import model, wakeups
-from controller.core.deletions import deletion_facts
+from controller.core.deletions import fold as deletion_fold
 from controller.core.leadership import broker_responses, leader_selection, lost_requests, records
 from controller.core.leadership.leader_selection import note_leader
 from controller.core.model import Instant, TopicPartition
@@ -151,7 +151,7 @@ def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> N
     if tenure.held is None or event.read_generation < tenure.claim_generation:
         # A read that was under way at a claim is requested again in the tenure.
         return
-    for partition, read in deletion_facts.present_states(view, event):
+    for partition, read in deletion_fold.present_states(view, event):
         if event.read_generation < leadership.distrusted.get(partition, 0):
             # It was under way when a write of ours was rejected; another one follows.
             continue

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from controller.core import model, wakeups
-from controller.core.deletions import deletion_facts
+from controller.core.deletions import fold as deletion_fold
 from controller.core.disks import disk_reservations, log_directories
 from controller.core.disks.disk_reservations import log_dropped
 from controller.core.leadership.broker_responses import is_current, is_refused
@@ -75,7 +75,7 @@ def fold_record(view: ClusterView, record: records.ReassignmentRecord, now: Inst
                 RemovedReplica(orphan.broker, orphan.partition, orphan.topic_czxid), None
             )
             view.reassignments_tenure.orphans_tried.discard(orphan)
-            deletion_facts.replica_left(view, orphan)
+            deletion_fold.replica_left(view, orphan)
         case records.OrphanEndedRecord(orphan=orphan):
             if reassignments.orphans.pop((orphan.broker, orphan.partition), None) is not None:
                 reassignments.orphaned[orphan.partition] -= 1
@@ -281,9 +281,9 @@ def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered, now: In
     if not is_current(view, event):
         return
     if is_refused(view, event.error, event.broker):
-        deletion_facts.request_refused(view, event.broker, event.error)
+        deletion_fold.request_refused(view, event.broker, event.error)
         return
-    deletion_facts.broker_informed(view, event)
+    deletion_fold.broker_informed(view, event)
     for partition, epoch, delete, error in event.results:
         if not delete:
             continue
@@ -293,7 +293,7 @@ def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered, now: In
             # One in a failed log directory stays, whatever the answer.
             is_kept = (event.broker, partition) in view.leadership.offline
             noted = KAFKA_STORAGE_ERROR if is_kept else error
-            deletion_facts.replica_deleted(view, event.broker, partition, noted)
+            deletion_fold.replica_deleted(view, event.broker, partition, noted)
         _orphan_answered(view, event.broker, partition, error)
         reassignment = view.reassignments.by_partition.get(partition)
         if reassignment is None or not isinstance(reassignment.phase, phases.Stopping):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from controller.core.deletions import deletion_facts
+from controller.core.deletions import fold as deletion_fold
 from controller.core.leadership.broker_responses import LASTING, is_current, is_refused
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.reassignments import phases
@@ -62,7 +62,7 @@ def requests_lost(
         elsewhere: Brokers whose channel is opened again.
 
     """
-    deletion_facts.brokers_moved(view, gone, elsewhere)
+    deletion_fold.brokers_moved(view, gone, elsewhere)
     reassignments_tenure, lost = view.reassignments_tenure, gone | elsewhere
     reassignments_tenure.orphans_tried = {
         o for o in reassignments_tenure.orphans_tried if o.broker not in lost

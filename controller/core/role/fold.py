@@ -6,7 +6,7 @@ from typing import assert_never
 
 from controller.core import wakeups
 from controller.core.cluster.records import BrokerSettingsRead, BrokersRead, ClusterEvent
-from controller.core.deletions import deletion_facts
+from controller.core.deletions import fold as deletion_fold
 from controller.core.disks import disk_space, log_directories
 from controller.core.leadership import fold
 from controller.core.leadership.leader_selection import note_candidate
@@ -31,7 +31,7 @@ def fold_event(view: ClusterView, event: records.RoleEvent | ClusterEvent, now: 
         case BrokersRead():
             _brokers(view, event, now)
         case BrokerSettingsRead():
-            deletion_facts.setting_read(view, event)
+            deletion_fold.setting_read(view, event)
             topic_fold.follow_protocol(view)
         case records.ClaimGuardsRead():
             view.role_session.guards = event

@@ -12,7 +12,7 @@ from typing import Final
 
 from controller.core import effects, wakeups
 from controller.core.calls.records import ProducerIdsRecord
-from controller.core.deletions import deletion_facts
+from controller.core.deletions import fold as deletion_fold
 from controller.core.deletions.deletion_requests import note_topic
 from controller.core.deletions.records import (
     DeletionBegunRecord,
@@ -114,11 +114,11 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
                 | TopicDeletedRecord(topic=topic)
             ):
                 # The marker is gone, or the topic or its znodes are others.
-                deletion_facts.restart(view, topic)
+                deletion_fold.restart(view, topic)
                 topics[topic] = None
             case DeletionMarkerEndedRecord(topic=topic):
                 # It is gone, which the next read of the markers shows.
-                deletion_facts.marker_ended(view, topic)
+                deletion_fold.marker_ended(view, topic)
             case ProducerIdsRecord():
                 view.calls.producer_ids = None
             case AppliedThrottleRecord() | AppliedThrottleEndedRecord():

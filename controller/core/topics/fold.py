@@ -13,7 +13,7 @@ from typing import Final, assert_never
 
 from controller.core import model, options, wakeups
 from controller.core.cluster import protocols
-from controller.core.deletions import deletion_facts
+from controller.core.deletions import fold as deletion_fold
 from controller.core.deletions.deletion_requests import note_topic
 from controller.core.leadership import leader_selection
 from controller.core.model import Instant, TopicPartition
@@ -76,7 +76,7 @@ def topics_listed(view: ClusterView, event: records.TopicsListed) -> None:
     topics.listed = event.topics
     topics.missing.clear()
     for name in [t for t in topics.by_name if t not in event.topics]:
-        deletion_facts.forget_topic(view, name)
+        deletion_fold.forget_topic(view, name)
     topics.requested &= event.topics
     for name in [t for t in topics.unreadable if t not in event.topics]:
         del topics.unreadable[name]
@@ -128,7 +128,7 @@ def topics_read(view: ClusterView, event: records.TopicsRead, now: Instant) -> N
         _overtaken(view, event)
         return
     view.topics_tenure.reading.difference_update(event.topics)
-    topics = deletion_facts.without_deleted(view, event.topics)
+    topics = deletion_fold.without_deleted(view, event.topics)
     uncertain = {name for name, read in topics.items() if _may_lose(view, name, read)}
     for name, read in topics.items():
         if isinstance(read, model.TopicAssignment):
@@ -150,7 +150,7 @@ def _missing(view: ClusterView, name: str) -> None:
     contain a topic of that name that was created again, which no further listing would show.
     """
     topics = view.topics
-    deletion_facts.forget_topic(view, name)
+    deletion_fold.forget_topic(view, name)
     topics.requested.discard(name)
     if name not in (topics.listed or ()):
         return
@@ -253,7 +253,7 @@ def _topic(
     view.topics.unreadable.pop(name, None)
     known = view.topics.by_name.get(name)
     if known is not None and known.czxid != read.czxid:
-        deletion_facts.forget_topic(view, name)
+        deletion_fold.forget_topic(view, name)
         known = None
     if known is not None:
         known.read_in = max(known.read_in, read_generation)
@@ -265,7 +265,7 @@ def _topic(
         read.version, known.version, stale=was_stale and not invalidated_in
     ):
         return
-    deletion_facts.topic_changed(view, name, known, read)
+    deletion_fold.topic_changed(view, name, known, read)
     before = known.partitions if known is not None else {}
     if known is not None and (was_stale or _is_led_by_a_broker(view)):
         _note_departures(view, name, known, read, now)

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.apply import apply
+from controller.core.apply import apply, record_effect
 from controller.core.cluster.records import BrokerSettingsRead
-from controller.core.deletions.deletion_facts import requests_issued
 from controller.core.deletions.pending_deletions import progress_of
 from controller.core.deletions.records import (
     DeletionBegunRecord,
@@ -554,7 +553,7 @@ def test_a_replica_that_is_recorded_while_requests_are_sent_is_deleted_as_well()
     apply(driver.view, OrphanRecord(Orphan(BrokerId(2), tp(2), Zxid(9), "dropped")), driver.now)
     for delete in (False, True):
         decided = SendStopReplica(tp(1), BrokerId(2), EPOCH_DURING_DELETE, delete)
-        requests_issued(driver.view, decided)
+        record_effect(driver.view, decided, driver.now)
     driver.settle()
     assert (2, tp(2)) in deletes(driver)
 
