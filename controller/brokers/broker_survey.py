@@ -13,18 +13,10 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from kafka.protocol.admin import DescribeLogDirsRequest
-from kafka.protocol.api_key import ApiKey
-
 from controller.brokers.broker_queries import ConnectionSettings, query_all
 from controller.brokers.connections import BrokerConnection
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.log_dirs import (
-    SPACE_VERSION,
-    VERSION,
-    description_of,
-)
-from controller.brokers.messages import frame_of
+from controller.brokers.log_dirs import describe_all, description_of
 from controller.brokers.topic_configs import LIMITS, TopicConfigQuery
 from controller.core.events import Event
 from controller.core.model import BrokerId, LiveBroker
@@ -112,10 +104,7 @@ class BrokerSurvey:
 
 
 async def _disks_on(_broker: LiveBroker, connection: BrokerConnection) -> Disks | str:
-    highest = connection.understood.get(ApiKey.DescribeLogDirs, (0, VERSION))[1]
-    version = SPACE_VERSION if highest >= SPACE_VERSION else VERSION
-    request = DescribeLogDirsRequest(topics=None, version=version)
-    return disks_of(await connection.send_and_receive(frame_of(request)))
+    return disks_of(await connection.send_and_receive(describe_all(connection)))
 
 
 class _Queue:

@@ -13,21 +13,15 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kafka.protocol.admin import DescribeLogDirsRequest
-from kafka.protocol.api_key import ApiKey
-
 from controller.brokers.broker_queries import ConnectionSettings, query_all
 from controller.brokers.connections import BrokerConnection, ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.log_dirs import Capacities, description_of, no_capacities
-from controller.brokers.messages import frame_of
+from controller.brokers.log_dirs import Capacities, describe_all, description_of, no_capacities
 from controller.core.model import BrokerId, LiveBroker, LogDir, TopicPartition
 from controller.errors import BrokerUnreachableError, ControllerError
 from controller.planning.volumes import volume_names
 
 WITHIN_S: Final = 120.0
-LOG_DIRS_VERSION_MAX: Final = 4
-"""Since this version, brokers report the size of their volumes."""
 LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=60.0)
 
 
@@ -86,10 +80,7 @@ class ClusterSurvey:
         """
 
         async def hold(broker: LiveBroker, connection: BrokerConnection) -> Holdings:
-            known = connection.understood.get(ApiKey.DescribeLogDirs, (0, LOG_DIRS_VERSION_MAX))
-            version = min(known[1], LOG_DIRS_VERSION_MAX)
-            request = DescribeLogDirsRequest(topics=None, version=version)
-            answer = await connection.send_and_receive(frame_of(request))
+            answer = await connection.send_and_receive(describe_all(connection))
             return holdings_of(broker.id, answer, self._capacities(broker.id))
 
         if not brokers:
@@ -113,17 +104,12 @@ def holdings_of(
     capacities: Mapping[str, int],
 ) -> Holdings:
     """Decode a DescribeLogDirs response, without future replicas of moves between disks."""
+    described, found = description_of(answer)
     replicas = tuple(
-        HeldReplica(
-            TopicPartition(topic.name, row.partition_index), directory.log_dir, row.partition_size
-        )
-        for directory in answer.results
-        if not directory.error_code
-        for topic in directory.topics
-        for row in topic.partitions
-        if not row.is_future_key
+        HeldReplica(partition, replica.directory, replica.size)
+        for partition, replica in found.items()
+        if replica.directory is not None
     )
-    described = description_of(answer, {}).dirs
     dirs = tuple(directory.log_dir(capacities, is_whole=True) for directory in described)
     held = {directory.path: directory.bytes for directory in described}
     volumes = volume_names(dirs, held, separate=capacities)

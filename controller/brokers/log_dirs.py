@@ -25,7 +25,7 @@ from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequ
 from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.broker_queries import PooledQuery
-from controller.brokers.connections import ConnectionLimits
+from controller.brokers.connections import BrokerConnection, ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import Frame, frame_of
 from controller.core.disks.placements import NO_ANSWER
@@ -209,8 +209,7 @@ class BrokerLogDirs(PooledQuery):
         silent = LogDirsDescribed(broker.id, broker.epoch, self._clock.now(), query.partitions)
         try:
             connection = await self._connected(broker)
-            _, highest = connection.understood.get(ApiKey.DescribeLogDirs, (0, VERSION))
-            version = SPACE_VERSION if highest >= SPACE_VERSION else VERSION
+            version = version_of(connection)
             capacities = {} if version >= SPACE_VERSION else self._capacities(broker.id)
             is_whole = (
                 bool(capacities)
@@ -230,6 +229,17 @@ class BrokerLogDirs(PooledQuery):
         (self._several.add if len(found.dirs) > 1 else self._several.discard)(broker.id)
         dirs = tuple(d.log_dir(capacities, is_whole=is_whole) for d in found.dirs)
         return replace(silent, at=at, dirs=dirs, replicas=found.replicas)
+
+
+def version_of(connection: BrokerConnection) -> int:
+    """Return the version of the query that a broker is sent."""
+    _, highest = connection.understood.get(ApiKey.DescribeLogDirs, (0, VERSION))
+    return SPACE_VERSION if highest >= SPACE_VERSION else VERSION
+
+
+def describe_all(connection: BrokerConnection) -> Frame:
+    """Return the query of a broker for everything that it has."""
+    return frame_of(_describe_request((), version_of(connection), is_whole=True))
 
 
 def _describe_request(partitions: Iterable[TopicPartition], version: int, *, is_whole: bool) -> Any:  # noqa: ANN401 - kafka-python has no types
