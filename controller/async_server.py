@@ -119,7 +119,7 @@ class AsyncServer(ABC, Generic[C]):
         """
         self._setting, self._opened = setting, opened
         try:
-            self._socket = _bound(address)
+            self._socket = _bind(address)
         except (OSError, OverflowError) as error:
             raise _unavailable(setting, address, error) from error
         host, port = self._socket.getsockname()[:2]
@@ -241,7 +241,7 @@ class AsyncServer(ABC, Generic[C]):
             self._failed("a connection failed", error)
 
 
-def _bound(address: HttpAddress) -> socket.socket:
+def _bind(address: HttpAddress) -> socket.socket:
     """Return a socket that does not listen yet: peers are refused until they are served."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)

@@ -127,7 +127,7 @@ def _sentence(error: ErrorDetails, sources: tuple[_Given, ...]) -> str:
     said = wanted.format_map(context)
     if error["type"] in ("belongs_together", "empty") or is_secret(Settings.model_fields[field]):
         return f"{called}: {said}"
-    return f"{called}: {said}, not {_shown(error['input'])}"
+    return f"{called}: {said}, not {_value_text(error['input'])}"
 
 
 def _whole(value: object) -> object:
@@ -135,6 +135,6 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     text = repr(value)
     return text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 3] + "..."

@@ -28,7 +28,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from controller.brokers.messages import frame_of
 from controller.endpoint import codec, relayed_frames
 from controller.endpoint.messages import AlterPartitionRequest, ControlledShutdownRequest
-from controller.endpoint.relay import framed
+from controller.endpoint.relay import with_length
 from controller.kafka_errors import NOT_CONTROLLER
 from integration.rigs.kafka_jars import KAFKA_2_7, KAFKA_3_9, Release
 from integration.rigs.kafka_tools import REASSIGN_PARTITIONS, TOPICS
@@ -93,12 +93,12 @@ class Strangers:
             SaslHandshakeRequest(version=1, mechanism="PLAIN"),
             SaslAuthenticateRequest(version=0, auth_bytes=self._login),
         ):
-            connection.sendall(framed(encoded(message)))
+            connection.sendall(with_length(encoded(message)))
             answer_of(connection)
 
     def _exchange(self, connection: socket.socket, request: bytes) -> None:
         header = codec.header_of(request)
-        connection.sendall(framed(request))
+        connection.sendall(with_length(request))
         try:
             answer = answer_of(connection)
         except OSError:

@@ -123,7 +123,7 @@ def _settings(inbox: _Queue, topics: Collection[str], deadline: float) -> Mappin
     waiting = set(topics)
     while waiting:
         try:
-            read = inbox.events.get(timeout=_left(deadline))
+            read = inbox.events.get(timeout=_seconds_left(deadline))
         except queue.Empty:
             break
         if isinstance(read, TopicConfigsRead):
@@ -133,7 +133,7 @@ def _settings(inbox: _Queue, topics: Collection[str], deadline: float) -> Mappin
     return found
 
 
-def _left(deadline: float) -> float:
+def _seconds_left(deadline: float) -> float:
     return max(0.001, deadline - time.monotonic())
 
 

@@ -259,7 +259,7 @@ class BrokerConnection:
             RemoteProtocolError: the answer is undecodable; the connection is closed.
         """
         self._transport.has_flushed = False
-        answer = await _settled(
+        answer = await _settle(
             self._conversation.send_request(
                 frame, request_timeout_ms=self._limits.request_timeout_s * 1000
             )
@@ -283,7 +283,7 @@ async def connect(
     where = f"{endpoint.host}:{endpoint.port}"
     deadline = time.monotonic() + limits.connect_timeout_s
     addresses = await io.resolve(endpoint.host, endpoint.port)
-    with _translated(where), ExitStack() as undo:
+    with _translate_errors(where), ExitStack() as undo:
         if endpoint.security_protocol in _SASL:
             security.logins.check(where, security.credential(security.password()))
         sock = await _first_that_answers(io, addresses, deadline)
@@ -340,7 +340,7 @@ def _transport(
 
 
 @contextmanager
-def _translated(where: str) -> Iterator[None]:
+def _translate_errors(where: str) -> Iterator[None]:
     try:
         yield
     except (kafka_errors.KafkaError, OSError, ValueError, OverflowError) as error:
@@ -349,7 +349,7 @@ def _translated(where: str) -> Iterator[None]:
         raise errors.BrokerUnreachableError(f"{where}: {error}") from error
 
 
-async def _settled(future: Future) -> Future:
+async def _settle(future: Future) -> Future:
     """Wait without raising: a future of kafka-python may hold any exception."""
     done = Future()
     future.add_both(lambda _: done.success(None))

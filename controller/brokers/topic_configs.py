@@ -131,7 +131,7 @@ class TopicConfigQuery(PooledQuery):
     def describe_brokers(self, brokers: Sequence[model.LiveBroker]) -> None:
         """Query each broker in the background; see ``reactor.ports.BrokerSettings``."""
         for broker in brokers:
-            self._io.post(_bound(self._spawn_setting, broker))
+            self._io.post(_bind(self._spawn_setting, broker))
 
     # --- on the IO thread ----------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ def _protocol(text: str | None) -> str | None:
         return None
 
 
-def _bound(job: Callable[[model.LiveBroker], None], broker: model.LiveBroker) -> Callable[[], None]:
+def _bind(job: Callable[[model.LiveBroker], None], broker: model.LiveBroker) -> Callable[[], None]:
     return lambda: job(broker)
 
 

@@ -134,7 +134,7 @@ def generate(  # noqa: PLR0913 - the options of the command
         topics=names,
         all_topics=all_topics,
         excluded=exclude_topics,
-        brokers=frozenset(() if broker_list is None else _listed(broker_list)),
+        brokers=frozenset(() if broker_list is None else _parse_brokers(broker_list)),
         removed=_brokers(remove_broker),
         added=_brokers(add_broker),
         replication_factor=replication_factor,
@@ -187,7 +187,7 @@ def _sizes(
     return proposal.sizes_of(answers.disks)
 
 
-def _listed(text: str) -> list[BrokerId]:
+def _parse_brokers(text: str) -> list[BrokerId]:
     """Parse a list of brokers, as people type it: with spaces after the commas."""
     return read_brokers(",".join(part.strip() for part in text.split(",")))
 

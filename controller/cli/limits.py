@@ -171,12 +171,12 @@ def _changed_lines(found: controls.Limits, changes: LimitChanges) -> Iterator[st
     """Describe the limits of what was changed."""
     if changes.request is not None:
         requested = found.requests.get(changes.request, controls.RequestLimits())
-        yield f"request {changes.request}: {_listed(requested) or 'as submitted'}"
+        yield f"request {changes.request}: {_list_text(requested) or 'as submitted'}"
     elif changes.broker is not None:
         own = found.brokers.get(changes.broker, controls.BrokerLimits())
-        yield f"broker {changes.broker}: {_listed(own) or 'as all brokers'}"
+        yield f"broker {changes.broker}: {_list_text(own) or 'as all brokers'}"
     else:
-        lines = [f"{NAMES[n]}: {_shown(n, v)}" for n, v in _values(found)]
+        lines = [f"{NAMES[n]}: {_value_text(n, v)}" for n, v in _values(found)]
         lines += _special_lines(found)
         yield from lines or ["No limit is set; the daemon's settings hold."]
 
@@ -207,11 +207,13 @@ def show_limits(
             continue
         value = getattr(found.limits, own.name)
         if value is not None:
-            print_line(f"{NAMES[own.name]}: {_shown(own.name, value)} (set live)")
+            print_line(f"{NAMES[own.name]}: {_value_text(own.name, value)} (set live)")
         elif own.name == "window":
             print_line("window: none")
         elif isinstance(effective, Mapping) and own.name in effective:
-            print_line(f"{NAMES[own.name]}: {_shown(own.name, effective[own.name])} (settings)")
+            print_line(
+                f"{NAMES[own.name]}: {_value_text(own.name, effective[own.name])} (settings)"
+            )
         else:
             print_line(f"{NAMES[own.name]}: as in the daemon's settings")
     print_lines(_special_lines(found.limits))
@@ -247,13 +249,13 @@ def _document(found: AnyLimits) -> dict[str, Any]:
 
 def _special_lines(found: controls.Limits) -> Iterator[str]:
     for broker, own in found.brokers.items():
-        yield f"broker {broker}: {_listed(own)}"
+        yield f"broker {broker}: {_list_text(own)}"
     for name, requested in found.requests.items():
-        yield f"request {name}: {_listed(requested)}"
+        yield f"request {name}: {_list_text(requested)}"
 
 
-def _listed(found: controls.BrokerLimits | controls.RequestLimits) -> str:
-    return ", ".join(f"{NAMES[n]} {_shown(n, v)}" for n, v in _values(found))
+def _list_text(found: controls.BrokerLimits | controls.RequestLimits) -> str:
+    return ", ".join(f"{NAMES[n]} {_value_text(n, v)}" for n, v in _values(found))
 
 
 def _values(found: AnyLimits) -> Iterator[tuple[str, Any]]:
@@ -264,7 +266,7 @@ def _values(found: AnyLimits) -> Iterator[tuple[str, Any]]:
             yield own.name, value
 
 
-def _shown(name: str, value: object) -> str:
+def _value_text(name: str, value: object) -> str:
     if value is None or (name == "throttle" and value == controls.UNTHROTTLED):
         return "none"
     if name == "max_bytes_in_flight" and isinstance(value, int):

@@ -55,7 +55,7 @@ def read_rates(server: str, query: str = QUERY, *, within_s: float = WITHIN_S) -
         raise InvalidInputError(
             f"{server}: {query} has no series; name another metric with --prometheus-query"
         )
-    return _added(found, f"{server}: {query}")
+    return _sum_of(found, f"{server}: {query}")
 
 
 def _response_to(server: str, query: str, within_s: float) -> Mapping[str, Any]:
@@ -65,7 +65,7 @@ def _response_to(server: str, query: str, within_s: float) -> Mapping[str, Any]:
             document = json.loads(response.read(ANSWER_BYTES_MAX))
     except urllib.error.HTTPError as error:
         with error:
-            said = _said(error)
+            said = _message_of(error)
         raise InvalidInputError(f"{server} answers {error.code}: {said}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
@@ -75,7 +75,7 @@ def _response_to(server: str, query: str, within_s: float) -> Mapping[str, Any]:
     return document
 
 
-def _said(error: urllib.error.HTTPError) -> str:
+def _message_of(error: urllib.error.HTTPError) -> str:
     """Return Prometheus' own message about an error."""
     body = error.read(1 << 16).decode(errors="replace").strip()
     try:
@@ -86,12 +86,12 @@ def _said(error: urllib.error.HTTPError) -> str:
     return str(said or body)[:SAID_MAX]
 
 
-def _added(series: list[Any], about: str) -> Rates:
+def _sum_of(series: list[Any], about: str) -> Rates:
     found: dict[tuple[str, int | None], float] = {}
     problems: list[str] = []
     for row in series:
         try:
-            key, rate = _read(row)
+            key, rate = _parse_row(row)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             problems.append(f"  {error}: {json.dumps(row)[:SAID_MAX]}")
         else:
@@ -104,7 +104,7 @@ def _added(series: list[Any], about: str) -> Rates:
     return found
 
 
-def _read(row: Any) -> tuple[tuple[str, int | None], float]:  # noqa: ANN401 - JSON
+def _parse_row(row: Any) -> tuple[tuple[str, int | None], float]:  # noqa: ANN401 - JSON
     labels, rate = row["metric"], float(row["value"][1])
     if not labels.get("topic"):
         raise ValueError("no label topic")

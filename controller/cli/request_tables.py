@@ -41,8 +41,8 @@ def open_screen(
         columns=(
             Column("request", lambda r: Name(r["id"])),
             Column("state", lambda r: Text(r["state"], STYLES.get(r["state"], ""))),
-            Column("done", _done, is_number=True),
-            Column("open", _open, is_number=True),
+            Column("done", _done_text, is_number=True),
+            Column("open", _open_text, is_number=True),
             Column("refused", lambda r: _number(_counts(r).get("refused", 0)), is_number=True),
             Column("left", lambda r: time_left(known.get(r["id"], {}).get("eta_s"))),
             Column("age", lambda r: _age(r["submitted_ms"], now_ms), is_number=True),
@@ -66,12 +66,12 @@ def _counts(row: Document) -> Mapping[str, int]:
     return {"total": row["total"]} if counts is None else counts
 
 
-def _done(row: Document) -> str:
+def _done_text(row: Document) -> str:
     counts = _counts(row)
     return f"{counts.get('done', 0)}/{counts['total']}" if counts["total"] else ""
 
 
-def _open(row: Document) -> str:
+def _open_text(row: Document) -> str:
     counts = _counts(row)
     in_flight = counts.get("in_flight", 0) + counts.get("waiting", 0)
     return _number(counts.get("open", in_flight))
@@ -101,8 +101,8 @@ def ended_screen(summaries: Sequence[Summary], rows_max: int | None) -> Renderab
             Column("ended", lambda s: _time(s.ended_ms)),
             Column("request", lambda s: Name(s.request)),
             Column("done", lambda s: f"{s.done}/{s.total}", is_number=True),
-            Column("refused", _refused, is_number=True),
-            Column("moved", _moved, is_number=True),
+            Column("refused", _refused_text, is_number=True),
+            Column("moved", _moved_text, is_number=True),
             Column("other", lambda s: Text(_others(s)), folds=True),
             Column("by", lambda s: Name(s.requested_by), is_extra=True),
             Column("kind", lambda s: s.kind, is_extra=True),
@@ -113,11 +113,11 @@ def ended_screen(summaries: Sequence[Summary], rows_max: int | None) -> Renderab
     )
 
 
-def _refused(summary: Summary) -> Text:
+def _refused_text(summary: Summary) -> Text:
     return Text(_number(len(summary.refused) + summary.refused_left_out), "red")
 
 
-def _moved(summary: Summary) -> str:
+def _moved_text(summary: Summary) -> str:
     return "" if summary.moved_bytes is None else show_bytes(summary.moved_bytes)
 
 

@@ -168,7 +168,7 @@ def step_of(partition: Document) -> str:
 
 
 def _copying_to(partition: Document) -> str:
-    copied, rate = _copied(_volume(partition)), _rate(_speed(partition))
+    copied, rate = _copied_text(_volume(partition)), _rate(_speed(partition))
     amounts = ", ".join(words for words in (copied, rate) if words)
     return f"{_activity(partition)}{f', {amounts}' if amounts else ''}"
 
@@ -197,9 +197,9 @@ def _in_flight(status: Document, rows_max: int | None) -> RenderableType:
             Column("progress", lambda p: bar(_share(p))),
             Column("step", step_of, is_number=True),
             Column("state", _activity),
-            Column("copied", lambda p: _copied(_volume(p)), is_number=True),
+            Column("copied", lambda p: _copied_text(_volume(p)), is_number=True),
             Column("rate", lambda p: _rate(_speed(p)), is_number=True),
-            Column("left", _left, is_number=True),
+            Column("left", _left_text, is_number=True),
             Column("phase", lambda p: p["phase"], is_extra=True),
             Column(
                 "for", lambda p: age(status, p.get("phase_since")), is_number=True, is_extra=True
@@ -237,7 +237,7 @@ def _speed(partition: Document) -> int:
     return sum(copy.get("bytes_per_s") or 0 for copy in partition.get("copies") or ())
 
 
-def _left(partition: Document) -> str:
+def _left_text(partition: Document) -> str:
     """Return the time until the last copy of the step is whole; empty if any is unknown."""
     found = [copy.get("eta_s") for copy in partition.get("copies") or ()]
     return show_duration(max(found)) if found and None not in found else ""
@@ -254,11 +254,11 @@ def _requests(status: Document, rows_max: int | None) -> Iterator[RenderableType
         columns=(
             Column("request", lambda r: Name(r["id"])),
             Column("progress", lambda r: bar(share_of(r))),
-            Column("done", lambda r: _done(r["partitions"]), is_number=True),
+            Column("done", lambda r: _done_text(r["partitions"]), is_number=True),
             Column("in flight", lambda r: _count(r, "in_flight"), is_number=True, is_extra=True),
             Column("waiting", lambda r: _count(r, "waiting"), is_number=True),
             Column("refused", lambda r: _count(r, "refused"), is_number=True, is_extra=True),
-            Column("copied", lambda r: _copied(status_text.volume_of(r)), is_number=True),
+            Column("copied", lambda r: _copied_text(status_text.volume_of(r)), is_number=True),
             Column("rate", lambda r: _rate(r.get("bytes_per_s")), is_number=True),
             Column("left", lambda r: time_left(r.get("eta_s")), is_number=True),
             Column("by", lambda r: Name(r.get("requested_by") or ""), is_extra=True),
@@ -292,7 +292,7 @@ def share_of(request: Document) -> float:
     return ended / max(1, counts["total"]) if share is None else share
 
 
-def _done(counts: Document) -> str:
+def _done_text(counts: Document) -> str:
     return f"{counts['done']}/{counts['total']}"
 
 
@@ -304,7 +304,7 @@ def _number(number: int) -> str:
     return str(number) if number else ""
 
 
-def _copied(volume: tuple[int, int] | None) -> str:
+def _copied_text(volume: tuple[int, int] | None) -> str:
     """Return copied and whole bytes with one unit if it is the same; empty if unknown."""
     if volume is None:
         return ""

@@ -149,9 +149,9 @@ class Listing(Generic[_Row]):
             )
             for column, found in filled.items()
         }
-        shown = _chosen(wanted, options.max_width)
+        shown = _fitting_columns(wanted, options.max_width)
         names = {c for c in shown if any(isinstance(cell, Name) for cell in filled[c])}
-        widths, gap = _fitted([wanted[c] for c in shown], shown, names, options.max_width)
+        widths, gap = _fit_widths([wanted[c] for c in shown], shown, names, options.max_width)
         drawn = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
         drawn.show_header = any(column.head for column in shown)
         for column, width in zip(shown, widths, strict=True):
@@ -172,7 +172,7 @@ class Listing(Generic[_Row]):
             yield Text(f"... and {left_out} more (--all-rows shows them)", "dim")
 
 
-def _chosen(wanted: Mapping[Column[_Row], int], width: int) -> list[Column[_Row]]:
+def _fitting_columns(wanted: Mapping[Column[_Row], int], width: int) -> list[Column[_Row]]:
     """Return the columns without the last extra ones, as many as do not fit."""
     shown = list(wanted)
 
@@ -186,7 +186,7 @@ def _chosen(wanted: Mapping[Column[_Row], int], width: int) -> list[Column[_Row]
     return shown
 
 
-def _fitted(
+def _fit_widths(
     wanted: Sequence[int],
     columns: Sequence[Column[_Row]],
     names: Collection[Column[_Row]],

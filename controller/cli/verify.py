@@ -126,10 +126,12 @@ def _with_outcomes(operator: OperatorClient, entries: list[Entry]) -> list[Entry
         for outcome in ended:
             if (outcome.partition, targets[outcome.partition]) in accepted:
                 found[outcome.partition] = STATE_OF_OUTCOME[outcome.fate]
-    return list(_replaced(entries, found))
+    return list(_replaced_entries(entries, found))
 
 
-def _replaced(entries: list[Entry], found: dict[TopicPartition, EntryState]) -> Iterable[Entry]:
+def _replaced_entries(
+    entries: list[Entry], found: dict[TopicPartition, EntryState]
+) -> Iterable[Entry]:
     for entry in entries:
         known = found.get(entry.partition) if entry.state is EntryState.REFUSED else None
         yield entry if known is None else replace(entry, state=known)

@@ -294,7 +294,7 @@ def stray_logs(snapshot: Snapshot) -> Iterator[Finding]:
             is_going = partition.topic in snapshot.znodes.deletions
             if is_going or (broker, partition) in recorded or _unknowable(snapshot, partition):
                 continue
-            if _assigned(snapshot.znodes.topics, partition, broker) or _assigned(
+            if _is_assigned(snapshot.znodes.topics, partition, broker) or _is_assigned(
                 snapshot.topics_before, partition, broker
             ):
                 continue
@@ -323,7 +323,7 @@ def _unknowable(snapshot: Snapshot, partition: TopicPartition) -> bool:
     )
 
 
-def _assigned(
+def _is_assigned(
     topics: Mapping[str, TopicAssignment], partition: TopicPartition, broker: BrokerId
 ) -> bool:
     topic = topics.get(partition.topic)

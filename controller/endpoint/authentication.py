@@ -182,12 +182,12 @@ def subject_of(certificate: Mapping[str, Any] | None) -> str | None:
         return None
     # RFC 2253: the last relative name first.
     return ",".join(
-        "+".join(f"{_KEYWORDS.get(kind, kind)}={_escaped(value)}" for kind, value in names)
+        "+".join(f"{_KEYWORDS.get(kind, kind)}={_escape(value)}" for kind, value in names)
         for names in reversed(subject)
     )
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     text = "".join(f"\\{c}" if c in _ESCAPED else c for c in value)
     if text[:1] in {" ", "#"}:
         text = f"\\{text}"

@@ -168,7 +168,7 @@ def results_of(answer: ClientAnswer) -> int:
     return len(getattr(answer, "results", ()))
 
 
-def _elected(version: int, answer: client_requests.ElectLeadersResponse) -> ApiMessage:
+def _elect_response(version: int, answer: client_requests.ElectLeadersResponse) -> ApiMessage:
     return ElectLeadersResponse(
         version=version,
         throttle_time_ms=0,
@@ -177,7 +177,7 @@ def _elected(version: int, answer: client_requests.ElectLeadersResponse) -> ApiM
     )
 
 
-def _altered(version: int, answer: client_requests.AlterReassignmentsResponse) -> ApiMessage:
+def _alter_response(version: int, answer: client_requests.AlterReassignmentsResponse) -> ApiMessage:
     return AlterPartitionReassignmentsResponse(
         version=version,
         throttle_time_ms=0,
@@ -187,7 +187,7 @@ def _altered(version: int, answer: client_requests.AlterReassignmentsResponse) -
     )
 
 
-def _listed(version: int, answer: client_requests.ListReassignmentsResponse) -> ApiMessage:
+def _list_response(version: int, answer: client_requests.ListReassignmentsResponse) -> ApiMessage:
     topics: dict[str, list[tuple[Any, ...]]] = {}
     for (topic, number), *replicas in answer.reassignments:
         topics.setdefault(topic, []).append((number, *replicas))
@@ -213,7 +213,7 @@ REQUESTS: Final[Mapping[int, ServedRequest]] = {
         message=ElectLeadersRequest,
         value_of=_elect_leaders,
         answer=client_requests.ElectLeadersResponse,
-        message_of=_elected,
+        message_of=_elect_response,
     ),
     ApiKey.AlterPartitionReassignments: ServedRequest(
         versions=(0, 0),
@@ -221,14 +221,14 @@ REQUESTS: Final[Mapping[int, ServedRequest]] = {
         folds=(("partitions", _target),),
         value_of=_alter,
         answer=client_requests.AlterReassignmentsResponse,
-        message_of=_altered,
+        message_of=_alter_response,
     ),
     ApiKey.ListPartitionReassignments: ServedRequest(
         versions=(0, 0),
         message=ListPartitionReassignmentsRequest,
         value_of=_list,
         answer=client_requests.ListReassignmentsResponse,
-        message_of=_listed,
+        message_of=_list_response,
     ),
 }
 """What the daemon answers as the controller, by API key."""

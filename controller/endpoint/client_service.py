@@ -40,7 +40,7 @@ from controller.endpoint import client_codec, codec, relayed_frames
 from controller.endpoint.broker_service import BrokerService, RequestObserver
 from controller.endpoint.decoding_thread import DecodingThread
 from controller.endpoint.peers import PARTITION_BYTES, SMALL_FRAME, Answer, Peer
-from controller.endpoint.relay import NoBrokerError, Relay, Upstream, framed
+from controller.endpoint.relay import NoBrokerError, Relay, Upstream, with_length
 from controller.endpoint.strict_decoding import UNPACED_MAX
 from controller.endpoint.tickets import Tickets
 from controller.endpoint.topic_codec import ALTER, TOPIC_REQUESTS, TopicsWanted
@@ -170,7 +170,7 @@ class ClientService:
                 # An error is final for a client, and a broker may stop on it.
                 raise RemoteProtocolError("a broker refuses the credentials of a peer")
             peer.is_authenticated |= relayed_frames.ends_exchange(header, answer)
-        return framed(answer)
+        return with_length(answer)
 
     async def _upstream_of(self, peer: Peer) -> Upstream:
         known = peer.companion
@@ -198,7 +198,7 @@ class ClientService:
         if error in {NOT_CONTROLLER, STALE_CONTROLLER_EPOCH}:
             permission = Permission(_who(peer, header), upstream.broker, tenure)
             return await self._brokers.answer_permitted(peer, header, frame, permission)
-        return framed(answer) if error == CLUSTER_AUTHORIZATION_FAILED else None
+        return with_length(answer) if error == CLUSTER_AUTHORIZATION_FAILED else None
 
     async def _as_controller(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
@@ -227,7 +227,7 @@ class ClientService:
         if given is None or given.error == NOT_CONTROLLER:
             self._count(header, "not_controller")
             peer.is_left = True
-            return framed(answer)
+            return with_length(answer)
         self._count(header, "answered")
         size = client_codec.results_of(given) * RESULT_BYTES
         own = await self._thread.run(size, partial(client_codec.encode, header, given))

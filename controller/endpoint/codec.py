@@ -155,7 +155,7 @@ def decode(frame: bytes) -> tuple[RequestHeader, Request]:
     Raises:
         RemoteProtocolError: it is malformed, or not one of ``ADVERTISED``.
     """
-    header, _ = _opened(frame)
+    header, _ = _open_frame(frame)
     if header.api_key == ApiKey.ApiVersions:
         if header.version <= API_VERSIONS_REQUEST.versions[1]:
             read_request(frame, {ApiKey.ApiVersions: API_VERSIONS_REQUEST})
@@ -179,8 +179,8 @@ def read_request(
         RemoteProtocolError: it is malformed, or not one of those.
 
     """
-    header, cursor = _opened(frame)
-    known = _served(header, requests)
+    header, cursor = _open_frame(frame)
+    known = _served_request(header, requests)
     if known.message.flexible_version_q(header.version):
         cursor.skip_tagged_fields()
     body = reader_of(known.message, header.version, known.folds)(cursor)
@@ -188,7 +188,7 @@ def read_request(
     return header, body
 
 
-def _opened(frame: bytes) -> tuple[RequestHeader, Cursor]:
+def _open_frame(frame: bytes) -> tuple[RequestHeader, Cursor]:
     """Return the header of a frame, and the cursor behind it."""
     if len(frame) > FRAME_MAX:
         raise RemoteProtocolError(f"a request of {len(frame)} bytes")
@@ -196,7 +196,7 @@ def _opened(frame: bytes) -> tuple[RequestHeader, Cursor]:
     return _header(cursor), cursor
 
 
-def _served(header: RequestHeader, requests: Mapping[int, Kind]) -> Kind:
+def _served_request(header: RequestHeader, requests: Mapping[int, Kind]) -> Kind:
     found = requests.get(header.api_key)
     if found is None or not found.versions[0] <= header.version <= found.versions[1]:
         raise RemoteProtocolError(f"API key {header.api_key} v{header.version} is not served")
@@ -361,7 +361,7 @@ def refusal(header: RequestHeader, error: int) -> bytes:
         RemoteProtocolError: it is no such request, or has a version that is not served.
 
     """
-    known = _served(header, REQUESTS)
+    known = _served_request(header, REQUESTS)
     if not known.is_of_brokers:
         raise RemoteProtocolError(f"API key {header.api_key} is no request of a broker")
     return encode(header, known.answer(error))

@@ -278,6 +278,6 @@ class Relay:
         )
 
 
-def framed(frame: bytes) -> bytes:
+def with_length(frame: bytes) -> bytes:
     """Return a frame with its length in front."""
     return _LENGTH.pack(len(frame)) + frame

@@ -82,7 +82,7 @@ _FIRST_WITH_ELECTION_ERROR: Final = 1
 _FIRST_FLEXIBLE_ELECTION: Final = 2
 
 
-def _decoded(message: Any, version: int, answer: bytes) -> Any:  # noqa: ANN401 - kafka-python has no types
+def _decode(message: Any, version: int, answer: bytes) -> Any:  # noqa: ANN401 - kafka-python has no types
     at = 4 + int(message.flexible_version_q(version))
     try:
         return message.decode(answer[at:], version=version)
@@ -123,7 +123,7 @@ def ends_exchange(header: RequestHeader, answer: bytes) -> bool:
         ProtocolError: it cannot be decoded.
 
     """
-    token: bytes = _decoded(SaslAuthenticateResponse, header.version, answer).auth_bytes
+    token: bytes = _decode(SaslAuthenticateResponse, header.version, answer).auth_bytes
     return not token or token.startswith(b"v=")
 
 
@@ -278,7 +278,7 @@ def topic_settings_of(answer: bytes) -> dict[str, tuple[EffectiveConfig, ...] | 
         ProtocolError: it cannot be decoded.
 
     """
-    body = _decoded(DescribeConfigsResponse, _SETTINGS_VERSION, answer)
+    body = _decode(DescribeConfigsResponse, _SETTINGS_VERSION, answer)
     return {
         row.resource_name: row.error_code
         or tuple(

@@ -284,7 +284,7 @@ def _field(
         plain = _struct(field["fields"], version, folds, flexible=flexible)
         fold = folds.get(_python_name(field["name"]))
         are_kept = fold is None
-        element = plain if fold is None else _folded(plain, fold)
+        element = plain if fold is None else _fold(plain, fold)
     else:
         element = _value(kind[2:], flexible=flexible)
 
@@ -301,7 +301,7 @@ def _field(
     return read
 
 
-def _folded(reader: _Reader, fold: Callable[[Fields], Any]) -> _Reader:
+def _fold(reader: _Reader, fold: Callable[[Fields], Any]) -> _Reader:
     return lambda cursor: fold(reader(cursor))
 
 

@@ -124,7 +124,9 @@ def decode(frame: bytes) -> tuple[RequestHeader, TopicsWanted]:
         raise RemoteProtocolError(f"a request for topics of {len(frame)} bytes")
     header, body = read_request(frame, TOPIC_REQUESTS)
     if header.api_key == ApiKey.DeleteTopics:
-        return header, TopicsWanted((), (), body["timeout_ms"] / 1000, deleted=_deleted(body))
+        return header, TopicsWanted(
+            (), (), body["timeout_ms"] / 1000, deleted=_topics_to_delete(body)
+        )
     is_new = header.api_key == ApiKey.CreateTopics
     return header, TopicsWanted(
         tuple(map(_new, body["topics"])) if is_new else (),
@@ -152,7 +154,7 @@ def _more(topic: Fields) -> MorePartitions:
     )
 
 
-def _deleted(body: Fields) -> tuple[NamedTopic, ...]:
+def _topics_to_delete(body: Fields) -> tuple[NamedTopic, ...]:
     if "topics" in body:
         return tuple(NamedTopic(row["name"], id_of(row["topic_id"])) for row in body["topics"])
     return tuple(NamedTopic(name, None) for name in body["topic_names"])
@@ -183,7 +185,7 @@ def encode(header: RequestHeader, answer: TopicAnswer, effective: Effective) -> 
     ):
         raise ProtocolError(f"{type(answer).__name__} does not answer API key {header.api_key}")
     if is_new:
-        rows = [_created(header.version, result, effective) for result in answer.results]
+        rows = [_create_response(header.version, result, effective) for result in answer.results]
         return respond(
             header, CreateTopicsResponse(version=header.version, throttle_time_ms=0, topics=rows)
         )
@@ -194,7 +196,7 @@ def encode(header: RequestHeader, answer: TopicAnswer, effective: Effective) -> 
     return respond(header, body)
 
 
-def _created(version: int, result: TopicResult, effective: Effective) -> ApiMessage:
+def _create_response(version: int, result: TopicResult, effective: Effective) -> ApiMessage:
     row = CreateTopicsResponse.CreatableTopicResult(
         version=version, name=result.name, error_code=result.error, error_message=result.message
     )

@@ -113,13 +113,13 @@ class TopicDeletionService:
         now = asyncio.get_running_loop().time
         error = _error_of_all(header, wanted, is_enabled=is_enabled)
         if error is not None:
-            return _encoded(header, [DeletionResult(t, error) for t in wanted.deleted])
+            return _encode(header, [DeletionResult(t, error) for t in wanted.deleted])
         try:
             judged = [self._judged(topic, seen) for topic in wanted.deleted]
         except RightsUnknownError:
             return None
         found: Mapping[str, TopicResult] = {}
-        permitted = _permitted(judged)
+        permitted = _permitted_topics(judged)
         if permitted:
             request = DeleteTopics(permitted, wanted.timeout_s)
             within_s = max(until - now(), 0.0) + GRACE_S
@@ -128,12 +128,12 @@ class TopicDeletionService:
                 return None
             if answered.error:
                 refused = [DeletionResult(t, answered.error) for t in wanted.deleted]
-                return _encoded(header, refused, answered.error)
+                return _encode(header, refused, answered.error)
             found = {result.name: result for result in answered.results}
         marked = {name: result.czxid for name, result in found.items() if not result.error}
         is_awaited = marked and wanted.timeout_s > 0
         left = await self._awaited(marked, until, permission) if is_awaited else set(marked)
-        return _encoded(header, [_ended(result, found, left) for result in judged])
+        return _encode(header, [_result_of(result, found, left) for result in judged])
 
     async def _awaited(
         self, marked: Mapping[str, Zxid], until: float, permission: Permission
@@ -201,7 +201,7 @@ def _error_of_all(header: RequestHeader, wanted: TopicsWanted, *, is_enabled: bo
     return None
 
 
-def _permitted(judged: list[DeletionResult]) -> tuple[TopicToDelete, ...]:
+def _permitted_topics(judged: list[DeletionResult]) -> tuple[TopicToDelete, ...]:
     """Return the topics to delete, each once; an id that names one has to be its id."""
     ids: dict[str, str | None] = {}
     for topic, error, _ in judged:
@@ -210,7 +210,7 @@ def _permitted(judged: list[DeletionResult]) -> tuple[TopicToDelete, ...]:
     return tuple(TopicToDelete(name, topic_id) for name, topic_id in ids.items())
 
 
-def _ended(
+def _result_of(
     result: DeletionResult, found: Mapping[str, TopicResult], left: set[str]
 ) -> DeletionResult:
     """Return the result for a topic after all that was done."""
@@ -221,7 +221,7 @@ def _ended(
     return DeletionResult(result.topic, error, found[name].message)
 
 
-def _encoded(
+def _encode(
     header: RequestHeader, results: list[DeletionResult], error: int = NONE
 ) -> tuple[bytes, int]:
     return topic_codec.encode_deletion(header, results), error

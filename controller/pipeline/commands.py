@@ -44,7 +44,7 @@ def snapshot_of_cluster(
     directory: Path,
 ) -> Mapping[str, Any]:
     """Write the snapshot of a cluster; return its counts."""
-    return _counted(write_snapshot(spark, source, brokers, manifest, directory))
+    return _counts(write_snapshot(spark, source, brokers, manifest, directory))
 
 
 def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
@@ -62,10 +62,10 @@ def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
     source, rows = source_of_files(spark, plan, sizes, brokers, progress)
     source = replace(source, rates=rates)
     manifest = Manifest("", taken_at, str(plan))
-    return _counted(write_snapshot(spark, source, rows, manifest, directory))
+    return _counts(write_snapshot(spark, source, rows, manifest, directory))
 
 
-def _counted(tables: Tables) -> Mapping[str, Any]:
+def _counts(tables: Tables) -> Mapping[str, Any]:
     total = tables.replicas.agg(
         F.count("*").alias("replicas"),
         F.count_distinct("topic", "partition").alias("partitions"),
@@ -94,7 +94,7 @@ def make_plan(  # noqa: PLR0913, PLR0917 - the options of the command
         InvalidInputError: the snapshot or an option is invalid, or the disks have no room.
 
     """
-    tables, cluster = _loaded(spark, snapshot, options, progress)
+    tables, cluster = _load(spark, snapshot, options, progress)
     planned = Planner(spark, cluster, options, progress).plan()
     progress("summarizing the plan")
     summary, loads = summarize(planned)
@@ -130,7 +130,7 @@ def balance_directories(  # noqa: PLR0913, PLR0917 - the options of the command
         InvalidInputError: the snapshot or an option is invalid.
 
     """
-    tables, cluster = _loaded(spark, snapshot, options, progress)
+    tables, cluster = _load(spark, snapshot, options, progress)
     table = load_volumes(tables, cluster.brokers.ids, options.fill)
     moved, waves, summary = DirectoryBalance(spark, tables, cluster, table, options, limits).plan(
         progress
@@ -140,7 +140,7 @@ def balance_directories(  # noqa: PLR0913, PLR0917 - the options of the command
     return summary, waves, files
 
 
-def _loaded(
+def _load(
     spark: Any, snapshot: str, options: PlanOptions, progress: Progress
 ) -> tuple[Tables, Cluster]:
     options.check()

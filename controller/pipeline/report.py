@@ -95,8 +95,8 @@ def build_report(journal: Any, changes: Any | None, loads: Any | None = None) ->
         loads: Its table ``brokers``.
 
     """
-    planned = None if changes is None else _planned(changes)
-    copied = _copied(journal, planned)
+    planned = None if changes is None else _planned_copies(changes)
+    copied = _copies(journal, planned)
     return PipelineReport(
         _requests(journal, copied, planned),
         _topics(copied, planned),
@@ -109,7 +109,7 @@ def build_report(journal: Any, changes: Any | None, loads: Any | None = None) ->
     )
 
 
-def _copied(journal: Any, planned: Any | None) -> Any:
+def _copies(journal: Any, planned: Any | None) -> Any:
     """
     Return every copy, complete or abandoned; a copy whose end two daemons saw counts once.
 
@@ -152,7 +152,7 @@ def _copied(journal: Any, planned: Any | None) -> Any:
     return rows.withColumn("bytes", F.coalesce(*known)).drop("reported", "planned")
 
 
-def _planned(changes: Any) -> Any:
+def _planned_copies(changes: Any) -> Any:
     """Return the planned copies: a row for each new replica."""
     return changes.select(
         "topic",

@@ -86,7 +86,7 @@ def write_snapshot(
         _spool(spool / "rates", ("topic", "partition", "rate"), source.rates)
     except OSError as error:
         raise InvalidInputError(f"{directory}: {error.strerror or error}") from error
-    tables = _joined(spark, spool, list(brokers), manifest)
+    tables = _join(spark, spool, list(brokers), manifest)
     log_dirs = list(source.log_dirs)
     if log_dirs:
         tables = replace(tables, log_dirs=spark.createDataFrame(log_dirs, LOG_DIRS))
@@ -119,7 +119,7 @@ def _joins_of(tables: Tables) -> list[Any]:
     return [table for table in joined if table is not None]
 
 
-def _joined(spark: Any, spool: Path, brokers: list[BrokerRow], manifest: Manifest) -> Tables:
+def _join(spark: Any, spool: Path, brokers: list[BrokerRow], manifest: Manifest) -> Tables:
     def read(name: str, schema: str) -> Any:
         return spark.read.schema(schema).json(str(_file(spool / name)))
 

@@ -106,7 +106,7 @@ def _refuse_wrong(path: Path, listed: Sequence[Assigned]) -> None:
         ("replicas names a negative broker", [r for r in listed if min(r[2], default=0) < 0]),
     ):
         if rows:
-            raise InvalidInputError(f"{path}: {what} in {len(rows)} entries:\n{_shown(rows)}")
+            raise InvalidInputError(f"{path}: {what} in {len(rows)} entries:\n{_first_lines(rows)}")
 
 
 def _refuse_unsized(
@@ -119,7 +119,7 @@ def _refuse_unsized(
     if missing:
         raise InvalidInputError(
             f"{sizes}: column size_bytes is missing for {len(missing)} partitions of {plan}:\n"
-            + _shown(missing)
+            + _first_lines(missing)
         )
 
 
@@ -130,11 +130,11 @@ def _refuse_strangers(
     if strange:
         raise InvalidInputError(
             f"{plan}: replicas are on brokers that are not in column broker of {brokers} in "
-            f"{len(strange)} entries:\n" + _shown(strange)
+            f"{len(strange)} entries:\n" + _first_lines(strange)
         )
 
 
-def _shown(rows: Sequence[Assigned]) -> str:
+def _first_lines(rows: Sequence[Assigned]) -> str:
     """Return the first partitions, one per line."""
     lines = [f"  topic={t}, partition={n}, replicas={list(r)}" for t, n, r in rows[:ROWS_SHOWN]]
     return "\n".join(lines)

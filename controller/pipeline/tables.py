@@ -100,7 +100,7 @@ def read_tables(spark: Any, directory: str) -> Tables:
     """
     manifest = _manifest(spark, directory)
     brokers, replicas, topics = (
-        _checked(name, f"{directory}/{name}", _table(spark, f"{directory}/{name}"))
+        _check_table(name, f"{directory}/{name}", _table(spark, f"{directory}/{name}"))
         for name in ("brokers", "replicas", "topics")
     )
     return Tables(
@@ -173,11 +173,11 @@ def _table_if_any(spark: Any, directory: str, name: str) -> Any | None:
         if error.getCondition() == "PATH_NOT_FOUND":
             return None
         raise _unreadable(path, error) from error
-    checked = _checked(name, path, table)
+    checked = _check_table(name, path, table)
     return None if table.isEmpty() else checked
 
 
-def _checked(name: str, path: str, table: Any) -> Any:
+def _check_table(name: str, path: str, table: Any) -> Any:
     """Refuse a table without a needed column, or with one of another type; add the other ones."""
     types = dict(table.dtypes)
     for column, kind in _columns(name).items():

@@ -223,7 +223,7 @@ def _time_document(time: TimeRange | None) -> dict[str, Any] | None:
 
 def forecast(plan: Plan) -> Forecast:
     """Return what a plan does."""
-    blocked = tuple(_blocked(plan))
+    blocked = tuple(_entry_waits(plan))
     stopped = {p for wait in blocked for p in wait.partitions}
     going = [m for m in plan.moves if m.partition not in stopped]
     shares = _shares(plan.moves)
@@ -298,7 +298,7 @@ def _shares(moves: Iterable[ForecastMove]) -> dict[BrokerId, BrokerShare]:
 # --- what waits ----------------------------------------------------------------------------------
 
 
-def _blocked(plan: Plan) -> Iterable[Wait]:
+def _entry_waits(plan: Plan) -> Iterable[Wait]:
     """Yield what keeps single entries from beginning until an operator acts."""
     found: dict[tuple[BlockedBy, str], list[TopicPartition]] = {}
     for move in plan.moves:

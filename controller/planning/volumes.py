@@ -165,7 +165,7 @@ def _search(plan: Balance, held: Sequence[tuple[int, HeldLog]], limits: Sequence
             return
         if n == len(held):
             rating = now.rating()
-            ordered = _ordered(plan.before, tuple(moves), limits) if rating < best else None
+            ordered = _safe_order(plan.before, tuple(moves), limits) if rating < best else None
             if ordered is not None:
                 best, plan.steps, plan.after = rating, [ordered], list(now.after)
             return
@@ -186,7 +186,7 @@ def _search(plan: Balance, held: Sequence[tuple[int, HeldLog]], limits: Sequence
     place(0)
 
 
-def _ordered(
+def _safe_order(
     before: Sequence[int], moves: tuple[VolumeMove, ...], limits: Sequence[float]
 ) -> tuple[VolumeMove, ...] | None:
     """Return the moves in an order in which no volume overflows; None if there is none."""

@@ -55,7 +55,7 @@ def cancel_preview(
     submitted = {s.name: s.request for s in operator.requests.open_submissions()}
     kept = operator.outcomes.ended()
     in_progress = dict.fromkeys(_in_progress(operator, wanted, is_whole=is_whole))
-    in_progress |= dict.fromkeys(_planned(operator, wanted))
+    in_progress |= dict.fromkeys(_planned_partitions(operator, wanted))
     in_progress |= dict.fromkeys(_foreign(operator, wanted, in_progress))
     unknown = sorted(wanted.requests - set(kept) - set(submitted.values()))
     if unknown and not in_progress:
@@ -63,7 +63,7 @@ def cancel_preview(
     finished: list[model.TopicPartition] = []
     if wanted.scope is CancelScope.ALL and (is_whole or not in_progress):
         for request in _moved_back(wanted, kept):
-            finished += _finished(operator, wanted, request)
+            finished += _finished_partitions(operator, wanted, request)
     return CancelPreview(
         tuple(in_progress),
         tuple(n for n, r in submitted.items() if wanted.is_everything or r in wanted.requests),
@@ -94,7 +94,9 @@ def _in_progress(
                     return
 
 
-def _planned(operator: OperatorClient, wanted: Cancellation) -> Iterator[model.TopicPartition]:
+def _planned_partitions(
+    operator: OperatorClient, wanted: Cancellation
+) -> Iterator[model.TopicPartition]:
     """Yield entries of the queue, and of a legacy plan that are not accepted yet."""
     queue, plan = operator.requests.queue(), operator.requests.plan()
     if queue is not None:
@@ -138,7 +140,7 @@ def _moved_back(
             yield request
 
 
-def _finished(
+def _finished_partitions(
     operator: OperatorClient, wanted: Cancellation, request: model.RequestId
 ) -> Iterator[model.TopicPartition]:
     """Yield the partitions of a request that are still at their target."""

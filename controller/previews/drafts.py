@@ -70,7 +70,7 @@ def propose_apart(
     ordered = {p: tuple(before[p]) for p in sorted(before)}
     return plan_goal.Proposal(
         before=ordered,
-        after={**ordered, **_keyed(found.changed)},
+        after={**ordered, **_by_partition(found.changed)},
         copies_min=found.copies_min,
         notes=found.notes,
     )
@@ -81,7 +81,7 @@ def _plain(values: Mapping[TopicPartition, Value]) -> list[tuple[str, int, Value
     return [(p.topic, p.partition, value) for p, value in values.items()]
 
 
-def _keyed(plain: Iterable[tuple[str, int, Value]]) -> dict[TopicPartition, Value]:
+def _by_partition(plain: Iterable[tuple[str, int, Value]]) -> dict[TopicPartition, Value]:
     return {TopicPartition(topic, number): value for topic, number, value in plain}
 
 
@@ -91,7 +91,7 @@ def main() -> None:
     before, goal, sizes = pickle.load(sys.stdin.buffer)  # noqa: S301 - written by ``propose_apart``
     result: tuple[object, ...] | str
     try:
-        found = propose(_keyed(before), goal, _keyed(sizes))
+        found = propose(_by_partition(before), goal, _by_partition(sizes))
         result = (_plain(found.changed), found.copies_min, found.notes)
     except RefusedError as error:
         result = str(error)

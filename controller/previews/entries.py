@@ -100,7 +100,7 @@ class Entry:
 
 def read_entries(operator: OperatorClient, plan: Plan) -> list[Entry]:
     """Read the state of each entry of a plan."""
-    submitted = _submitted(operator)
+    submitted = _submitted_targets(operator)
     specs = operator.partitions.specs(plan)
     assignments = operator.partitions.assignments(plan)
     return [
@@ -109,7 +109,7 @@ def read_entries(operator: OperatorClient, plan: Plan) -> list[Entry]:
     ]
 
 
-def _submitted(operator: OperatorClient) -> Mapping[TopicPartition, list[Replicas]]:
+def _submitted_targets(operator: OperatorClient) -> Mapping[TopicPartition, list[Replicas]]:
     """Return the targets that were submitted by any route and are not accepted yet."""
     found: dict[TopicPartition, list[Replicas]] = {}
     plans = [operator.requests.queue(), operator.requests.plan()]
@@ -128,14 +128,14 @@ def _entry(
 ) -> Entry:
     known = spec if isinstance(spec, model.ReassignmentSpec) else None
     state = (
-        _recorded(known, target, assignment)
+        _state_by_record(known, target, assignment)
         or (EntryState.SUBMITTED if is_submitted else None)
-        or _unrecorded(target, assignment)
+        or _state_by_topic(target, assignment)
     )
     return Entry(partition, target, state, assignment, known)
 
 
-def _recorded(
+def _state_by_record(
     spec: model.ReassignmentSpec | None,
     target: Replicas,
     assignment: model.PartitionAssignment | None,
@@ -149,7 +149,7 @@ def _recorded(
     return None
 
 
-def _unrecorded(target: Replicas, assignment: model.PartitionAssignment | None) -> EntryState:
+def _state_by_topic(target: Replicas, assignment: model.PartitionAssignment | None) -> EntryState:
     """Return the state by the topic znode alone."""
     if assignment is None:
         return EntryState.REFUSED

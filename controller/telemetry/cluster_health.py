@@ -163,7 +163,7 @@ class BlockedEvents:
             self._logged_at[by] = now
             if found[0]:
                 self._logged[by] = found
-                yield _blocked(by, found, now, wall)
+                yield _blocked_event(by, found, now, wall)
             else:
                 del self._logged[by]
                 yield info("unblocked", by=by, partitions=before[0])
@@ -188,7 +188,7 @@ def _by_name(
         yield make(f"{kind}_more", partitions=more.total(), by=more)
 
 
-def _blocked(
+def _blocked_event(
     by: str, found: tuple[int, tuple[Example, ...]], now: Instant, wall: datetime
 ) -> LogEvent:
     count, examples = found

@@ -82,7 +82,7 @@ def line_of(at: datetime, kind: str, content: object) -> str:
     return _encode({"v": VERSION, "at": iso_time(at), "kind": kind, **fields})
 
 
-def _locked(path: Path) -> TextIO:
+def _open_locked(path: Path) -> TextIO:
     """Open and lock a file; the lock ends with the process."""
     file = path.open("a", encoding="ascii")
     try:
@@ -128,7 +128,7 @@ class Journal:
         self._log = structlog.stdlib.get_logger(__name__)
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(directory / LOCK_NAME)
+            self._lock = _open_locked(directory / LOCK_NAME)
             self._file: RawIOBase = self._path.open("ab", buffering=0)
         except BlockingIOError as error:
             why = "another reassigner writes its journal there; give each its own directory"

@@ -184,7 +184,7 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C
         case EngineRecord(engine=engine, why=why):
             yield info("engine_chosen", engine=engine.value, why=why)
         case RequestOutcomeRecord():
-            yield _ended(record.summary)
+            yield _end_event(record.summary)
         case LegacyPlanEndedRecord():
             yield info("plan_ended")
         case OrphanRecord(orphan=orphan):
@@ -235,7 +235,7 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C
             pass
 
 
-def _ended(summary: Summary) -> LogEvent:
+def _end_event(summary: Summary) -> LogEvent:
     return info(
         "outcome",
         request=summary.request,

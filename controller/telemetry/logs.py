@@ -54,7 +54,7 @@ def configure_logging(log_format: LogFormat, level: LogLevel, stream: TextIO) ->
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
-            *_shared(log_format),
+            *_shared_processors(log_format),
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         wrapper_class=structlog.stdlib.BoundLogger,
@@ -64,7 +64,7 @@ def configure_logging(log_format: LogFormat, level: LogLevel, stream: TextIO) ->
     handler = QueuedStream(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*_shared(log_format), structlog.stdlib.ExtraAdder()],
+            foreign_pre_chain=[*_shared_processors(log_format), structlog.stdlib.ExtraAdder()],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 _renderer(log_format, stream),
@@ -82,7 +82,7 @@ def configure_logging(log_format: LogFormat, level: LogLevel, stream: TextIO) ->
     return handler
 
 
-def _shared(log_format: LogFormat) -> list[Processor]:
+def _shared_processors(log_format: LogFormat) -> list[Processor]:
     processors: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

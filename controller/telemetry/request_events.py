@@ -76,9 +76,9 @@ class RequestEvents:
             yield from self._of(request, now)
             if request["id"] in self._concluded and _had_work(request):
                 # It started and ended between two status documents.
-                yield _begun(request)
+                yield _begin_event(request)
                 yield _progress(request)
-                yield _ended(request, _seconds(request["since"], status["at"]))
+                yield _end_event(request, _seconds(request["since"], status["at"]))
         self._concluded.clear()
         self._ended &= named
         for name in [n for n in self._open if n not in named]:
@@ -91,7 +91,7 @@ class RequestEvents:
         if logged is None:
             if is_open:
                 self._open[name] = _Logged(now, now, _moving(request))
-                yield _begun(request)
+                yield _begin_event(request)
                 yield _progress(request)
             return
         if not is_open:
@@ -101,7 +101,7 @@ class RequestEvents:
             else:
                 self._ended.add(name)
             yield _progress(request)
-            yield _ended(request, now - logged.since)
+            yield _end_event(request, now - logged.since)
             return
         progress = _moving(request)
         every_s = IDLE_EVERY_S if progress == logged.progress else BUSY_EVERY_S
@@ -195,7 +195,7 @@ def _seconds(begun: str, ended: str) -> float:
     return (datetime.fromisoformat(ended) - datetime.fromisoformat(begun)).total_seconds()
 
 
-def _begun(request: Mapping[str, Any]) -> LogEvent:
+def _begin_event(request: Mapping[str, Any]) -> LogEvent:
     fields = {
         "request": request["id"],
         "request_kind": request["kind"],
@@ -232,7 +232,7 @@ def _progress(request: Mapping[str, Any]) -> LogEvent:
     return LogEvent("progress", Level.DEBUG, fields)
 
 
-def _ended(request: Mapping[str, Any], seconds: float) -> LogEvent:
+def _end_event(request: Mapping[str, Any], seconds: float) -> LogEvent:
     counts, volume = request["partitions"], request["bytes"] or {}
     fields = {
         "request": request["id"],

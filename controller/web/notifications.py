@@ -84,9 +84,9 @@ class Coalescer:
         # The fields of most events are never needed, and computing them takes time.
         match event.kind:
             case "request_begun":
-                self._add(NotificationKind.STARTED, at, _started(event.fields), event)
+                self._add(NotificationKind.STARTED, at, _start_text(event.fields), event)
             case "request_ended":
-                self._add(NotificationKind.ENDED, at, _ended(event.fields), event)
+                self._add(NotificationKind.ENDED, at, _end_text(event.fields), event)
             case "cancellation_seen":
                 self._cancelled(event, at)
             case "refused":
@@ -130,7 +130,7 @@ class Coalescer:
         self._cancellations[request] = None
         while len(self._cancellations) > CANCELLATIONS_KEPT:
             del self._cancellations[next(iter(self._cancellations))]
-        self._add(NotificationKind.CANCELLED, at, _cancelled(event.fields), event)
+        self._add(NotificationKind.CANCELLED, at, _cancellation_text(event.fields), event)
 
     def _gather(self, kind: NotificationKind, key: str, count: int, name: str = "") -> None:
         gathered = self._gathered.setdefault((kind, key), _Gathered())
@@ -139,13 +139,13 @@ class Coalescer:
             gathered.sample.append(name)
 
 
-def _started(fields: Mapping[str, Any]) -> str:
+def _start_text(fields: Mapping[str, Any]) -> str:
     by = f" by {fields['requested_by']}" if fields["requested_by"] else ""
     why = f": {fields['asked_for']}" if fields["asked_for"] else ""
     return f"{fields['request']} has started, {fields['entries']} partitions{by}{why}"
 
 
-def _ended(fields: Mapping[str, Any]) -> str:
+def _end_text(fields: Mapping[str, Any]) -> str:
     moved, took = fields["bytes_moved"], show_duration(fields["seconds"])
     words = [
         f"{fields['request']} has ended ({fields['state']}) after {took}",
@@ -161,7 +161,7 @@ def _ended(fields: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _cancelled(fields: Mapping[str, Any]) -> str:
+def _cancellation_text(fields: Mapping[str, Any]) -> str:
     if fields["unreadable"] is not None:
         return f"a cancellation is not readable: {fields['unreadable']}"
     what = "everything in progress" if fields["everything"] else "a selection"

@@ -55,7 +55,7 @@ def _chart(
 ) -> Picture:
     last = times[-1]
     span = max(SPAN_MIN_S, (last - times[0]).total_seconds())
-    top = _rounded(max(least, *map(max, curves.values())))
+    top = _round_up(max(least, *map(max, curves.values())))
     xs = [WIDTH - (WIDTH - LEFT) * (last - time).total_seconds() / span for time in times]
 
     def y(value: float) -> float:
@@ -82,7 +82,7 @@ def _chart(
     }
 
 
-def _rounded(value: float) -> float:
+def _round_up(value: float) -> float:
     """Return the next round number."""
     power = 10.0 ** int(log10(value)) if value >= 1 else 1.0
     return next(step * power for step in _STEPS if step * power >= value)

@@ -146,7 +146,7 @@ class Retirement:
             return
         following = int(epoch.data) + 1 if epoch.data.isdigit() else 1
         raised = SetData(paths.EPOCH, str(following).encode("ascii"), epoch.version)
-        if not self._connection.commit([_held(candidacy), raised]):
+        if not self._connection.commit([_lock_check(candidacy), raised]):
             raise ReassignmentConflictError("a daemon took the lead meanwhile: stop it first")
 
     def _end(self, candidacy: str) -> bool:
@@ -174,7 +174,7 @@ class Retirement:
             for throttle in left:
                 path = paths.applied_throttle_path(throttle.entity)
                 try:
-                    restored = self._writes.lift(throttle, _held(candidacy))
+                    restored = self._writes.lift(throttle, _lock_check(candidacy))
                 except ReassignmentConflictError as error:
                     failed[path] = str(error)
                     continue
@@ -205,7 +205,7 @@ class Retirement:
             for first in range(0, len(found), TOGETHER):
                 some = found[first : first + TOGETHER]
                 if not self._connection.commit(
-                    [_held(candidacy), *(Delete(path, None) for path in some)]
+                    [_lock_check(candidacy), *(Delete(path, None) for path in some)]
                 ):
                     break
                 deleted += len(some)
@@ -228,6 +228,6 @@ class Retirement:
             found += level
 
 
-def _held(candidacy: str) -> Check:
+def _lock_check(candidacy: str) -> Check:
     """Return the check that this session still holds the lock."""
     return Check(f"{paths.LEADER}/{candidacy}", ZkVersion(0))

@@ -50,7 +50,7 @@ def survey(connection: ZooKeeperConnection) -> Znodes:
             deletions=partitions.deletions(),
             guards=guards,
             daemons=cluster.daemons(),
-            submitted=_submitted(connection),
+            submitted=_submitted_paths(connection),
             controls=_controls(connection),
             kill_switch=RequestZnodes(connection).kill_switch() is not None,
             notifications={
@@ -91,7 +91,7 @@ def survey_topics(
     return {name: topic for name, topic in read if isinstance(topic, TopicAssignment)}
 
 
-def _submitted(connection: ZooKeeperConnection) -> tuple[str, ...]:
+def _submitted_paths(connection: ZooKeeperConnection) -> tuple[str, ...]:
     """Return the paths of what was submitted and is not read to the end."""
     names = connection.children(paths.REQUESTS)
     single = (path for path in (paths.QUEUE, paths.CANCEL) if connection.exists(path))

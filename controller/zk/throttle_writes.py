@@ -103,7 +103,7 @@ class ThrottleWrites:
             found = self._connection.get(paths.entity_config_path(entity))
             if found is None or self._connection.get(record) is not None:
                 return False
-            config = _decoded(entity, found.data, found.version)
+            config = _decode(entity, found.data, found.version)
             left = {key: value for key, value in config.values.items() if key not in KEYS}
             if left == config.values:
                 return False
@@ -130,10 +130,10 @@ class ThrottleWrites:
 
     def _config(self, entity: applied_throttles.Entity) -> applied_throttles.EntityConfig | None:
         found = self._connection.get(paths.entity_config_path(entity))
-        return found and _decoded(entity, found.data, found.version)
+        return found and _decode(entity, found.data, found.version)
 
 
-def _decoded(
+def _decode(
     entity: applied_throttles.Entity, data: bytes, version: ZkVersion
 ) -> applied_throttles.EntityConfig:
     read = entity_configs.decode_entity_config(data, version)

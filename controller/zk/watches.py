@@ -121,7 +121,7 @@ class Watches:
             for topic in wanted:
                 self._marked_topics.pop(topic, None)
         for chunk in _chunks(wanted):
-            self._bulk_worker.put(_bound(self._read_topics, chunk))
+            self._bulk_worker.put(_bind(self._read_topics, chunk))
 
     def read_states(
         self, partitions: Sequence[TopicPartition], *, watched: bool, read_generation: int
@@ -130,7 +130,7 @@ class Watches:
         with self._lock:
             self._read_generation = read_generation
         for chunk in _chunks(tuple(partitions)):
-            self._bulk_worker.put(_bound(self._read_states, chunk, watched=watched))
+            self._bulk_worker.put(_bind(self._read_states, chunk, watched=watched))
 
     def read_topic_trees(self, topics: Sequence[str]) -> None:
         """List the znodes of topics that are to be deleted."""
@@ -271,7 +271,7 @@ class Watches:
 
     def _read_states(self, partitions: tuple[TopicPartition, ...], *, watched: bool) -> None:
         self._read_if_marked(dict.fromkeys(p.topic for p in partitions))
-        watch_of = self._state_watch if watched else _unwatched
+        watch_of = self._state_watch if watched else _watch_of
         read: dict[TopicPartition, PartitionState | str | None] = {}
         with self._lock:
             read_generation = self._read_generation
@@ -300,7 +300,7 @@ class Watches:
             return self._states.setdefault(partition, watcher)
 
 
-def _unwatched(_: TopicPartition) -> Watch | None:
+def _watch_of(_: TopicPartition) -> Watch | None:
     return None
 
 
@@ -308,9 +308,7 @@ def _chunks(items: tuple[Item, ...]) -> Iterable[tuple[Item, ...]]:
     return (items[i : i + CHUNK] for i in range(0, len(items), CHUNK))
 
 
-def _bound(
-    job: Callable[..., None], chunk: tuple[Item, ...], **options: bool
-) -> Callable[[], None]:
+def _bind(job: Callable[..., None], chunk: tuple[Item, ...], **options: bool) -> Callable[[], None]:
     return lambda: job(chunk, **options)
 
 
@@ -327,16 +325,20 @@ def _specs(znodes: ZnodeReads) -> Event:
 
 
 def _isr_notifications(znodes: ZnodeReads) -> Event:
-    names, read = _listed(znodes, paths.ISR_NOTIFICATIONS, partition_lists.decode_partition_list)
+    names, read = _list_and_decode(
+        znodes, paths.ISR_NOTIFICATIONS, partition_lists.decode_partition_list
+    )
     return IsrNotificationsRead(names, frozenset[TopicPartition]().union(*read))
 
 
 def _log_dir_events(znodes: ZnodeReads) -> Event:
-    names, read = _listed(znodes, paths.LOG_DIR_EVENTS, partition_lists.decode_log_dir_event)
+    names, read = _list_and_decode(
+        znodes, paths.LOG_DIR_EVENTS, partition_lists.decode_log_dir_event
+    )
     return LogDirEventsRead(names, frozenset(read))
 
 
-def _listed(
+def _list_and_decode(
     znodes: ZnodeReads, directory: str, decode: Callable[[bytes], Value | str]
 ) -> tuple[tuple[str, ...], list[Value]]:
     """List a directory and decode its children; the names include unreadable ones."""

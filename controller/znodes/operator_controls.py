@@ -116,15 +116,17 @@ def decode_limits(data: bytes) -> Limits | str:
 
 def encode_limits(limits: Limits) -> bytes:
     """Encode the limits that operators changed."""
-    document = {"version": 1} | _given(limits)
+    document = {"version": 1} | _given_limits(limits)
     if limits.brokers:
-        document["brokers"] = {str(b): _given(own) for b, own in sorted(limits.brokers.items())}
+        document["brokers"] = {
+            str(b): _given_limits(own) for b, own in sorted(limits.brokers.items())
+        }
     if limits.requests:
-        document["requests"] = {r: _given(own) for r, own in sorted(limits.requests.items())}
+        document["requests"] = {r: _given_limits(own) for r, own in sorted(limits.requests.items())}
     return documents.write_document(document)
 
 
-def _given(limits: Limits | BrokerLimits | RequestLimits) -> dict[str, object]:
+def _given_limits(limits: Limits | BrokerLimits | RequestLimits) -> dict[str, object]:
     """Return the limits that have a value, without those of single brokers and requests."""
     values = {limit.name: getattr(limits, limit.name) for limit in fields(limits)}
     return {

@@ -79,7 +79,7 @@ def decode_accepted(
         return rows
     entries: list[AcceptedEntry] = []
     for row in rows:
-        entry = _accepted(row, recorded_in)
+        entry = _accepted_entry(row, recorded_in)
         if entry is None:
             return f"{documents.excerpt(row)} is not an accepted entry"
         entries.append(entry)
@@ -96,7 +96,7 @@ def accepted_row(entry: AcceptedEntry) -> list[object]:
     return [entry.partition.topic, entry.partition.partition, entry.original, entry.target]
 
 
-def _accepted(row: object, recorded_in: model.Zxid | None) -> AcceptedEntry | None:
+def _accepted_entry(row: object, recorded_in: model.Zxid | None) -> AcceptedEntry | None:
     match row:
         case [topic, number, before, after]:
             partition, target = read_partition(topic, number), documents.read_replicas(after)

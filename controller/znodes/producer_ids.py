@@ -27,7 +27,7 @@ def decode_producer_ids(data: bytes) -> ProducerIdBlock | str | None:
     broker = document.get("broker")
     if not documents.is_int(broker):
         return f"broker is not a broker id but {documents.excerpt(broker)}"
-    bounds = [_bound(document.get(key)) for key in ("block_start", "block_end")]
+    bounds = [_parse_bound(document.get(key)) for key in ("block_start", "block_end")]
     first, last = bounds
     if first is None or last is None or first > last:
         return f"{documents.excerpt(document)} is not a block of producer ids"
@@ -46,7 +46,7 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
     )
 
 
-def _bound(value: object) -> int | None:
+def _parse_bound(value: object) -> int | None:
     if not documents.is_text(value) or _ID.fullmatch(value) is None:
         return None
     return int(value) if int(value) <= documents.LONG_MAX else None

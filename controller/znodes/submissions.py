@@ -49,7 +49,7 @@ def decode_submission(
     if _LEGACY in document and not documents.is_object(document[_LEGACY]):
         document = {key: value for key, value in document.items() if key != _LEGACY}
         warnings = (_IGNORED,)
-    listed = _listed(document)
+    listed = _listed_entries(document)
     if isinstance(listed, str):
         return unreadable(listed)
     options = RequestOptions() if _is_bare(document) else read_options(document)
@@ -102,7 +102,7 @@ def approved_entry(
     return {**plan_entry(partition, replicas, log_dirs), "original_replicas": expected}
 
 
-def _listed(document: documents.Document) -> list[object] | str:  # noqa: PLR0911 - one return per form
+def _listed_entries(document: documents.Document) -> list[object] | str:  # noqa: PLR0911 - one return per form
     """Return the entries as a list, or why the node as a whole is not a request."""
     if _is_bare(document):
         return list(_entries_of(document))

@@ -172,7 +172,7 @@ def stock(  # noqa: PLR0913 - the options of the tool
         "verify-queue": verify_queue,
     }
     options = {name: value for name, value in given.items() if value not in (None, False)}
-    action = _checked([name for name, is_chosen in actions.items() if is_chosen], options)
+    action = _check_action([name for name, is_chosen in actions.items() if is_chosen], options)
     context = context_of(ctx)
     if action.endswith("-queue"):
         raise typer.Exit(_queue(context, action, options))
@@ -180,27 +180,27 @@ def stock(  # noqa: PLR0913 - the options of the tool
     raise typer.Exit(run(lambda: _act(context, action, options)))
 
 
-def _checked(chosen: Sequence[str], options: Options) -> str:
+def _check_action(chosen: Sequence[str], options: Options) -> str:
     """Return the action; report wrong usage on standard error, with exit code 1."""
     is_old = "bootstrap-server" not in options
     if len(chosen) != 1:
         names = ", ".join(f"--{name}" for name in KAFKAS_ACTIONS)
-        _misused(f"Command must include exactly one action: {names}")
+        _refuse_usage(f"Command must include exactly one action: {names}")
     (action,) = chosen
     if is_old and "zookeeper" not in options:
-        _misused("Please specify --bootstrap-server")
+        _refuse_usage("Please specify --bootstrap-server")
     needed = () if is_old and action == "cancel" else REQUIRED[action]
     for name in needed:
         if name not in options:
-            _misused(f'Missing required argument "[{name}]"')
+            _refuse_usage(f'Missing required argument "[{name}]"')
     allowed = COMMON | PERMITTED.get(action, frozenset()) | set(needed)
     for name in options:
         if name not in allowed:
-            _misused(f'Option "[{name}]" can\'t be used with action "[{action}]"')
+            _refuse_usage(f'Option "[{name}]" can\'t be used with action "[{action}]"')
     return action
 
 
-def _misused(message: str) -> NoReturn:
+def _refuse_usage(message: str) -> NoReturn:
     print_note(message)
     print_note("See `reassigner stock --help`.")
     raise typer.Exit(Exit.ERROR)
@@ -211,12 +211,12 @@ def _act(context: CommandContext, action: str, options: Options) -> None:
     command_config = options.get("command-config")
     if command_config is not None and not command_config.is_file():
         raise InvalidInputError(str(command_config))
-    act = _prepared(context, action, options)
-    with _inspected(context, options) as operator:
+    act = _prepare_action(context, action, options)
+    with _connect_and_check(context, options) as operator:
         act(operator)
 
 
-def _prepared(context: CommandContext, action: str, options: Options) -> Action:
+def _prepare_action(context: CommandContext, action: str, options: Options) -> Action:
     """Return the action, with the files that it needs."""
     is_old = "bootstrap-server" not in options
 
@@ -275,7 +275,7 @@ def _queue(context: CommandContext, action: str, options: Options) -> Exit:
     """Carry out an action of KIP-236."""
     file = read_plan(options[PLAN])
     plan = file.entries
-    with _inspected(context, options) as operator:
+    with _connect_and_check(context, options) as operator:
         if action == "generate-queue":
             current = rollback_of(read_entries(operator, plan))
             print_line(texts.documents_text(current, document_of(plan, file.log_dirs)))
@@ -292,7 +292,7 @@ def _settings(context: CommandContext, options: Options) -> Settings:
 
 
 @contextmanager
-def _inspected(context: CommandContext, options: Options) -> Iterator[OperatorClient]:
+def _connect_and_check(context: CommandContext, options: Options) -> Iterator[OperatorClient]:
     """
     Connect to ZooKeeper, and check that the named brokers belong to its cluster.
 

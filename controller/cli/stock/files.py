@@ -134,7 +134,7 @@ def check_plan(plan: StockPlan, *, empty: str) -> None:
         raise InvalidInputError(empty)
     if not all(replicas for _, replicas in plan.listed):
         raise InvalidInputError("Partition replica list cannot be empty")
-    twice = repeated(partition for partition, _ in plan.listed)
+    twice = duplicates_of(partition for partition, _ in plan.listed)
     if twice:
         names = ",".join(map(str, twice))
         raise InvalidInputError(
@@ -143,7 +143,7 @@ def check_plan(plan: StockPlan, *, empty: str) -> None:
     problems = [
         f"{partition} contains multiple entries for {','.join(map(str, again))}"
         for partition, replicas in plan.listed
-        if (again := repeated(replicas))
+        if (again := duplicates_of(replicas))
     ]
     if problems:
         raise InvalidInputError(
@@ -176,7 +176,7 @@ def topics_of(document: object) -> list[str]:
     """
     _check_version(document)
     topics = [_text(_field(entry, "topic")) for entry in _array(document, "topics")]
-    twice = repeated(topics)
+    twice = duplicates_of(topics)
     if twice:
         raise InvalidInputError(
             f"List of topics to reassign contains duplicate entries: {_java_list(twice)}"
@@ -197,13 +197,13 @@ def read_brokers(text: str) -> list[BrokerId]:
         if not part.lstrip("+-").isdigit():
             raise InvalidInputError(f'For input string: "{part}"')
         brokers.append(BrokerId(int(part)))
-    twice = repeated(brokers)
+    twice = duplicates_of(brokers)
     if twice:
         raise InvalidInputError(f"Broker list contains duplicate entries: {_java_list(twice)}")
     return brokers
 
 
-def repeated(items: Iterable[_Item]) -> list[_Item]:
+def duplicates_of(items: Iterable[_Item]) -> list[_Item]:
     """Return the items that occur more than once, sorted."""
     return sorted(item for item, count in Counter(items).items() if count > 1)
 
@@ -228,13 +228,13 @@ def _array(document: object, key: str) -> list[Any]:
     """Return an array, empty if absent."""
     found = _object(document).get(key, [])
     if not isinstance(found, list):
-        _unexpected("Expected JSON array, received {}", found)
+        _refuse("Expected JSON array, received {}", found)
     return found
 
 
 def _object(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - as above
     if not isinstance(value, dict):
-        _unexpected("Expected JSON object, received {}", value)
+        _refuse("Expected JSON object, received {}", value)
     return value
 
 
@@ -245,16 +245,16 @@ def _field(entry: Any, key: str) -> Any:  # noqa: ANN401 - as above
 
 
 def _items(value: Any) -> list[Any]:  # noqa: ANN401 - as above
-    return list(_expected("JSON array", value, lambda v: isinstance(v, list)))
+    return list(_expect("JSON array", value, lambda v: isinstance(v, list)))
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - as above
-    return str(_expected("String", value, lambda v: isinstance(v, str)))
+    return str(_expect("String", value, lambda v: isinstance(v, str)))
 
 
 def _int(value: Any) -> int:  # noqa: ANN401 - as above
     return int(
-        _expected(
+        _expect(
             "Integer",
             value,
             lambda v: type(v) is int and -_INT_MAX <= v < _INT_MAX,
@@ -262,13 +262,13 @@ def _int(value: Any) -> int:  # noqa: ANN401 - as above
     )
 
 
-def _expected(kind: str, value: Any, is_right: Callable[[Any], bool]) -> Any:  # noqa: ANN401 - as above
+def _expect(kind: str, value: Any, is_right: Callable[[Any], bool]) -> Any:  # noqa: ANN401 - as above
     if not is_right(value):
-        _unexpected(f"Expected `{kind}` value, received {{}}", value)
+        _refuse(f"Expected `{kind}` value, received {{}}", value)
     return value
 
 
-def _unexpected(sentence: str, value: Any) -> NoReturn:  # noqa: ANN401 - as above
+def _refuse(sentence: str, value: Any) -> NoReturn:  # noqa: ANN401 - as above
     raise InvalidInputError(sentence.format(json.dumps(value, separators=(",", ":"))))
 
 
