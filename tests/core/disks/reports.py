@@ -24,16 +24,16 @@ def report(
     *,
     at: float = 0.0,
     epoch: int = 0,
-    asked: Collection[TopicPartition] = (),
+    queried: Collection[TopicPartition] = (),
     dirs: tuple[LogDir, ...] = ROOMY,
 ) -> LogDirsDescribed:
-    """Return what a broker says that has these replicas, of those it was asked about."""
+    """Return what a broker says that has these replicas, of those it was queried about."""
     replicas = {p: PlacedReplica(dirs[0].path, size) for p, size in sizes.items()}
     return LogDirsDescribed(
         BrokerId(broker),
         BrokerEpoch(epoch),
         Instant(at),
-        frozenset({*sizes, *asked}),
+        frozenset({*sizes, *queried}),
         dirs,
         replicas,
     )
@@ -50,7 +50,7 @@ def reports(
             {p: held[broker] for p, held in sizes.items() if broker in held},
             at=at,
             epoch=view.cluster.brokers[BrokerId(broker)].epoch,
-            asked=sizes,
+            queried=sizes,
         )
         for broker in brokers
     ]

@@ -86,7 +86,8 @@ def reported(
 def without_logs(driver: Driver, *brokers: int) -> list[LogDirsDescribed]:
     """Return reports of brokers that have no log of partition 0."""
     return [
-        report(b, {}, at=driver.now, epoch=driver.epoch(BrokerId(b)), asked={tp()}) for b in brokers
+        report(b, {}, at=driver.now, epoch=driver.epoch(BrokerId(b)), queried={tp()})
+        for b in brokers
     ]
 
 

@@ -1,4 +1,4 @@
-"""Brokers are asked for directories as often as decisions wait for their reports."""
+"""Brokers are queried for directories as often as decisions wait for their reports."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def a_placing(options: Options = Options()) -> ClusterView:  # noqa: B008 - it i
 
 
 def describes(view: ClusterView, seconds: float) -> bool:
-    """Return whether the broker is asked so long after the begin, and note that it is."""
+    """Return whether the broker is queried so long after the begin, and note that it is."""
     at = Instant(NOW + seconds)
-    asked = False
+    queried = False
     for effect in query_log_dirs(view, Worklist(log_dirs=True), at).effects:
         record_effect(view, effect, at)
         if isinstance(effect, effects.DescribeLogDirs):
-            asked = asked or effect.purpose is effects.DescribePurpose.PLACEMENTS
-    return asked
+            queried = queried or effect.purpose is effects.DescribePurpose.PLACEMENTS
+    return queried
 
 
 def report(view: ClusterView, seconds: float, future: str | None = None) -> None:
