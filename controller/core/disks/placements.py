@@ -113,27 +113,15 @@ class NamedReplica:
         )
 
     @property
-    def directory(self) -> str | None:
-        """Where its broker reported it."""
+    def placed(self) -> PlacedReplica:
+        """Where its broker reported it; nowhere where it did not."""
         placed = None if self.report is None else self.report.placed
-        return None if placed is None else placed.directory
-
-    @property
-    def future(self) -> str | None:
-        """The directory that its broker moves it to."""
-        placed = None if self.report is None else self.report.placed
-        return None if placed is None else placed.future
-
-    @property
-    def future_size(self) -> int:
-        """The bytes that it has there."""
-        placed = None if self.report is None else self.report.placed
-        return 0 if placed is None else placed.future_size
+        return PlacedReplica(None) if placed is None else placed
 
     @property
     def is_missing(self) -> bool:
         """Whether its broker reported no such replica."""
-        return self.report is not None and self.directory is None
+        return self.report is not None and self.placed.directory is None
 
     @property
     def is_up_to_date(self) -> bool:
@@ -149,14 +137,15 @@ class NamedReplica:
     def is_stopped(self) -> bool:
         """Whether its broker answered to the present directory: any move has ended."""
         answer = self.answer
-        return answer is not None and answer.directory == self.directory and not answer.is_lost
+        return (
+            answer is not None and answer.directory == self.placed.directory and not answer.is_lost
+        )
 
     @property
     def may_move(self) -> bool:
         """Whether its broker may move it, as of the last report if there is one."""
-        if self.report is None or self.request is not None:
-            return True
-        return self.report.placed is not None and self.report.placed.future is not None
+        is_unknown = self.report is None or self.request is not None
+        return is_unknown or self.placed.future is not None
 
     def is_stalled(self, now: Instant) -> bool:
         """Return whether its future log stopped growing."""

@@ -158,11 +158,11 @@ class ReplicaPlacement(StepStart):
         known, moves_to = self._known(broker), dict(phase.moving).get(broker)
         if self._is_left_out(broker, known):
             return None
-        unknown, here = self._unknown(broker, known), known.directory
+        unknown, here = self._unknown(broker, known), known.placed.directory
         if unknown is not None or here is None:
             return (unknown or self._being_read(broker))._replace(moves_to=moves_to)
         wanted = self.spec.directory_of(broker) or here
-        if known.future is not None:
+        if known.placed.future is not None:
             return self._follow_move(broker, known, here, wanted, moves_to)
         if wanted != here:
             return self._move(broker, known, wanted, moves_to, budget)
@@ -214,10 +214,10 @@ class ReplicaPlacement(StepStart):
         """Let a move continue that leads to the right directory; stop any other."""
         if disk_space.has_no_room(self.view, broker, self.partition):
             return self._stop(broker, known, here, None)
-        if known.future != wanted or known.is_stalled(self.now):
+        if known.placed.future != wanted or known.is_stalled(self.now):
             return self._stop(broker, known, here, moves_to if moves_to == wanted else None)
         size = self.view.disks_process.sizes.get(self.partition)
-        share = f" ({min(100, 100 * known.future_size // size)}%)" if size else ""
+        share = f" ({min(100, 100 * known.placed.future_size // size)}%)" if size else ""
         detail = f"broker {broker} moves its replica to {wanted}{share}"
         return _Next(Blocked(BlockedBy.LOG_DIR, detail, is_copying=True), wanted)
 
