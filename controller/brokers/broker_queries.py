@@ -18,8 +18,8 @@ from controller.brokers.connections import BrokerConnection, ConnectionLimits, G
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
 from controller.core.cluster.records import BrokersRead
-from controller.core.events import Event
 from controller.core.model import BrokerId, LiveBroker, TopicAssignment, Zxid
+from controller.core.records import Event
 from controller.core.role.records import ClaimGuardsRead
 from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.errors import ControllerError, ProtocolError, TransientError

@@ -18,7 +18,6 @@ from controller.core.deletions.records import DeletionEvent
 from controller.core.disks import fold as disks
 from controller.core.disks import log_directories
 from controller.core.disks.records import DiskEvent
-from controller.core.events import Event, TimerFired
 from controller.core.leadership import fold as leadership
 from controller.core.leadership import lost_requests
 from controller.core.leadership.records import LeadershipEvent
@@ -27,6 +26,7 @@ from controller.core.pacing import fold as pacing
 from controller.core.pacing.records import PacingEvent
 from controller.core.reassignments import fold as reassignments
 from controller.core.reassignments.records import ReassignmentEvent
+from controller.core.records import Event, TimerFired
 from controller.core.requests import fold as requests
 from controller.core.requests.records import RequestEvent
 from controller.core.role import fold as role

@@ -1,24 +1,34 @@
 """
-Records: one per durable change of a znode, and volatile ones that accompany them.
+Events and records: the sums of what the subjects define in their own ``records``.
 
-Each subject defines its own. ``record_kinds`` has what a record says of itself beside its class.
+An event is a fact in the past tense, a plain value. A read carries the present content of a znode,
+never a difference. An answer of a broker carries what was sent, so that it is matched without
+callbacks. No event holds a client, a future or a function.
+
+A record is a durable change of a znode, or volatile and accompanies one. ``record_kinds`` has what
+it says of itself beside its class.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from controller.core import model
-from controller.core.calls.records import CallRecord
-from controller.core.deletions.records import DeletionRecord
+from controller.core.calls.records import CallEvent, CallRecord
+from controller.core.cluster.records import ClusterEvent
+from controller.core.deletions.records import DeletionEvent, DeletionRecord
+from controller.core.disks.records import DiskEvent
 from controller.core.effects import Effect
-from controller.core.leadership.records import LeadershipRecord
+from controller.core.leadership.records import LeadershipEvent, LeadershipRecord
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.pacing.records import PacingRecord
-from controller.core.reassignments.records import ReassignmentRecord
-from controller.core.requests.records import RequestRecord
-from controller.core.role.records import RoleRecord
-from controller.core.topics.records import TopicRecord
+from controller.core.pacing.records import PacingEvent, PacingRecord
+from controller.core.reassignments.records import ReassignmentEvent, ReassignmentRecord
+from controller.core.record_kinds import Fact
+from controller.core.requests.records import RequestEvent, RequestRecord
+from controller.core.role.records import RoleEvent, RoleRecord
+from controller.core.topics.records import TopicEvent, TopicRecord
+from controller.core.worklist import Flags
 
 Record = (
     TopicRecord
@@ -50,3 +60,27 @@ class Decision:
 
     changes: tuple[Change, ...] = ()
     effects: tuple[Effect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired(Fact):
+    """A timer set with ``SetTimer`` fired."""
+
+    wakes: ClassVar[Flags] = ()
+
+    name: str
+
+
+Event = (
+    ClusterEvent
+    | TopicEvent
+    | DeletionEvent
+    | LeadershipEvent
+    | RoleEvent
+    | ReassignmentEvent
+    | RequestEvent
+    | PacingEvent
+    | DiskEvent
+    | CallEvent
+    | TimerFired
+)

@@ -18,7 +18,6 @@ from types import FrameType
 from typing import Final
 
 from controller.core.disks.records import LogDirsDescribed
-from controller.core.events import Event, TimerFired
 from controller.core.leadership.records import (
     IsrNotificationsRead,
     LeaderAndIsrAnswered,
@@ -28,6 +27,7 @@ from controller.core.leadership.records import (
 from controller.core.model import Instant
 from controller.core.pacing.records import WallClockRead
 from controller.core.reassignments.records import StopReplicaAnswered
+from controller.core.records import Event, TimerFired
 from controller.core.requests.records import LegacyPlanRead
 from controller.core.role.eligibility import refusals
 from controller.core.role.records import Deposed, ShutdownRequested, UpdateMetadataAnswered

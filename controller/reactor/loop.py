@@ -22,7 +22,6 @@ from controller.core.apply import record_effect
 from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
-from controller.core.events import Event, TimerFired
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import Instant, LiveBroker
 from controller.core.observe import observe
@@ -31,6 +30,7 @@ from controller.core.reassignments.records import (
     ReassignmentsAltered,
     StopReplicaAnswered,
 )
+from controller.core.records import Event, TimerFired
 from controller.core.role.records import (
     ControllerClaimed,
     Deposed,

@@ -23,7 +23,6 @@ from controller.core.deletions.records import (
     TopicDeletedRecord,
 )
 from controller.core.disks.records import LogDirEventsRead, LogDirsDescribed
-from controller.core.events import Event
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
     PreferredElectionEndedRecord,
@@ -51,7 +50,7 @@ from controller.core.reassignments.records import (
     SpecsRead,
     StopReplicaAnswered,
 )
-from controller.core.records import Change, Record
+from controller.core.records import Change, Event, Record
 from controller.core.requests.outcomes import Summary
 from controller.core.requests.records import (
     CancellationEndedRecord,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from controller.core.events import Event
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import BrokerId
 from controller.core.reassignments.records import (
@@ -13,7 +12,7 @@ from controller.core.reassignments.records import (
     SpecRecord,
     StopReplicaAnswered,
 )
-from controller.core.records import Change
+from controller.core.records import Change, Event
 from controller.core.requests.records import RefusalRecord
 from controller.core.role.records import (
     ClaimFailed,

@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Protocol
 
 from controller.core.disks.records import LogDirsDescribed
-from controller.core.events import Event
 from controller.core.leadership.records import (
     StatesRead,
 )
@@ -22,7 +21,7 @@ from controller.core.reassignments.records import (
     SpecEndedRecord,
     SpecRecord,
 )
-from controller.core.records import Change, Decision
+from controller.core.records import Change, Decision, Event
 from controller.core.requests.records import (
     RequestOutcomeRecord,
 )

@@ -27,7 +27,6 @@ from kazoo.exceptions import KazooException
 from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.records import DeletionsRead, TopicTreesRead
 from controller.core.disks.records import LogDirEventsRead
-from controller.core.events import Event
 from controller.core.leadership.records import (
     IsrNotificationsRead,
     PreferredElectionRead,
@@ -38,6 +37,7 @@ from controller.core.model import PartitionState, RequestId, TopicAssignment, To
 from controller.core.pacing.applied_throttles import Entity
 from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
 from controller.core.reassignments.records import OrphansRead
+from controller.core.records import Event
 from controller.core.requests.records import (
     CancellationRead,
     KillSwitchRead,

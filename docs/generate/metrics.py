@@ -62,7 +62,7 @@ LABEL_VALUES: Final = {
         *(r for r in client_service.RESULTS if r not in broker_service.RESULTS.values()),
     ),
     "reason of reassigner_endpoint_closed_total": server.CLOSED,
-    "event": ("the events of `controller/core/events.py`",),
+    "event": ("the events of `controller/core/records.py`",),
     "broker": ("ids of registered brokers, and of those with a part in the work",),
     "log_dir": ("paths of the brokers' log directories",),
 }

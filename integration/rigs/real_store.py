@@ -18,9 +18,9 @@ from kazoo.exceptions import NoNodeError
 from kazoo.security import make_digest_acl
 
 from controller.clocks import MonotonicClock
-from controller.core.events import Event
 from controller.core.model import BrokerId, ZkVersion
 from controller.core.options import REQUEST_BYTES
+from controller.core.records import Event
 from controller.zk.clients import LeasedClient
 from controller.zk.leadership import Leadership
 from controller.zk.sessions import RECONNECT, Session

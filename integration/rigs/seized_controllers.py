@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient
 
-from controller.core.events import Event
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
@@ -27,6 +26,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
+from controller.core.records import Event
 from controller.reactor.ports import LeaderAndIsrState
 
 CONTROLLER: Final = BrokerId(2_000_000)

@@ -37,8 +37,8 @@ from controller.brokers.messages import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from controller.core.events import Event
 from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.core.records import Event
 
 WAIT_S: Final = 10.0
 """How long a test waits for something that must happen."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controller.brokers.broker_queries import BrokerFollower
-from controller.core.events import Event
 from controller.core.model import PartitionAssignment, TopicAssignment, ZkVersion, Zxid
+from controller.core.records import Event
 from controller.core.topics.records import TopicsListed, TopicsRead
 from tests.core.builders import replicas
 

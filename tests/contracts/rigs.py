@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from controller.core.events import Event
 from controller.core.model import BrokerId, TopicPartition, ZkVersion
+from controller.core.records import Event
 from controller.core.role.records import ControllerClaimed
 from controller.reactor.ports import Store
 from controller.znodes import paths

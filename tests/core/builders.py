@@ -30,7 +30,6 @@ from controller.core.effects import (
     SendLiveBrokers,
     SendStopReplica,
 )
-from controller.core.events import Event
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
@@ -65,7 +64,7 @@ from controller.core.reassignments.records import (
     StopReplicaAnswered,
     StopReplicaResult,
 )
-from controller.core.records import Change
+from controller.core.records import Change, Event
 from controller.core.requests.records import (
     CancellationRead,
     HistoryRead,

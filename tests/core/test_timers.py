@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.events import TimerFired
 from controller.core.model import Blocked, BlockedBy
 from controller.core.options import Options
+from controller.core.records import TimerFired
 from controller.core.wakeups import (
     ALTER_ANSWER_TIMER,
     ALTER_SEEN_TIMER,

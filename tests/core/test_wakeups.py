@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from controller.core import wakeups
-from controller.core.events import Event
-from controller.core.records import Record
+from controller.core.records import Event, Record
 from controller.core.wakeups import WAKEUPS, Trigger
 from controller.core.worklist import Flag, Worklist
 from tests.core.test_view_owners import PACKAGE, changed_by

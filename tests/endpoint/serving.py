@@ -14,7 +14,7 @@ from pathlib import Path
 
 from controller.core.calls.broker_requests import AlterPartitionAnswer, BrokerAnswer
 from controller.core.calls.records import BrokerRequestReceived
-from controller.core.events import Event
+from controller.core.records import Event
 from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import BrokerService
 from controller.endpoint.peers import EndpointLimits

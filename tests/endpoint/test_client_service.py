@@ -39,8 +39,8 @@ from controller.core.calls.client_requests import (
 )
 from controller.core.calls.records import BrokerRequestReceived, ClientRequestReceived
 from controller.core.calls.topic_requests import EffectiveConfig, TopicDefaults, TopicSettings
-from controller.core.events import Event
 from controller.core.model import BrokerId, ControllerEpoch, TopicPartition, Zxid
+from controller.core.records import Event
 from controller.endpoint import client_codec, codec, messages, relayed_frames, topic_codec
 from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import BrokerService

@@ -19,8 +19,8 @@ from controller.core.calls.topic_requests import (
     error_answer,
     topic_answer,
 )
-from controller.core.events import Event
 from controller.core.model import Zxid
+from controller.core.records import Event
 from controller.endpoint import codec
 from tests.endpoint.requests import frame_of
 from tests.endpoint.test_client_service import (

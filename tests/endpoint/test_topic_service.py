@@ -33,7 +33,7 @@ from controller.core.calls.topic_requests import (
     error_answer,
     topic_answer,
 )
-from controller.core.events import Event
+from controller.core.records import Event
 from controller.endpoint import codec, relayed_frames, topic_codec
 from controller.endpoint.tickets import FIRST, Tickets
 from controller.endpoint.topic_service import THREADS, TopicService, random_id

@@ -10,7 +10,6 @@ from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import Effect
-from controller.core.events import TimerFired
 from controller.core.leadership.records import NotificationsDeletedRecord
 from controller.core.model import (
     Blocked,
@@ -27,7 +26,7 @@ from controller.core.model import (
 from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.reassignments.records import SpecEndedRecord
-from controller.core.records import Change
+from controller.core.records import Change, TimerFired
 from controller.core.requests.cancellation import follow_cancellation
 from controller.core.requests.outcomes import OpenHistory, Part
 from controller.core.requests.records import (

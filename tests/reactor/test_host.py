@@ -11,9 +11,9 @@ import pytest
 
 from controller.clocks import MonotonicClock
 from controller.core.cycle import take_due
-from controller.core.events import TimerFired
 from controller.core.model import Instant
 from controller.core.options import Options
+from controller.core.records import TimerFired
 from controller.core.requests.records import SubmissionsListed
 from controller.core.view import ClusterView
 from controller.reactor.host import GATHER_AFTER, GATHER_S, Host, WakingInbox

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.core.cluster.records import BrokersRead
-from controller.core.events import Event
 from controller.core.model import BrokerId, ControllerEpoch, Instant, LiveBroker, TopicPartition
 from controller.core.options import Options, TenurePolicy
 from controller.core.pacing.records import AppliedThrottlesRead
 from controller.core.reassignments.records import OrphansRead, SpecsRead
-from controller.core.records import Change
+from controller.core.records import Change, Event
 from controller.core.requests.records import HistoryRead, SubmissionsListed
 from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.topics.model import ConfigRequest

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from controller.core.events import Event
 from controller.core.model import BrokerId, Instant
 from controller.core.pacing.records import WallClockRead
+from controller.core.records import Event
 from controller.core.role.records import ShutdownRequested
 from controller.reactor.ports import Channels, Clock, SessionLease, Store
 from integration.rigs.failpoints import Failpoint, Reached

@@ -13,10 +13,9 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from controller.core.events import Event
 from controller.core.model import BrokerId, RequestId
 from controller.core.options import Options, TenurePolicy
-from controller.core.records import Change, Decision
+from controller.core.records import Change, Decision, Event
 from controller.core.role.tenure_reset import REJECTED_RETRY_S
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor

@@ -16,7 +16,6 @@ from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.model import TopicTree
 from controller.core.deletions.records import DeletionsRead, TopicTreesRead
 from controller.core.disks.records import LogDirEventsRead
-from controller.core.events import Event
 from controller.core.leadership.records import (
     IsrNotificationsRead,
     PreferredElectionRead,
@@ -37,6 +36,7 @@ from controller.core.model import (
 from controller.core.pacing.applied_throttles import Entity
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import OrphansRead, SpecsRead
+from controller.core.records import Event
 from controller.core.requests.records import CancellationRead, LegacyPlanRead
 from controller.core.role.records import ClaimGuardsRead
 from controller.core.topics.records import TopicsListed, TopicsRead

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.core.events import Event
 from controller.core.model import BrokerId, ZkVersion
+from controller.core.records import Event
 from controller.reactor.ports import Check, Delete
 from controller.znodes import paths
 from controller.znodes.controller import encode_controller

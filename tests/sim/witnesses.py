@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from controller.core.events import Event
 from controller.core.model import BrokerId
 from controller.core.reassignments.phases import Ended
-from controller.core.records import Change, Decision
+from controller.core.records import Change, Decision, Event
 from controller.core.view import ClusterView
 from controller.reactor.commits import RACES
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, WriteError

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from controller.core.events import Event
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -33,6 +32,7 @@ from controller.core.reassignments.phases import (
     Syncing,
 )
 from controller.core.reassignments.records import PhaseRecord
+from controller.core.records import Event
 from controller.core.requests.model import Request
 from controller.core.role.model import Tenure
 from controller.core.topics.model import Topic

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.events import Event
 from controller.core.leadership.records import StatesRead
 from controller.core.model import BrokerId, Instant
 from controller.core.options import EngineName
@@ -19,7 +18,7 @@ from controller.core.reassignments.phases import (
     Syncing,
 )
 from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord
-from controller.core.records import Change
+from controller.core.records import Change, Event
 from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
 from controller.telemetry.copies import (

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from controller.core.cluster.records import BrokersRead
 from controller.core.disks.records import LogDirEventsRead
-from controller.core.events import Event, TimerFired
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
@@ -43,7 +42,7 @@ from controller.core.reassignments.records import (
     SpecRecord,
     SpecsRead,
 )
-from controller.core.records import Change, Record
+from controller.core.records import Change, Event, Record, TimerFired
 from controller.core.requests.outcomes import Summary
 from controller.core.requests.records import (
     LegacyPlanEndedRecord,

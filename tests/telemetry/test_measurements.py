@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.events import TimerFired
 from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
 from controller.core.model import (
     BrokerEpoch,
@@ -25,7 +24,7 @@ from controller.core.reassignments.records import (
     StopReplicaAnswered,
     StopReplicaResult,
 )
-from controller.core.records import Change
+from controller.core.records import Change, TimerFired
 from controller.core.requests.records import RefusalRecord
 from controller.core.role.records import (
     ClaimFailed,

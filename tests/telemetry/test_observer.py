@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from controller.core.events import Event, TimerFired
 from controller.core.leadership.records import StateRecord, StatesRead
 from controller.core.model import (
     Blocked,
@@ -25,7 +24,7 @@ from controller.core.model import (
 from controller.core.options import EngineName
 from controller.core.reassignments.phases import Ended, Expanding, Starting, Syncing
 from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord
-from controller.core.records import Change, Decision
+from controller.core.records import Change, Decision, Event, TimerFired
 from controller.core.requests.model import Request
 from controller.core.requests.outcomes import Summary
 from controller.core.requests.records import RequestOutcomeRecord

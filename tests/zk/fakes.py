@@ -15,8 +15,8 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent
 from kazoo.security import ACL
 
-from controller.core.events import Event
 from controller.core.model import Instant
+from controller.core.records import Event
 from controller.zk.clients import ClientLease, LeasedClient
 from controller.zk.sessions import Session
 from controller.znodes import paths

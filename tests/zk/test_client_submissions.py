@@ -13,8 +13,8 @@ import pytest
 from controller.core.calls.client_requests import SubmittedReassignments
 from controller.core.calls.records import ReassignmentsSubmitted
 from controller.core.effects import SubmitReassignments
-from controller.core.events import Event
 from controller.core.model import Instant, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
+from controller.core.records import Event
 from controller.core.requests.submissions import Cancellation
 from controller.errors import ReassignmentConflictError, SessionSuspendedError
 from controller.zk import client_submissions

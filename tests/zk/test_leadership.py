@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from controller.core.events import Event
 from controller.core.model import BrokerId, ControllerEpoch, ZkVersion
+from controller.core.records import Event
 from controller.core.role.records import ClaimFailed, ControllerClaimed, LeadershipLost
 from controller.zk.leadership import Leadership
 from controller.zk.store import ZkStore

@@ -1,16 +1,28 @@
-"""Fold events and records of the requests of operators into the view."""
+"""
+Fold requests of operators, and their stored outcomes, into the view.
+
+Submissions, cancellation, queue, kill switch, controls, outcomes: levels like all reads. They are
+judged elsewhere.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Final, assert_never
 
 from controller.core import wakeups
-from controller.core.events import Event
-from controller.core.model import Instant, PartitionOutcome, Refusal, Zxid
+from controller.core.model import (
+    Instant,
+    PartitionOutcome,
+    Refusal,
+    RequestId,
+    TopicPartition,
+    Zxid,
+)
+from controller.core.records import Event
 from controller.core.requests import outcomes, records
-from controller.core.requests.intake import fold_request_read
-from controller.core.requests.model import PlanNode, Request
+from controller.core.requests.model import PlanNode, Request, kind_of
 from controller.core.requests.submissions import Cancellation, LegacyPlan
 from controller.core.topics import fold as topic_fold
 from controller.core.topics.model import is_no_news
@@ -19,22 +31,6 @@ from controller.core.view import ClusterView
 REQUESTS_KEPT: Final = 200
 """Ended requests whose counts stay in memory; their outcomes are in ZooKeeper."""
 
-RequestRecord = (
-    records.RefusalRecord
-    | records.PartitionOutcomeRecord
-    | records.PartRecord
-    | records.AcceptedRecord
-    | records.SubmissionReliedRecord
-    | records.SubmissionEndedRecord
-    | records.CancellationEndedRecord
-    | records.QueueEntryEndedRecord
-    | records.QueueEndedRecord
-    | records.RequestOutcomeRecord
-    | records.RequestOutcomeForgottenRecord
-    | records.JudgedRecord
-    | records.AtomicCheckedRecord
-)
-
 
 def fold_event(view: ClusterView, event: records.RequestEvent, now: Instant) -> None:
     """Fold one event into the view."""
@@ -42,7 +38,7 @@ def fold_event(view: ClusterView, event: records.RequestEvent, now: Instant) -> 
         case records.LegacyPlanRead():
             _legacy_plan(view, event, now)
         case _:
-            fold_request_read(view, event, now)
+            _fold_intake(view, event, now)
             topic_fold.read_requested(view, _requested_topics(event))
 
 
@@ -57,7 +53,7 @@ def fold_record(view: ClusterView, record: records.RequestRecord, now: Instant) 
                 requests.legacy_ended = requests.legacy.czxid
             requests.legacy = None
         case _:
-            fold_request_record(view, record, now)
+            _fold_request_record(view, record, now)
             wakeups.wake_pending_requests(view)
 
 
@@ -136,7 +132,9 @@ def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:
         view.due.add((record.partition,))
 
 
-def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per record
+def _fold_request_record(  # noqa: C901, PLR0912 - one arm per record
+    view: ClusterView, record: records.RequestLedgerRecord, now: Instant
+) -> None:
     """Fold one record about requests into the view."""
     requests_session, requests = view.requests_session, view.requests
     wakeups.submissions_concerned(view)
@@ -148,7 +146,7 @@ def fold_request_record(view: ClusterView, record: RequestRecord, now: Instant) 
             record_outcome(view, ending, now)
         case records.PartRecord(request=name, part=part):
             request = view.requests.request_of(name, now)
-            add_part(request, part)
+            request.add_part(part)
         case records.AcceptedRecord(request=name, entry=entry):
             request = view.requests.request_of(name, now)
             request.settled.add(entry.partition)
@@ -198,20 +196,6 @@ def forget_submission(view: ClusterView, name: str) -> None:
     view.requests_session.requested_submissions.discard(name)
 
 
-def add_part(request: Request, part: outcomes.Part) -> None:
-    """
-    Note a part and count its entries, once.
-
-    The last part by number defines the request's options, in whatever order parts are read: of a
-    cancellation it defines how finished partitions are moved back.
-    """
-    if part.name not in request.parts and request.kind == "request":
-        request.total += part.total
-    request.parts[part.name] = part
-    last = max(request.parts, key=lambda name: (len(name), name))
-    request.options = request.parts[last].options
-
-
 def record_refusal(view: ClusterView, refusal: Refusal, now: Instant) -> None:
     """Note a refused entry."""
     request = view.requests.request_of(refusal.request, now)
@@ -258,3 +242,142 @@ def _forget_old_requests(view: ClusterView) -> None:
     over = [name for name, request in requests.by_id.items() if request.has_ended]
     for name in over[: len(requests.by_id) - REQUESTS_KEPT]:
         del requests.by_id[name]
+
+
+def _fold_intake(view: ClusterView, event: records.IntakeEvent, now: Instant) -> None:  # noqa: C901 - one arm per event
+    """Fold one event into the view."""
+    requests_session, requests = view.requests_session, view.requests
+    match event:
+        case records.SubmissionsListed(names=names):
+            requests_session.submissions_listed = names
+            for name in [n for n in requests_session.submissions if n not in names]:
+                del requests_session.submissions[name]
+                requests_session.judged.pop(name, None)
+            requests_session.requested_submissions &= names
+            requests_session.left_submissions &= names
+        case records.SubmissionsRead(submissions=read):
+            listed = requests_session.submissions_listed or frozenset()
+            for name, submission in read.items():
+                if submission is not None and name in listed:
+                    requests_session.submissions[name] = submission
+                    _invalidate_for_missing(view, submission.entries)
+                else:
+                    requests_session.requested_submissions.discard(name)
+            requests_session.submissions = dict(sorted(requests_session.submissions.items()))
+        case records.CancellationRead(cancellation=cancellation):
+            requests_session.cancellation_read = True
+            requests.cancellation_stale = False
+            ended_already = (
+                cancellation is not None and cancellation.czxid == requests.cancellation_ended
+            )
+            requests.cancellation = None if ended_already else cancellation
+            # It may select entries of theirs that could not be refused.
+            requests_session.left_submissions.clear()
+        case records.KillSwitchRead(is_on=is_on):
+            requests_session.kill_switch = is_on
+            requests_session.left_submissions.clear()
+        case records.QueueRead(plan=plan):
+            _queue(view, plan)
+        case records.HistoryRead():
+            _history(view, event, now)
+        case records.AcceptedRead():
+            _take_accepted(view, event, now)
+        case _:
+            assert_never(event)
+
+
+def _invalidate_for_missing(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
+    """
+    Have topics read again that lack requested partitions.
+
+    They may have grown before the request was submitted: topics and requests are read concurrently.
+    """
+    topics = view.topics
+    lacking = {
+        p.topic
+        for p in partitions
+        if p.topic in topics.by_name and p.partition not in topics.by_name[p.topic].partitions
+    }
+    if not lacking:
+        return
+    view.role.read_generation += 1
+    for name in lacking:
+        topics.by_name[name].invalidate(view.role.read_generation)
+    view.due.overtaken_topics |= lacking
+
+
+def _queue(view: ClusterView, plan: LegacyPlan | None) -> None:
+    requests = view.requests
+    view.requests_session.queue_read = True
+    known = requests.queue
+    if plan is None:
+        requests.queue = None
+        return
+    if plan.czxid == requests.queue_ended:
+        return
+    same = known is not None and plan.czxid == known.czxid
+    if known is not None and same and plan.version <= known.version and not known.stale:
+        return
+    requests.queue = PlanNode.of(plan)
+
+
+def _history(view: ClusterView, event: records.HistoryRead, now: Instant) -> None:
+    view.requests_leadership.history_read = True
+    oldest_first = sorted(event.ended.items(), key=lambda item: item[1].czxid)
+    view.requests.ended = dict(oldest_first)
+    for name, history in event.open.items():
+        _open_history(view, name, history, now)
+    for name in event.ended:
+        _ended_elsewhere(view, name)
+
+
+def _take_accepted(view: ClusterView, event: records.AcceptedRead, now: Instant) -> None:
+    if event.request in view.requests.unlearned:
+        view.requests.unlearned.discard(event.request)
+        settled = view.requests.request_of(event.request, now).settled
+        settled.update(entry.partition for entry in event.entries)
+    if event.request in view.requests_session.requested_accepted:
+        # Requested again where more of it turns up: another daemon accepted entries meanwhile.
+        view.requests_session.requested_accepted.discard(event.request)
+        if view.requests.cancellation is not None:
+            view.requests.accepted[event.request] = event
+
+
+def _ended_elsewhere(view: ClusterView, name: RequestId) -> None:
+    """Mark a request as ended whose summary was written by another daemon or tenure."""
+    request = view.requests.by_id.get(name)
+    if request is not None and not request.open:
+        request.has_ended = True
+        request.settled.clear()
+
+
+def _is_outdated(request: Request, history: outcomes.OpenHistory) -> bool:
+    """Return whether a read is from before our last write: rows are never deleted."""
+    if history.accepted != request.accepted:
+        return history.accepted < request.accepted
+    lacks_endings = len(history.endings) < len(request.endings)
+    return lacks_endings or len(history.refused) < len(request.refused)
+
+
+def _open_history(
+    view: ClusterView, name: RequestId, history: outcomes.OpenHistory, now: Instant
+) -> None:
+    """Count what is kept of a request again: it may be known in part."""
+    request = view.requests.request_of(name, now)
+    if request.has_ended or _is_outdated(request, history):
+        return
+    request.kind = kind_of(name)
+    request.refused.clear()
+    request.endings.clear()
+    request.fates.clear()
+    request.parts.clear()
+    if request.kind == "request" and history.accepted > request.accepted:
+        view.requests.unlearned.add(name)
+    request.accepted = history.accepted
+    request.total = 0 if request.kind == "request" else history.accepted
+    for part in history.parts.values():
+        request.add_part(part)
+    for refusal in history.refused:
+        record_refusal(view, refusal, now)
+    for ending in history.endings:
+        record_outcome(view, ending, now)

@@ -111,6 +111,19 @@ class Request:
             self.endings[ending.partition] = ending
             self.fates[ending.fate] += 1
 
+    def add_part(self, part: outcomes.Part) -> None:
+        """
+        Note a part and count its entries, once.
+
+        The last part by number defines the request's options, in whatever order parts are read: of
+        a cancellation it defines how finished partitions are moved back.
+        """
+        if part.name not in self.parts and self.kind == "request":
+            self.total += part.total
+        self.parts[part.name] = part
+        last = max(self.parts, key=lambda name: (len(name), name))
+        self.options = self.parts[last].options
+
 
 def kind_of(request: RequestId) -> str:
     """Return the kind of a request by its id: ``legacy``, ``queue``, ``cancel`` or ``request``."""

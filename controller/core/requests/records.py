@@ -277,9 +277,8 @@ class AtomicCheckedRecord(Volatile):
     grounds: AtomicCheck
 
 
-RequestEvent = (
-    LegacyPlanRead
-    | SubmissionsListed
+IntakeEvent = (
+    SubmissionsListed
     | SubmissionsRead
     | CancellationRead
     | KillSwitchRead
@@ -287,12 +286,13 @@ RequestEvent = (
     | HistoryRead
     | AcceptedRead
 )
+"""What is read of the requests of operators, except the legacy plan."""
+
+RequestEvent = LegacyPlanRead | IntakeEvent
 
 
-RequestRecord = (
-    LegacyEntryRecord
-    | LegacyPlanEndedRecord
-    | RefusalRecord
+RequestLedgerRecord = (
+    RefusalRecord
     | PartitionOutcomeRecord
     | PartRecord
     | AcceptedRecord
@@ -306,3 +306,6 @@ RequestRecord = (
     | JudgedRecord
     | AtomicCheckedRecord
 )
+"""What becomes of requests, except entries of the legacy plan."""
+
+RequestRecord = LegacyEntryRecord | LegacyPlanEndedRecord | RequestLedgerRecord

@@ -16,9 +16,8 @@ from controller.core.calls.records import BrokerRequestReceived, ProducerIdsRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import Respond
-from controller.core.events import TimerFired
 from controller.core.model import BrokerEpoch, BrokerId, ControllerEpoch, Instant, ZkVersion
-from controller.core.records import Change
+from controller.core.records import Change, TimerFired
 from controller.core.role import invalidation
 from controller.core.role.records import ControllerClaimed, Deposed
 from controller.core.wakeups import PENDING_REQUESTS_TIMER

@@ -26,7 +26,6 @@ from controller.core.calls.records import ClientRequestReceived, ReassignmentsSu
 from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ClaimController, ResignController, Respond, SubmitReassignments
-from controller.core.events import TimerFired
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
@@ -38,6 +37,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
+from controller.core.records import TimerFired
 from controller.core.requests.records import (
     CancellationRead,
     KillSwitchRead,

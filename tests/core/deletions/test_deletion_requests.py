@@ -23,7 +23,6 @@ from controller.core.calls.topic_requests import (
 )
 from controller.core.deletions.records import DeletionRequestedRecord, DeletionsRead
 from controller.core.effects import ReadTopics, Respond
-from controller.core.events import TimerFired
 from controller.core.model import (
     EPOCH_DURING_DELETE,
     BrokerId,
@@ -37,7 +36,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
-from controller.core.records import Change
+from controller.core.records import Change, TimerFired
 from controller.core.role import invalidation
 from controller.core.role.records import ControllerClaimed, Deposed
 from controller.core.topics.records import TopicsListed, TopicsRead

@@ -14,7 +14,6 @@ from controller.core.deletions.deletion_yields import (
 )
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ClaimController, ResignController, SetTimer
-from controller.core.events import TimerFired
 from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     BlockedBy,
@@ -31,6 +30,7 @@ from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.phases import Stopping, Syncing
 from controller.core.reassignments.records import SpecsRead
+from controller.core.records import TimerFired
 from controller.core.requests.records import CancellationRead
 from controller.core.requests.submissions import Cancellation
 from controller.core.role.claims_and_resignations import (

@@ -27,7 +27,6 @@ from controller.core.effects import (
     SendStopReplica,
     SendUpdateMetadata,
 )
-from controller.core.events import TimerFired
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
@@ -57,7 +56,7 @@ from controller.core.reassignments.records import (
     StopReplicaAnswered,
     StopReplicaResult,
 )
-from controller.core.records import Change
+from controller.core.records import Change, TimerFired
 from controller.core.role.invalidation import invalidate
 from controller.core.role.records import ControllerClaimed, Deposed, YieldedRecord
 from controller.core.topics.records import TopicsListed, TopicsRead

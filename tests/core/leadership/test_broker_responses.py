@@ -7,7 +7,6 @@ import pytest
 from controller.core import effects
 from controller.core.blocked_reasons import BlockedReasons
 from controller.core.decide import ACK_TIMER
-from controller.core.events import TimerFired
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
@@ -23,6 +22,7 @@ from controller.core.reassignments.records import (
     StopReplicaAnswered,
     StopReplicaResult,
 )
+from controller.core.records import TimerFired
 from controller.core.role.broker_acceptance import ACCEPTANCE_PATIENCE_S
 from controller.core.role.claims_and_resignations import ACCEPTANCE_TIMER, CLAIM_TIMER
 from controller.core.role.eligibility import refusals

@@ -24,7 +24,6 @@ from controller.core.effects import (
     SendLiveBrokers,
     SendUpdateMetadata,
 )
-from controller.core.events import TimerFired
 from controller.core.leadership.broker_membership import inform_joined
 from controller.core.leadership.cluster_loading import send_reads
 from controller.core.leadership.duties import leader_bounced, repair, send_leader_and_isr
@@ -57,6 +56,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.phases import Pending, Starting
+from controller.core.records import TimerFired
 from controller.core.role.invalidation import invalidate, set_aside
 from controller.core.role.records import ControllerClaimed, Deposed
 from controller.core.topics.records import TopicConfigsRead, TopicsListed, TopicsRead

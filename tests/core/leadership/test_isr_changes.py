@@ -22,7 +22,6 @@ from controller.core.calls.records import BrokerRequestReceived
 from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.model import TopicDeletion
 from controller.core.effects import ReadPurpose, ReadStates, Respond, SendUpdateMetadata
-from controller.core.events import TimerFired
 from controller.core.leadership.records import (
     IsrRecord,
     PreferredElectionRead,
@@ -47,7 +46,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import EngineName, Options
-from controller.core.records import Change
+from controller.core.records import Change, TimerFired
 from controller.core.role.invalidation import invalidate
 from controller.core.role.records import Deposed
 from controller.core.topics.records import TopicsRead

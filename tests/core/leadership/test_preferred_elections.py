@@ -12,7 +12,6 @@ from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ElectPreferred, SetTimer
-from controller.core.events import Event, TimerFired
 from controller.core.leadership.preferred_elections import BALANCE_TIMER
 from controller.core.leadership.records import (
     PreferredElectionEndedRecord,
@@ -23,7 +22,7 @@ from controller.core.leadership.records import (
 )
 from controller.core.model import BrokerId, Instant, TopicPartition, ZkVersion
 from controller.core.options import Options, TenurePolicy
-from controller.core.records import Change
+from controller.core.records import Change, Event, TimerFired
 from controller.core.requests.records import LegacyPlanRead, SubmissionsListed, SubmissionsRead
 from controller.core.role.claims_and_resignations import has_work
 from controller.core.role.invalidation import invalidate, set_aside

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from controller.core.effects import AlterReassignment, Effect, ReadPurpose, ReadStates
-from controller.core.events import TimerFired
 from controller.core.leadership.records import StateCreatedRecord, StateRecord, StatesRead
 from controller.core.model import (
     BrokerId,
@@ -33,6 +32,7 @@ from controller.core.reassignments.records import (
     ReassignmentsAltered,
     SpecsRead,
 )
+from controller.core.records import TimerFired
 from controller.core.requests.records import HistoryRead
 from controller.core.role.records import ControllerClaimed, Deposed
 from controller.core.topics.records import AssignmentRecord, TopicsRead

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from controller.core.effects import ClaimController, SendStopReplica
-from controller.core.events import TimerFired
 from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     BrokerId,
@@ -18,6 +17,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options, TenurePolicy
+from controller.core.records import TimerFired
 from controller.core.role.claims_and_resignations import CLAIM_TIMER
 from controller.core.role.records import ClaimGuardsRead, ControllerClaimed, Deposed
 from controller.core.role.tenure_reset import DEPARTED_S

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from controller.core.effects import SendStopReplica
-from controller.core.events import TimerFired
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -22,6 +21,7 @@ from controller.core.pacing.budget import Budget
 from controller.core.reassignments.native import advance
 from controller.core.reassignments.phases import Stopping, Syncing
 from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
+from controller.core.records import TimerFired
 from controller.core.topics.records import TopicConfigsRead
 from controller.errors import InvariantError
 from tests.core.builders import Driver, replicas, tp

@@ -7,7 +7,6 @@ from math import ceil
 import pytest
 
 from controller.core.effects import SetTimer
-from controller.core.events import TimerFired
 from controller.core.leadership.records import StateRecord
 from controller.core.model import (
     Blocked,
@@ -27,6 +26,7 @@ from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments import native
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.start_pending import SCAN_MAX, start_pending
+from controller.core.records import TimerFired
 from controller.core.wakeups import SCAN_TIMER
 from controller.core.worklist import Worklist
 from tests.core.builders import Driver, replicas, tp

@@ -10,10 +10,9 @@ import pytest
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import ReadAccepted, ReadSubmissions
-from controller.core.events import Event, TimerFired
 from controller.core.model import Instant, Refusal, RefusalReason, RequestId, ZkVersion, Zxid
 from controller.core.observe import observe
-from controller.core.records import Change
+from controller.core.records import Change, Event, TimerFired
 from controller.core.requests.completion import WITHDRAWN_PATIENCE_S, WITHDRAWN_TIMER
 from controller.core.requests.outcomes import EndedHistory, OpenHistory, Part
 from controller.core.requests.records import (

@@ -10,7 +10,6 @@ from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.deletions.records import DeletionsRead
-from controller.core.events import Event
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -24,6 +23,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.records import SpecRecord, SpecsRead
+from controller.core.records import Event
 from controller.core.requests.records import (
     AtomicCheckedRecord,
     LegacyPlanRead,

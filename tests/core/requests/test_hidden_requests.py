@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.events import TimerFired
 from controller.core.model import Instant
+from controller.core.records import TimerFired
 from controller.core.requests.outcomes import UNKNOWN_MS, OpenHistory, Part
 from controller.core.requests.records import HistoryRead
 from tests.core.builders import Driver, tp

@@ -18,7 +18,6 @@ from controller.core.effects import (
     ResignController,
     SetTimer,
 )
-from controller.core.events import Event, TimerFired
 from controller.core.model import (
     BlockedBy,
     BrokerId,
@@ -34,6 +33,7 @@ from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import OrphansRead, SpecsRead
+from controller.core.records import Event, TimerFired
 from controller.core.requests.records import LegacyPlanRead, QueueRead
 from controller.core.role.claims_and_resignations import (
     CLAIM_TIMER,

@@ -15,7 +15,6 @@ from controller.core.effects import (
     SendStopReplica,
     SetTimer,
 )
-from controller.core.events import TimerFired
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
     LeaderAndIsrResult,
@@ -51,7 +50,7 @@ from controller.core.reassignments.records import (
     StopReplicaAnswered,
     StopReplicaResult,
 )
-from controller.core.records import Change
+from controller.core.records import Change, TimerFired
 from controller.core.requests.acceptance import legacy_request_id
 from controller.core.requests.model import PlanNode
 from controller.core.requests.records import (

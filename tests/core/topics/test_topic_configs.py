@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from controller.core.cluster.records import BrokersRead
 from controller.core.effects import DescribeTopicConfigs, SetTimer
-from controller.core.events import TimerFired
 from controller.core.model import (
     NO_LEADER,
     BlockedBy,
@@ -20,6 +19,7 @@ from controller.core.model import (
 from controller.core.options import Options, TenurePolicy
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
+from controller.core.records import TimerFired
 from controller.core.requests.records import RefusalRecord
 from controller.core.role.records import Deposed, LeadershipLost
 from controller.core.topics.records import TopicConfigsRead, TopicsRead

@@ -22,7 +22,6 @@ from controller.core.calls.topic_requests import (
 )
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ReadTopics, ResignController, Respond, SendLeaderAndIsr
-from controller.core.events import TimerFired
 from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     Instant,
@@ -33,7 +32,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options, TenurePolicy
-from controller.core.records import Change
+from controller.core.records import Change, TimerFired
 from controller.core.role import invalidation
 from controller.core.topics.records import (
     AssignmentRecord,

@@ -12,7 +12,6 @@ from controller.core.calls.broker_requests import (
 from controller.core.calls.records import BrokerRequestReceived
 from controller.core.cluster.records import BrokersRead
 from controller.core.effects import ReadStates, ReadTopics
-from controller.core.events import TimerFired
 from controller.core.leadership import lost_requests
 from controller.core.leadership.cluster_loading import SEED_TIMER
 from controller.core.leadership.records import (
@@ -40,7 +39,7 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.pacing.applied_throttles import EntityConfig, topic_entity
 from controller.core.reassignments.records import SpecRecord, SpecsRead
-from controller.core.records import Change, Record
+from controller.core.records import Change, Record, TimerFired
 from controller.core.role.invalidation import invalidate
 from controller.core.role.records import ControllerClaimed, Deposed
 from controller.core.topics.records import (
