@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from controller.core.disks.disk_space import unguarded
+from controller.core.disks.disk_space import unguarded_brokers
 from controller.core.disks.partition_sizes import slow_throttles
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.pacing import limits_in_force
@@ -119,7 +119,7 @@ class HealthEvents:
         for key in sorted(slow.keys() - self._slow):
             yield warning("throttle_below_produce_rate", detail=slow[key])
         self._slow = frozenset(slow)
-        without = unguarded(view)
+        without = unguarded_brokers(view)
         for broker in sorted(without.keys() - self._unguarded)[:LINES_MAX]:
             yield warning("disks_unguarded", broker=broker, reason=without[broker])
         if view.tenure.held is not None:

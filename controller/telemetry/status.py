@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from controller.core.blocked_reasons import BlockedReasons
 from controller.core.deletions import pending_deletions
-from controller.core.disks.disk_space import reserved_in, unguarded
+from controller.core.disks.disk_space import reserved_in, unguarded_brokers
 from controller.core.model import Blocked, OutcomeKind, RequestId
 from controller.core.pacing import limits_in_force
 from controller.core.pacing.holds import request_hold
@@ -280,7 +280,7 @@ def _disks_of(view: ClusterView) -> dict[str, Any]:
         "min_free": None if min_free is None else str(min_free),
         "min_free_bytes": 0 if min_free is None else min_free.bytes,
         "min_free_share": 0.0 if min_free is None else min_free.share,
-        "unguarded": {str(broker): why for broker, why in unguarded(view).items()},
+        "unguarded": {str(broker): why for broker, why in unguarded_brokers(view).items()},
         "log_dirs": [
             {
                 "broker": broker,

@@ -33,7 +33,7 @@ CHANGING: Final = frozenset(
             "update",
             "enter",
             "wait",
-            "ended",
+            "count_outcome",
             "invalidate",
             "pass_over",
             "sort",

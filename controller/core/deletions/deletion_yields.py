@@ -44,7 +44,7 @@ def is_hurried(view: ClusterView) -> bool:
     before anything was done.
     """
     claimed = START if view.tenure.held is None else view.tenure.held.since
-    return any(since < claimed for since in _owed(view))
+    return any(since < claimed for since in _pending_since(view))
 
 
 def yield_due(view: ClusterView) -> Instant:
@@ -55,12 +55,12 @@ def yield_due(view: ClusterView) -> Instant:
     what is in flight. Later deletions do not extend that time.
     """
     claimed = START if view.tenure.held is None else view.tenure.held.since
-    return Instant(max(claimed, min(_owed(view), default=START)) + DELETION_PATIENCE_S)
+    return Instant(max(claimed, min(_pending_since(view), default=START)) + DELETION_PATIENCE_S)
 
 
 def claim_due(view: ClusterView) -> Instant:
     """Return the earliest time of a claim while a broker is to delete topics; START: any time."""
-    owed = _owed(view)
+    owed = _pending_since(view)
     if not owed or not owes_a_yield(view):
         return START
     last = max(owed) + DELETION_PATIENCE_S
@@ -70,7 +70,7 @@ def claim_due(view: ClusterView) -> Instant:
 def note_deletions(view: ClusterView, topics: frozenset[str], now: Instant) -> None:
     """Note the pending deletions; one that ended, or was revoked, is forgotten."""
     deletions_process = view.deletions_process
-    if not any(now < since + DELETION_PATIENCE_S for since in _owed(view)):
+    if not any(now < since + DELETION_PATIENCE_S for since in _pending_since(view)):
         deletions_process.held_up_since = now
     deletions_process.since = {t: deletions_process.since.get(t, now) for t in topics}
     # A later deletion of a topic with the same name is owed the role again.
@@ -95,7 +95,7 @@ def begin_to_yield(view: ClusterView, now: Instant) -> None:
     }
 
 
-def _owed(view: ClusterView) -> list[Instant]:
+def _pending_since(view: ClusterView) -> list[Instant]:
     """Return since when each deletion is pending that did not have its time before a claim."""
     since = view.deletions_process.since
     return [since[t] for t in left_to_a_broker(view, since.keys() - view.deletions_process.yielded)]

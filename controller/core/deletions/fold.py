@@ -131,7 +131,7 @@ def replica_deleted(
             return
         del deletion.waiting[broker]
         deletion.errors.pop(broker, None)
-    _confirmed(view, partition.topic)
+    _wake_deletions(view, partition.topic)
 
 
 def request_refused(view: ClusterView, broker: BrokerId, error: int) -> None:
@@ -140,7 +140,7 @@ def request_refused(view: ClusterView, broker: BrokerId, error: int) -> None:
         is_requested = broker in deletion.waiting or broker in deletion.informing
         if is_requested and broker not in deletion.unsent:
             deletion.errors[broker] = error
-            _confirmed(view, topic)
+            _wake_deletions(view, topic)
 
 
 def broker_informed(view: ClusterView, event: StopReplicaAnswered) -> None:
@@ -152,10 +152,10 @@ def broker_informed(view: ClusterView, event: StopReplicaAnswered) -> None:
         if event.broker in deletion.informing - deletion.unsent.keys():
             deletion.informing.discard(event.broker)
             deletion.errors.pop(event.broker, None)
-            _confirmed(view, partition.topic)
+            _wake_deletions(view, partition.topic)
 
 
-def _confirmed(view: ClusterView, topic: str) -> None:
+def _wake_deletions(view: ClusterView, topic: str) -> None:
     """Wake what waits for brokers that delete a topic."""
     wakeups.wake(view.due, wakeups.Trigger.DELETION_CONCERNED)
     wakeups.wake_pending_requests(view)
@@ -196,7 +196,7 @@ def brokers_moved(
             deletion.errors.pop(broker, None)
             if broker in awaited:
                 deletion.unsent[broker] = set(deletion.waiting.get(broker, ()))
-        _confirmed(view, topic)
+        _wake_deletions(view, topic)
 
 
 def trees_read(view: ClusterView, event: records.TopicTreesRead) -> None:

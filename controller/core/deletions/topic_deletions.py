@@ -110,7 +110,7 @@ def delete_topics(  # noqa: C901 - one arm per state of a deletion
             changes.append(Change((DeletionMarkerEndedRecord(topic),)))
         elif deletion is not None and deletion.has_begun:
             following += _requests(view, topic, deletion)
-            awaited = _awaited(view, topic, deletion, now)
+            awaited = _awaited_brokers(view, topic, deletion, now)
             wait = _wait_of(view, topic, deletion, awaited)
             if not awaited and not deletion.informing:
                 changes += _znodes(view, topic, unlisted)
@@ -178,7 +178,7 @@ def _is_in_flight(view: ClusterView, partition: TopicPartition) -> bool:
     return reassignment is not None and reassignment.in_flight
 
 
-def _awaited(
+def _awaited_brokers(
     view: ClusterView, topic: str, deletion: TopicDeletion, now: Instant
 ) -> AbstractSet[BrokerId]:
     """Return the brokers that have to delete replicas before the znodes go."""

@@ -11,7 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core.disks.disk_space import directory_for, unreported, unseen, volume_of
+from controller.core.disks.disk_space import (
+    deleted_logs_gate,
+    directory_for,
+    report_gate,
+    volume_of,
+)
 from controller.core.disks.log_dir_queries import ROOM_REFRESH_S
 from controller.core.disks.model import DELETE_DELAY_S, BrokerDisk
 from controller.core.disks.partition_sizes import has_no_log, throttle_rate
@@ -217,9 +222,9 @@ class DiskBudget:
         sums = (disk.unplaced, *disk.reserved.values())
         rate = throttle_rate(view, broker, FOLLOWER_RATE) or UNTHROTTLED_RATE
         age_s = 0.0 if report is None else max(0.0, now - report.at)
-        unknown = unreported(view, broker, now)
+        unknown = report_gate(view, broker, now)
         if unknown is None:
-            unknown = unseen(view, broker, now)
+            unknown = deleted_logs_gate(view, broker, now)
             if unknown is not None:
                 self.lacking.add(broker)
         known = self._brokers[broker] = _BrokerRoom(

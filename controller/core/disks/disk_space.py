@@ -87,7 +87,7 @@ def volume_of(directory: LogDir, directories: Iterable[LogDir]) -> tuple[str, ..
     )
 
 
-def unreported(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:
+def report_gate(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:
     """
     Block a step until the free space of its broker is measured.
 
@@ -109,7 +109,7 @@ def unreported(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | N
     return Blocked(BlockedBy.DISK_UNKNOWN, detail)
 
 
-def unseen(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:
+def deleted_logs_gate(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:
     """Block a step while deleted logs may take space that the estimate of its broker omits."""
     ledger = view.disks
     disk = ledger.brokers.get(broker)
@@ -122,7 +122,7 @@ def unseen(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:
     return Blocked(BlockedBy.DISK_UNKNOWN, detail)
 
 
-def unguarded(view: ClusterView) -> dict[BrokerId, str]:
+def unguarded_brokers(view: ClusterView) -> dict[BrokerId, str]:
     """Return the live brokers whose free space is not known, and why."""
     ledger, found = view.disks, {}
     if not is_guarded(view):
@@ -189,7 +189,7 @@ def space_described(view: ClusterView, event: LogDirsDescribed) -> None:
             held[partition], placed[partition] = replica.size, replica.directory
     directories = {p: path for p, path in placed.items() if path is not None}
     is_complete = disk.copies.keys() <= event.partitions
-    disk.reported(event.report, held, directories, is_complete=is_complete)
+    disk.take_report(event.report, held, directories, is_complete=is_complete)
     if min_free is not None:
         disk.without_room = set(_without_room(disk, min_free))
         view.due.add(disk.without_room)

@@ -182,7 +182,7 @@ def _placements(view: ClusterView, now: Instant) -> _Queries:
         return _Queries()
     found = []
     at = Instant(now + POLL_S)
-    for broker, partitions in sorted(_wanted(view).items()):
+    for broker, partitions in sorted(_wanted_partitions(view).items()):
         if _is_awaited(view, broker):
             continue
         again = Instant(ledger.known(broker).looked_at + _pause_s(view, broker, partitions))
@@ -196,7 +196,7 @@ def _placements(view: ClusterView, now: Instant) -> _Queries:
     return _Queries(tuple(found), at)
 
 
-def _wanted(view: ClusterView) -> dict[BrokerId, list[TopicPartition]]:
+def _wanted_partitions(view: ClusterView) -> dict[BrokerId, list[TopicPartition]]:
     """Return the live brokers to query, and the partitions that each is queried about."""
     ledger, live = view.disks, view.cluster.brokers
     wanted: dict[BrokerId, list[TopicPartition]] = {b: [] for b in ledger.named if b in live}
@@ -292,9 +292,9 @@ def record_query(view: ClusterView, query: DescribeLogDirs, now: Instant) -> Non
             times.counts_at = copies_at if query.is_whole else times.counts_at
         case DescribePurpose.ENTRIES:
             ledger.named = dict.fromkeys(brokers, now) | ledger.named
-            ledger.looked(brokers, now)
+            ledger.mark_queried(brokers, now)
         case DescribePurpose.PLACEMENTS:
-            ledger.looked(brokers, now)
+            ledger.mark_queried(brokers, now)
         case DescribePurpose.ORPHANS:
             ledger.orphans_at = sizes_at
         case _:

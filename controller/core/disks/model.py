@@ -218,7 +218,7 @@ class BrokerDisk:
 
     # --- reports -------------------------------------------------------------------------------
 
-    def reported(
+    def take_report(
         self,
         report: BrokerDisks,
         held: Mapping[TopicPartition, int],
@@ -389,7 +389,7 @@ class DiskLedger(Ledger):
         """Return a broker's entry, not to be changed; an empty one if there is none."""
         return self.brokers.get(broker) or BrokerDisk()
 
-    def looked(self, brokers: Iterable[BrokerId], now: Instant) -> None:
+    def mark_queried(self, brokers: Iterable[BrokerId], now: Instant) -> None:
         """Note that brokers were queried about named directories."""
         for broker in brokers:
             self.of(broker).looked_at = now

@@ -61,7 +61,7 @@ class ReplicaPlacement(StepStart):
     is_answered_soon = False
     """Whether the step waits only for answers that come at once: it keeps its slot."""
 
-    def _known(self, broker: BrokerId) -> NamedReplica:
+    def _named_replica(self, broker: BrokerId) -> NamedReplica:
         """Return what the broker, in its present registration, said of its replica."""
         epoch = self.view.registration_of(broker)
         return self.view.disks.placements.known(broker, self.partition, epoch)
@@ -74,13 +74,13 @@ class ReplicaPlacement(StepStart):
         requests = []
         self.is_answered_soon = True
         for broker in adding:
-            directory, known = self.spec.directory_of(broker), self._known(broker)
+            directory, known = self.spec.directory_of(broker), self._named_replica(broker)
             if directory is None or known.is_accepted(directory):
                 continue
             waits = _pending(broker, known) or _refusal(broker, known, directory, self.now)
             if waits is None:
                 requests.append(effects.PlaceReplica(self.partition, broker, directory))
-                waits = _unanswered(broker, directory)
+                waits = _acknowledgement_hold(broker, directory)
             elif known.request is None or self.now >= known.request.at + SOON_S:
                 self.is_answered_soon = False
             blocked = blocked or waits
@@ -155,7 +155,7 @@ class ReplicaPlacement(StepStart):
 
     def _next_of(self, broker: BrokerId, phase: phases.Placing, budget: Budget) -> _Next | None:
         """Return what is next for a replica; None: nothing."""
-        known, moves_to = self._known(broker), dict(phase.moving).get(broker)
+        known, moves_to = self._named_replica(broker), dict(phase.moving).get(broker)
         if self._is_left_out(broker, known):
             return None
         unknown, here = self._unknown(broker, known), known.placed.directory
@@ -228,7 +228,7 @@ class ReplicaPlacement(StepStart):
         refusal = _refusal(broker, known, here, self.now)
         if refusal is not None:
             return _Next(refusal, moves_to, is_soon=True)
-        return _Next(_unanswered(broker, here), moves_to, here)
+        return _Next(_acknowledgement_hold(broker, here), moves_to, here)
 
     def _move(
         self,
@@ -250,7 +250,7 @@ class ReplicaPlacement(StepStart):
         blocked = self._move_gate(broker, wanted, budget, is_moving=moves_to == wanted)
         if blocked is not None:
             return _Next(blocked)
-        return _Next(_unanswered(broker, wanted), wanted, wanted)
+        return _Next(_acknowledgement_hold(broker, wanted), wanted, wanted)
 
     def _move_gate(
         self, broker: BrokerId, directory: str, budget: Budget, *, is_moving: bool
@@ -267,14 +267,14 @@ class ReplicaPlacement(StepStart):
         return blocked
 
 
-def _unanswered(broker: BrokerId, directory: str) -> Blocked:
+def _acknowledgement_hold(broker: BrokerId, directory: str) -> Blocked:
     detail = f"broker {broker} has not acknowledged the log directory {directory} yet"
     return Blocked(BlockedBy.LOG_DIR, detail)
 
 
 def _pending(broker: BrokerId, known: NamedReplica) -> Blocked | None:
     """Block while a request is under way."""
-    return None if known.request is None else _unanswered(broker, known.request.directory)
+    return None if known.request is None else _acknowledgement_hold(broker, known.request.directory)
 
 
 def _refusal(broker: BrokerId, known: NamedReplica, directory: str, now: Instant) -> Blocked | None:

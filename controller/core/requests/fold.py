@@ -212,7 +212,7 @@ def record_outcome(view: ClusterView, ending: PartitionOutcome, now: Instant) ->
     request = view.requests.request_of(ending.request, now)
     if request.kind == "cancel" and ending.partition not in request.endings:
         request.total += 1
-    request.ended(ending)
+    request.count_outcome(ending)
     request.settled.add(ending.partition)
 
 

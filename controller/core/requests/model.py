@@ -105,7 +105,7 @@ class Request:
         named = len(self.settled) + sum(r.entries for r in self.refused if r.partition is None)
         return max(self.total - max(counted, named), 0)
 
-    def ended(self, ending: model.PartitionOutcome) -> None:
+    def count_outcome(self, ending: model.PartitionOutcome) -> None:
         """Count an outcome, once per partition."""
         if ending.partition not in self.endings:
             self.endings[ending.partition] = ending

@@ -125,7 +125,7 @@ def _forget_old_departures(view: ClusterView) -> None:
 def topics_read(view: ClusterView, event: records.TopicsRead, now: Instant) -> None:
     """Fold in topic znodes: assignments, unreadable ones, and missing ones."""
     if view.tenure.held is not None and event.read_generation < view.tenure.claim_generation:
-        _overtaken(view, event)
+        _reread_overtaken(view, event)
         return
     view.topics_tenure.reading.difference_update(event.topics)
     topics = deletion_fold.without_deleted(view, event.topics)
@@ -162,7 +162,7 @@ def _missing(view: ClusterView, name: str) -> None:
     view.due.overtaken_topics.add(name)
 
 
-def _overtaken(view: ClusterView, event: records.TopicsRead) -> None:
+def _reread_overtaken(view: ClusterView, event: records.TopicsRead) -> None:
     """
     Read topics again whose read began before the claim, where it differs.
 
@@ -292,7 +292,7 @@ def _topic(
     _reconsider(view, partitions, moved, now)
     _note_lost(view, name, moved, before, now)
     if was_stale and not topic.stale:
-        _settled(view, partitions)
+        _resume_topic(view, partitions)
 
 
 def _await_state(
@@ -306,7 +306,7 @@ def _await_state(
         view.leadership.bounced[partition] = bounced
 
 
-def _settled(view: ClusterView, partitions: list[TopicPartition]) -> None:
+def _resume_topic(view: ClusterView, partitions: list[TopicPartition]) -> None:
     """
     Have everything sent and repaired that was suspended while the topic was stale.
 

@@ -41,7 +41,7 @@ def repair_placements(view: ClusterView, partitions: Iterable[TopicPartition]) -
         assignment = view.topics.assignment(partition)
         if assignment is None:
             continue
-        replicas = _replaced(view, partition, assignment.replicas, load)
+        replicas = _replicas_without_daemon(view, partition, assignment.replicas, load)
         load.update(set(replicas).difference(assignment.replicas))
         created = duties.create(view, partition, replicas)
         if created is not None:
@@ -61,7 +61,7 @@ def is_misplaced(view: ClusterView, partition: TopicPartition) -> bool:
     return own in assignment.replicas
 
 
-def _replaced(
+def _replicas_without_daemon(
     view: ClusterView, partition: TopicPartition, replicas: Replicas, load: Counter[BrokerId]
 ) -> Replicas:
     """

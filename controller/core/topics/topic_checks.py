@@ -121,7 +121,7 @@ def check_added(
     invalid = kafka_errors.INVALID_REPLICA_ASSIGNMENT
     unknown = sorted({r for replicas in assignments for r in replicas}.difference(brokers))
     if unknown:
-        text = f"Unknown broker(s) in replica assignment: {_listed(unknown)}."
+        text = f"Unknown broker(s) in replica assignment: {_list_text(unknown)}."
         raise TopicRefusedError(invalid, text)
     if len(assignments) != more:
         text = (
@@ -135,7 +135,7 @@ def check_added(
             raise TopicRefusedError(invalid, text)
         if len(set(replicas)) != len(replicas):
             text = (
-                f"Duplicate brokers not allowed in replica assignment: {_listed(replicas)} for "
+                f"Duplicate brokers not allowed in replica assignment: {_list_text(replicas)} for "
                 f"partition id {number}."
             )
             raise TopicRefusedError(invalid, text)
@@ -143,13 +143,13 @@ def check_added(
     if uneven:
         text = (
             "Inconsistent replication factor between partitions, partition 0 has "
-            f"{len(first)} while partitions [{_listed(uneven)}] have replication factors "
-            f"[{_listed(uneven.values())}], respectively."
+            f"{len(first)} while partitions [{_list_text(uneven)}] have replication factors "
+            f"[{_list_text(uneven.values())}], respectively."
         )
         raise TopicRefusedError(invalid, text)
 
 
-def _listed(numbers: Iterable[int]) -> str:
+def _list_text(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
@@ -187,7 +187,9 @@ def choose(
     check(brokers, count, replication_factor)
     shift, place = divmod(zlib.crc32(seed.encode()), len(brokers))
     start = (place, shift % len(brokers))
-    return _chosen(_in_turn(brokers), racks_of(brokers), range(count), replication_factor, start)
+    return _chosen_replicas(
+        _in_turn(brokers), racks_of(brokers), range(count), replication_factor, start
+    )
 
 
 def continue_choice(
@@ -210,7 +212,7 @@ def continue_choice(
     ids = sorted(b.id for b in brokers)
     at = next((n for n, broker in enumerate(ids) if broker >= first[0]), 0)
     numbers = range(present, present + count)
-    return _chosen(_in_turn(brokers), racks_of(brokers), numbers, len(first), (at, at))
+    return _chosen_replicas(_in_turn(brokers), racks_of(brokers), numbers, len(first), (at, at))
 
 
 def check(brokers: Collection[LiveBroker], count: int, replication_factor: int) -> None:
@@ -254,7 +256,7 @@ def _in_turn(brokers: Iterable[LiveBroker]) -> list[BrokerId]:
     return [b for b in chain.from_iterable(zip_longest(*racks.values())) if b is not None]
 
 
-def _chosen(
+def _chosen_replicas(
     turn: Sequence[BrokerId],
     racks: Mapping[BrokerId, str],
     numbers: Iterable[int],

@@ -125,13 +125,13 @@ def answer_topics(
     is_late_to_write = is_late and now >= pending.since + WRITE_S
     results: list[TopicResult] = []
     changes: list[Change] = []
-    doubled = _doubled(request)
+    doubled = _duplicate_names(request)
     waits = False
     for name, judge in _judges(context, request).items():
         written = pending.topics.get(name)
         judged: _Judged
         if written is not None:
-            judged = _awaited(context, written)
+            judged = _result_when_led(context, written)
         elif name in doubled:
             judged = TopicResult(name, kafka_errors.INVALID_REQUEST, _doubled_text(request))
         else:
@@ -155,15 +155,17 @@ def _judges(
     """Return what judges each topic that is not written yet."""
     match request:
         case CreateTopics():
-            return {t.name: partial(_created, context, t, request) for t in request.topics}
+            return {t.name: partial(_creation, context, t, request) for t in request.topics}
         case CreatePartitions(validate_only=only):
-            return {t.name: partial(_grown, context, t, validate_only=only) for t in request.topics}
+            return {
+                t.name: partial(_growth, context, t, validate_only=only) for t in request.topics
+            }
         case DeleteTopics():
             delete = partial(deletion_requests.request_deletion, context.view, context.ticket)
             return {t.name: partial(delete, t) for t in request.topics}
 
 
-def _doubled(request: RequestOnTopics | DeleteTopics) -> set[str]:
+def _duplicate_names(request: RequestOnTopics | DeleteTopics) -> set[str]:
     """Return the topics that are named more than once, which is no error in a DeleteTopics."""
     if isinstance(request, DeleteTopics):
         return set()
@@ -177,7 +179,7 @@ def _doubled_text(request: RequestOnTopics | DeleteTopics) -> str:
     return "Duplicate topic in request."
 
 
-def _awaited(context: ClientRequestContext, written: TopicResult) -> TopicResult | None:
+def _result_when_led(context: ClientRequestContext, written: TopicResult) -> TopicResult | None:
     """Return the result of a topic that is written, once each new partition has a leader."""
     if written.error or not _creates(context.pending):
         return written
@@ -191,7 +193,7 @@ def _awaited(context: ClientRequestContext, written: TopicResult) -> TopicResult
 # --- CreateTopics --------------------------------------------------------------------------------
 
 
-def _created(
+def _creation(
     context: ClientRequestContext, topic: NewTopic, request: CreateTopics
 ) -> TopicResult | Change:
     """Return the creation of a topic, or why it is refused; its result if it is only validated."""
@@ -234,7 +236,9 @@ def _valid(
             kafka_errors.INVALID_CONFIG,
             f"Null value not supported for topic configs: {','.join(without_value)}",
         )
-    replicas = _assigned(topic) if topic.assignments else _chosen(view, topic, request)
+    replicas = (
+        _assigned_replicas(topic) if topic.assignments else _chosen_replicas(view, topic, request)
+    )
     topic_checks.check_name(topic.name, names.colliding(topic.name))
     if topic.assignments:
         topic_checks.check_assigned(view, topic)
@@ -243,7 +247,9 @@ def _valid(
     return replicas
 
 
-def _chosen(view: ClusterView, topic: NewTopic, request: CreateTopics) -> tuple[Replicas, ...]:
+def _chosen_replicas(
+    view: ClusterView, topic: NewTopic, request: CreateTopics
+) -> tuple[Replicas, ...]:
     count, factor = topic.num_partitions, topic.replication_factor
     count = request.defaults.num_partitions if count == BY_DEFAULT else count
     factor = request.defaults.default_replication_factor if factor == BY_DEFAULT else factor
@@ -253,7 +259,7 @@ def _chosen(view: ClusterView, topic: NewTopic, request: CreateTopics) -> tuple[
     return topic_checks.choose(tuple(brokers), count, factor, topic.topic_id)
 
 
-def _assigned(topic: NewTopic) -> tuple[Replicas, ...]:
+def _assigned_replicas(topic: NewTopic) -> tuple[Replicas, ...]:
     if (topic.num_partitions, topic.replication_factor) != (BY_DEFAULT, BY_DEFAULT):
         raise TopicRefusedError(
             kafka_errors.INVALID_REQUEST,
@@ -266,7 +272,7 @@ def _assigned(topic: NewTopic) -> tuple[Replicas, ...]:
 # --- CreatePartitions ----------------------------------------------------------------------------
 
 
-def _grown(
+def _growth(
     context: ClientRequestContext, request: MorePartitions, *, validate_only: bool
 ) -> _Judged:
     """Return the write of a topic's new partitions, or why there is none; None: it is read."""
@@ -276,7 +282,7 @@ def _grown(
         if topic is None or topic.stale or name in (view.deletions_session.markers or ()):
             _check_exists(view, name)
             return None
-        added = _added(view, request, topic.partitions)
+        added = _added_replicas(view, request, topic.partitions)
     except TopicRefusedError as refusal:
         return TopicResult(name, refusal.code, str(refusal))
     if validate_only:
@@ -317,7 +323,7 @@ def _check_exists(view: ClusterView, name: str) -> None:
         raise TopicRefusedError(kafka_errors.UNKNOWN_TOPIC_OR_PARTITION, unknown)
 
 
-def _added(
+def _added_replicas(
     view: ClusterView, request: MorePartitions, present: Mapping[int, PartitionAssignment]
 ) -> tuple[Replicas, ...]:
     """

@@ -41,7 +41,7 @@ def assign_ids(view: ClusterView, due: Worklist) -> Decision:
         topic_id = topic.topic_id or _new_id(view.options.id_seed, name, topic.czxid)
         record = TopicIdRecord(name, topic_id)
         partitions = [TopicPartition(name, number) for number in topic.partitions]
-        changes.append(Change((record,), tuple(_sent(view, due, partitions))))
+        changes.append(Change((record,), tuple(_send_states(view, due, partitions))))
     return Decision(tuple(changes))
 
 
@@ -50,7 +50,7 @@ def is_id_awaited(view: ClusterView, topic: str) -> bool:
     return topic in view.topics.without_id and protocols.assigns_ids(view)
 
 
-def _sent(
+def _send_states(
     view: ClusterView, due: Worklist, partitions: list[TopicPartition]
 ) -> Iterator[effects.Effect]:
     known = tuple(p for p in partitions if p in view.leadership.states)

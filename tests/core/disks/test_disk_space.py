@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.cluster.records import BrokersRead
 from controller.core.disks.disk_budget import FRESH_S, placements_before
-from controller.core.disks.disk_space import unguarded
+from controller.core.disks.disk_space import unguarded_brokers
 from controller.core.disks.model import GROWTH_AFTER_S, KEPT_S, Reserved
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import (
@@ -235,7 +235,7 @@ def test_broker_that_refuses_to_answer_is_not_guarded_and_named() -> None:
     answers = reported(driver, {}, {tp(): GB}, b4="not authorized")
     driver.observe(*(replace(a, is_refused=a.problem is not None) for a in answers))
     assert waits(driver) is None
-    assert unguarded(driver.view) == {BrokerId(4): "not authorized"}
+    assert unguarded_brokers(driver.view) == {BrokerId(4): "not authorized"}
 
 
 def test_broker_that_does_not_answer_is_waited_for() -> None:
@@ -247,7 +247,7 @@ def test_broker_that_does_not_answer_is_waited_for() -> None:
         BlockedBy.DISK_UNKNOWN,
         "the disks of broker 4 are being measured: connection refused",
     )
-    assert unguarded(driver.view) == {}
+    assert unguarded_brokers(driver.view) == {}
     driver.observe(*reported(driver, {4: one(100 * GB)}))
     assert waits(driver) is None
 
@@ -258,7 +258,7 @@ def test_broker_without_free_space_in_its_report_is_not_guarded_and_named() -> N
     driver.submit({tp(): [4]})
     driver.observe(*reported(driver, {4: [LogDir("/data")]}, {tp(): GB}))
     assert waits(driver) is None
-    assert list(unguarded(driver.view)) == [BrokerId(4)]
+    assert list(unguarded_brokers(driver.view)) == [BrokerId(4)]
 
 
 def test_partition_that_no_broker_reports_is_not_guarded() -> None:
@@ -444,7 +444,7 @@ def test_failed_directory_takes_no_copy() -> None:
     found = [LogDir("/data/0", is_failed=True), LogDir("/data/1", 1000 * GB, 100 * GB, 3)]
     driver.observe(*reported(driver, {4: found}, {tp(): 50 * GB}))
     assert waits(driver) is None
-    assert unguarded(driver.view) == {}
+    assert unguarded_brokers(driver.view) == {}
 
 
 def test_deleted_log_counts_in_an_estimate_until_the_delay_has_passed() -> None:

@@ -181,7 +181,7 @@ def free_space(view: ClusterView, seconds: float) -> None:
     """Let the broker report its free space so long after the begin."""
     dirs = tuple(LogDir(path, 1000, 500, 1) for path in (HERE, THERE, ELSEWHERE))
     measured = BrokerDisks(view.cluster.brokers[TWO].epoch, Instant(NOW + seconds), dirs)
-    view.disks.brokers[TWO].reported(measured, {}, {})
+    view.disks.brokers[TWO].take_report(measured, {}, {})
 
 
 def is_moving(view: ClusterView) -> bool:

@@ -29,7 +29,7 @@ def racked() -> list[LiveBroker]:
 def chosen(live: list[LiveBroker], count: int) -> list[list[int]]:
     """Return the replicas, three for each partition, from the first broker on."""
     turn, racks = topic_checks._in_turn(live), topic_checks.racks_of(live)
-    return [list(rs) for rs in topic_checks._chosen(turn, racks, range(count), 3, (0, 0))]
+    return [list(rs) for rs in topic_checks._chosen_replicas(turn, racks, range(count), 3, (0, 0))]
 
 
 def test_brokers_without_racks_take_turns() -> None:
