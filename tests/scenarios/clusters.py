@@ -292,7 +292,8 @@ class ScenarioCluster:
 
     def _submit(self, command: Command) -> None:
         given = dict(command.options)
-        step_size = given.pop("step_size", None)
+        step_size, named = given.pop("step_size", None), given.pop("log_dirs", "")
+        log_dirs = tuple((BrokerId(int(b)), path) for b, path in _pairs(named))
         options = RequestOptions(
             priority=int(given.pop("priority", "0")),
             step_size=None if step_size is None else _step_size(step_size),
@@ -302,7 +303,8 @@ class ScenarioCluster:
         )
         if given:
             raise ScenarioError(f"no option {', '.join(given)}")
-        self._world.submit_request(_plan(command), options)
+        plan = _plan(command)
+        self._world.submit_request(plan, options, dict.fromkeys(plan, log_dirs) if named else {})
 
     def _legacy_plan(self, command: Command) -> None:
         """Write Kafka's own znode, or replace what is in it."""
@@ -418,6 +420,13 @@ def _partition(name: str) -> TopicPartition:
 
 def _plan(command: Command) -> dict[TopicPartition, tuple[BrokerId, ...]]:
     return {_partition(name): _ids(replicas) for name, replicas in command.entries.items()}
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the pairs in ``4:/data/1,5:/data/0``."""
+    for pair in filter(None, text.split(",")):
+        key, _, value = pair.partition(":")
+        yield key, value
 
 
 def _number(text: str | None) -> int | None:

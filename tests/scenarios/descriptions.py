@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from controller.core.model import PartitionAssignment, TopicAssignment
+from controller.core.model import PartitionAssignment, TopicAssignment, TopicPartition
 from controller.reactor.ports import (
     AlterEntry,
     BrokerRequest,
@@ -29,7 +29,15 @@ _NOT_SHOWN: Final = (
     paths.APPLIED_THROTTLES,
 )
 """Znodes that a scenario does not show: notifications, epochs, and records of throttles."""
-_RECORD_KEYS: Final = ("original", "target", "request", "route", "cancelled_by", "abandoned")
+_RECORD_KEYS: Final = (
+    "original",
+    "target",
+    "request",
+    "route",
+    "cancelled_by",
+    "abandoned",
+    "log_dirs",
+)
 
 
 def ids(numbers: Iterable[int]) -> str:
@@ -201,6 +209,12 @@ def altered(entries: Sequence[AlterEntry]) -> Iterator[tuple[str, str, str]]:
     for partition, target, cancels in entries:
         wanted = "cancel" if cancels else f"replicas {ids(target)}"
         yield "AlterPartitionReassignments", str(partition), wanted
+
+
+def placed(directories: Mapping[TopicPartition, str]) -> Iterator[tuple[str, str, str]]:
+    """Describe the log directories that are requested of a broker."""
+    for partition, directory in directories.items():
+        yield "AlterReplicaLogDirs", str(partition), directory
 
 
 # --- what partitions wait for --------------------------------------------------------------------

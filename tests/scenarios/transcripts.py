@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
+from controller.core.model import TopicPartition
 from controller.reactor.ports import AlterEntry, BrokerRequest
 from tests.scenarios import descriptions
 from tests.sim.daemons import SimDaemon
@@ -17,7 +18,13 @@ CONTROLLER: Final = -1
 _ZXID: Final = re.compile(r"\b(cancel|legacy|queue)-[0-9a-f]{16}\b")
 """Names that contain the zxid of a znode."""
 METADATA: Final = "UpdateMetadata"
-_KINDS: Final = ("LeaderAndIsr", METADATA, "StopReplica", "AlterPartitionReassignments")
+_KINDS: Final = (
+    "LeaderAndIsr",
+    METADATA,
+    "StopReplica",
+    "AlterPartitionReassignments",
+    "AlterReplicaLogDirs",
+)
 """In the order in which a broker gets them."""
 
 
@@ -86,6 +93,8 @@ class Transcript:
         self.last_at = self._world.now
         if receiver == CONTROLLER:
             found = descriptions.altered(cast("Sequence[AlterEntry]", request))
+        elif isinstance(request, Mapping):
+            found = descriptions.placed(cast("Mapping[TopicPartition, str]", request))
         else:
             found = descriptions.requested(cast("BrokerRequest", request))
         for sent in found:
