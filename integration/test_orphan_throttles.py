@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
 )
 
 from controller.core.model import BrokerId
-from controller.core.pacing.applied_throttles import AppliedThrottle, broker_entity, topic_entity
+from controller.core.pacing.throttle_settings import AppliedThrottle, broker_entity, topic_entity
 from controller.errors import ReassignmentConflictError
 from controller.setting_sources import load_settings
 from controller.zk.operator_client import OperatorClient

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from controller.core.model import BrokerId
-from controller.core.pacing.applied_throttles import broker_entity, topic_entity
+from controller.core.pacing.throttle_settings import broker_entity, topic_entity
 from controller.errors import ReassignmentConflictError
 from controller.setting_sources import load_settings
 from controller.zk.operator_client import OperatorClient

@@ -22,8 +22,8 @@ from controller.core.model import (
     Route,
     ZkVersion,
 )
-from controller.core.pacing.applied_throttles import AppliedThrottle, Entity
 from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
+from controller.core.pacing.throttle_settings import AppliedThrottle, Entity
 from controller.core.reassignments.phases import (
     Ended,
     Expanding,

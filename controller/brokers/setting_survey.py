@@ -24,7 +24,7 @@ from controller.brokers.messages import frame_of
 from controller.brokers.topic_configs import BROKER, LIMITS, TOPIC
 from controller.brokers.topic_validation import ALTER_CONFIGS_MAX, rejection_of
 from controller.core.model import BrokerId, LiveBroker
-from controller.core.pacing.applied_throttles import Entity, topic_entity
+from controller.core.pacing.throttle_settings import Entity, topic_entity
 from controller.doctor.snapshot import SettingVerdicts
 from controller.errors import ControllerError
 from controller.kafka_errors import NONE

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.core.pacing.applied_throttles import Entity
+from controller.core.pacing.throttle_settings import Entity
 from controller.core.reassignments.gates import ids
 from controller.doctor.findings import Finding
 from controller.doctor.snapshot import Snapshot

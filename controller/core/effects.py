@@ -15,7 +15,7 @@ from enum import Enum, StrEnum, auto
 from controller.core import model
 from controller.core.calls import broker_requests, client_requests
 from controller.core.model import BrokerId, Instant, Replicas, RequestId, TopicPartition
-from controller.core.pacing import applied_throttles
+from controller.core.pacing import throttle_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class ReadAccepted:
 class ReadEntityConfigs:
     """Read dynamic settings of topics and brokers: ``EntityConfigsRead`` follows."""
 
-    entities: tuple[applied_throttles.Entity, ...]
+    entities: tuple[throttle_settings.Entity, ...]
 
 
 class DescribePurpose(Enum):

@@ -166,10 +166,6 @@ class ClusterView:
         """
         return bool(self.leadership.bounced.get(partition) or self.due.held.get(partition))
 
-    def registered_since(self, since: Instant) -> set[BrokerId]:
-        """Return the brokers that were seen to register at that time or later."""
-        return {broker for broker, at in self.cluster.registered.items() if at >= since}
-
     def failed_in(self, broker: BrokerId, partition: TopicPartition) -> model.BrokerEpoch | None:
         """Return the broker's registration if the replica's disk failed in it."""
         if broker not in self.cluster.brokers or (broker, partition) not in self.leadership.offline:

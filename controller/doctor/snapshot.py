@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from controller.core import model
 from controller.core.options import EngineName
-from controller.core.pacing.applied_throttles import AppliedThrottle, Entity
 from controller.core.pacing.model import Participants
+from controller.core.pacing.throttle_settings import AppliedThrottle, Entity
 from controller.core.reassignments.model import Orphan
 from controller.core.requests.submissions import LegacyPlan
 from controller.core.role.records import ClaimGuardsRead

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.pacing.applied_throttles import Entity, broker_entity, topic_entity
+from controller.core.pacing.throttle_settings import Entity, broker_entity, topic_entity
 from controller.doctor.findings import NO_DAEMON, Finding, Severity
 from controller.doctor.snapshot import Snapshot
 from controller.znodes.entity_configs import EVERYTHING, throttled_partitions

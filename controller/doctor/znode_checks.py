@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.pacing.applied_throttles import Entity
+from controller.core.pacing.throttle_settings import Entity
 from controller.core.reassignments.gates import ids
 from controller.doctor.findings import NO_DAEMON, Finding, Severity
 from controller.doctor.snapshot import Snapshot

@@ -18,7 +18,7 @@ from controller.core.calls.broker_requests import BrokerAnswer
 from controller.core.calls.client_requests import ClientAnswer
 from controller.core.cluster.model import BEFORE_FEATURES
 from controller.core.effects import SubmitReassignments
-from controller.core.pacing.applied_throttles import Entity
+from controller.core.pacing.throttle_settings import Entity
 from controller.core.records import Change, Decision, Event
 from controller.core.topics.model import ConfigRequest
 from controller.core.view import ClusterView

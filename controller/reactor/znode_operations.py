@@ -27,8 +27,8 @@ from controller.core.leadership.records import (
     StateRecord,
 )
 from controller.core.model import PartitionAssignment, Route, TopicAssignment, ZkVersion, Zxid
-from controller.core.pacing.applied_throttles import Entity
 from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
+from controller.core.pacing.throttle_settings import Entity
 from controller.core.reassignments.records import (
     OrphanEndedRecord,
     OrphanRecord,

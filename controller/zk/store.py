@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.options import REQUEST_BYTES
-from controller.core.pacing.applied_throttles import Entity
+from controller.core.pacing.throttle_settings import Entity
 from controller.core.role.records import ClaimFailed
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import Committed, Inbox, Operation, Rejected, ZnodeFamily

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from controller.core.model import BrokerId, ZkVersion
-from controller.core.pacing import applied_throttles
+from controller.core.pacing import throttle_settings
 from controller.core.pacing.records import AppliedThrottleEndedRecord
 from controller.core.pacing.throttle_settings import settings_without_ours
 from controller.errors import ReassignmentConflictError
@@ -22,11 +22,11 @@ from controller.znodes import entity_configs, paths
 
 KEYS: Final = frozenset(
     {
-        applied_throttles.LEADER_RATE,
-        applied_throttles.FOLLOWER_RATE,
-        applied_throttles.LEADER_REPLICAS,
-        applied_throttles.FOLLOWER_REPLICAS,
-        applied_throttles.MOVE_RATE,
+        throttle_settings.LEADER_RATE,
+        throttle_settings.FOLLOWER_RATE,
+        throttle_settings.LEADER_REPLICAS,
+        throttle_settings.FOLLOWER_REPLICAS,
+        throttle_settings.MOVE_RATE,
     }
 )
 
@@ -40,7 +40,7 @@ class ThrottleWrites:
 
     def clear(
         self, *, brokers: Iterable[BrokerId] = (), topics: Iterable[str] = ()
-    ) -> frozenset[applied_throttles.Entity]:
+    ) -> frozenset[throttle_settings.Entity]:
         """
         Remove the throttles of brokers and topics, except those that a daemon set.
 
@@ -52,13 +52,13 @@ class ThrottleWrites:
 
         """
         entities = [
-            *map(applied_throttles.broker_entity, brokers),
-            *map(applied_throttles.topic_entity, topics),
+            *map(throttle_settings.broker_entity, brokers),
+            *map(throttle_settings.topic_entity, topics),
         ]
         return frozenset(entity for entity in entities if self._clear(entity))
 
     def lift(
-        self, applied: applied_throttles.AppliedThrottle, lock: Check | None = None
+        self, applied: throttle_settings.AppliedThrottle, lock: Check | None = None
     ) -> Mapping[str, str | None] | None:
         """
         Restore the settings before a daemon's throttle, and delete the record of it.
@@ -81,7 +81,7 @@ class ThrottleWrites:
         epoch = connection.get(paths.EPOCH)
         if applied.version is None or (lock is None and connection.children(paths.LEADER)):
             return None
-        config = self._config(applied.entity) or applied_throttles.EntityConfig({}, None)
+        config = self._config(applied.entity) or throttle_settings.EntityConfig({}, None)
         values = settings_without_ours(applied, config)
         record = AppliedThrottleEndedRecord(applied.entity, applied.version, values, config.version)
         # A daemon that has become the leader meanwhile has raised it.
@@ -95,7 +95,7 @@ class ThrottleWrites:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _clear(self, entity: applied_throttles.Entity) -> bool:
+    def _clear(self, entity: throttle_settings.Entity) -> bool:
         record = paths.applied_throttle_path(entity)
         for _ in range(RACES_MAX):
             # A daemon writes its record in one multi with the settings, so that the version of the
@@ -112,7 +112,7 @@ class ThrottleWrites:
         raise contention_error(paths.entity_config_path(entity))
 
     def _reconfigure(
-        self, entity: applied_throttles.Entity, values: dict[str, str], version: ZkVersion
+        self, entity: throttle_settings.Entity, values: dict[str, str], version: ZkVersion
     ) -> bool:
         """Replace settings and announce it to the brokers; False where they have changed."""
         return self._connection.commit(
@@ -128,14 +128,14 @@ class ThrottleWrites:
             ]
         )
 
-    def _config(self, entity: applied_throttles.Entity) -> applied_throttles.EntityConfig | None:
+    def _config(self, entity: throttle_settings.Entity) -> throttle_settings.EntityConfig | None:
         found = self._connection.get(paths.entity_config_path(entity))
         return found and _decode(entity, found.data, found.version)
 
 
 def _decode(
-    entity: applied_throttles.Entity, data: bytes, version: ZkVersion
-) -> applied_throttles.EntityConfig:
+    entity: throttle_settings.Entity, data: bytes, version: ZkVersion
+) -> throttle_settings.EntityConfig:
     read = entity_configs.decode_entity_config(data, version)
     if isinstance(read, str):
         path = paths.entity_config_path(entity)

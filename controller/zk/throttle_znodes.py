@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from controller.core.pacing.applied_throttles import AppliedThrottle, Entity, EntityConfig
+from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, EntityConfig
 from controller.zk.znode_reads import Hidden, Znode, ZnodeReads, decode_many
 from controller.znodes import entity_configs as codecs
 from controller.znodes import paths

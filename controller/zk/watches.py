@@ -34,8 +34,8 @@ from controller.core.leadership.records import (
     StatesRead,
 )
 from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
-from controller.core.pacing.applied_throttles import Entity
 from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
+from controller.core.pacing.throttle_settings import Entity
 from controller.core.reassignments.records import OrphansRead
 from controller.core.records import Event
 from controller.core.requests.records import (

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from controller.core.model import ZkVersion
-from controller.core.pacing.applied_throttles import AppliedThrottle, Entity, EntityConfig
+from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, EntityConfig
 from controller.znodes import json_documents as documents
 from controller.znodes.paths import parse_number, parse_throttle_name
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from controller.core.model import BrokerId, RequestId, TopicPartition
-from controller.core.pacing.applied_throttles import Entity, broker_entity, topic_entity
+from controller.core.pacing.throttle_settings import Entity, broker_entity, topic_entity
 from controller.znodes.json_documents import INT_MAX
 
 CONTROLLER: Final = "/controller"

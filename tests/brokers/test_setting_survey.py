@@ -9,7 +9,7 @@ from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.setting_survey import ENCRYPTED, NOT_LIVE, SettingSurvey
-from controller.core.pacing.applied_throttles import Entity
+from controller.core.pacing.throttle_settings import Entity
 from controller.doctor.snapshot import SettingVerdicts
 from tests.brokers.fakes import KAFKA_2_6, Answer, FakeBroker, Received
 

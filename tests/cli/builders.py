@@ -24,7 +24,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.applied_throttles import Entity
+from controller.core.pacing.throttle_settings import Entity
 from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import Summary
 from controller.core.requests.submissions import NO_DIRS, LegacyPlan, NamedDirs

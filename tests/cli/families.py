@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from controller.core import model
 from controller.core.model import BrokerId, RequestId, TopicPartition
-from controller.core.pacing.applied_throttles import (
+from controller.core.pacing.controls import Controls, Limits, Pauses
+from controller.core.pacing.throttle_settings import (
     AppliedThrottle,
     Entity,
     broker_entity,
     topic_entity,
 )
-from controller.core.pacing.controls import Controls, Limits, Pauses
 from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.core.requests.submissions import (

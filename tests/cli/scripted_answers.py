@@ -20,8 +20,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.applied_throttles import Entity
 from controller.core.pacing.controls import Controls
+from controller.core.pacing.throttle_settings import Entity
 from controller.core.requests.outcomes import Part, RequestHistory, Summary
 from controller.core.requests.submissions import (
     NO_DIRS,

@@ -6,7 +6,7 @@ import json
 
 from controller.cli.doctor import EACH_MAX
 from controller.core.model import ZkVersion
-from controller.core.pacing.applied_throttles import (
+from controller.core.pacing.throttle_settings import (
     FOLLOWER_RATE,
     LEADER_RATE,
     AppliedThrottle,

@@ -17,7 +17,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.applied_throttles import broker_entity, topic_entity
+from controller.core.pacing.throttle_settings import broker_entity, topic_entity
 from controller.core.requests.submissions import LegacyPlan, Submission
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.znodes.kill_switches import KillSwitch

@@ -24,14 +24,14 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.applied_throttles import (
+from controller.core.pacing.controls import Controls, Limits, Pause, Pauses
+from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
+from controller.core.pacing.throttle_settings import (
     AppliedThrottle,
     EntityConfig,
     broker_entity,
     topic_entity,
 )
-from controller.core.pacing.controls import Controls, Limits, Pause, Pauses
-from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import OrphansRead, SpecsRead
 from controller.core.requests.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part, Summary

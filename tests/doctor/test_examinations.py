@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from controller.core.model import ZkVersion
-from controller.core.pacing.applied_throttles import AppliedThrottle, Entity
+from controller.core.pacing.throttle_settings import AppliedThrottle, Entity
 from controller.doctor import (
     environment_checks,
     partition_checks,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.core.model import ZkVersion, Zxid
-from controller.core.pacing.applied_throttles import Entity
+from controller.core.pacing.throttle_settings import Entity
 from controller.core.requests.submissions import LegacyPlan
 from controller.doctor.findings import Severity
 from controller.doctor.snapshot import SettingVerdicts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.core.model import BrokerId, ZkVersion
-from controller.core.pacing.applied_throttles import (
+from controller.core.pacing.throttle_settings import (
     AppliedThrottle,
     Entity,
     broker_entity,

@@ -32,8 +32,8 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.pacing.applied_throttles import AppliedThrottle, broker_entity, topic_entity
 from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
+from controller.core.pacing.throttle_settings import AppliedThrottle, broker_entity, topic_entity
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
 from controller.core.requests.completion import conclude

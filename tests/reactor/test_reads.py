@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.effects import ReadPurpose, ReadStates, ReadTopics
 from controller.core.model import BrokerId, RequestId, TopicPartition, ZkVersion
-from controller.core.pacing.applied_throttles import topic_entity
+from controller.core.pacing.throttle_settings import topic_entity
 from controller.reactor.ports import Check, Store, ZnodeFamily
 from controller.reactor.reads import (
     LOST_MAX,

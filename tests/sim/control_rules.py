@@ -18,13 +18,13 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.applied_throttles import (
+from controller.core.pacing.controls import Pauses
+from controller.core.pacing.throttle_settings import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     broker_entity,
     topic_entity,
 )
-from controller.core.pacing.controls import Pauses
 from controller.core.requests.outcomes import Part
 from controller.core.requests.submissions import RequestOptions, StepSize
 from controller.core.requests.undo import UNDO_PART

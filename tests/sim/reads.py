@@ -33,7 +33,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.applied_throttles import Entity
+from controller.core.pacing.throttle_settings import Entity
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import OrphansRead, SpecsRead
 from controller.core.records import Event

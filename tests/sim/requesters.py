@@ -15,15 +15,6 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
-from controller.core.pacing.applied_throttles import (
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
-    Entity,
-    broker_entity,
-    topic_entity,
-)
 from controller.core.pacing.controls import (
     BrokerLimits,
     Limits,
@@ -31,6 +22,15 @@ from controller.core.pacing.controls import (
     Pauses,
     QueueOrder,
     RequestLimits,
+)
+from controller.core.pacing.throttle_settings import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    Entity,
+    broker_entity,
+    topic_entity,
 )
 from controller.core.requests.submissions import CancelScope, RequestOptions, StepSize, Window
 from controller.reactor.ports import Delete

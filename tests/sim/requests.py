@@ -18,9 +18,9 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.core.pacing.controls import Controls, Limits, Pauses
 from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
+from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, EntityConfig
 from controller.core.requests.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part
 from controller.core.requests.records import (
     AcceptedRead,

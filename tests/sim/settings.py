@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from controller.core.model import ZkVersion
-from controller.core.pacing.applied_throttles import Entity, EntityConfig
+from controller.core.pacing.throttle_settings import Entity, EntityConfig
 from controller.znodes import paths
 from controller.znodes.entity_configs import (
     decode_entity_config,

@@ -21,7 +21,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.pacing.applied_throttles import Entity
+from controller.core.pacing.throttle_settings import Entity
 from controller.core.role.records import (
     ClaimFailed,
     ControllerClaimed,

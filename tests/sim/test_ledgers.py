@@ -22,13 +22,13 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.applied_throttles import (
+from controller.core.pacing.controls import Limits, Pause, Pauses
+from controller.core.pacing.throttle_settings import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     broker_entity,
     topic_entity,
 )
-from controller.core.pacing.controls import Limits, Pause, Pauses
 from controller.core.requests.outcomes import Part, Summary
 from controller.core.requests.submissions import RequestOptions
 from controller.core.role.records import ControllerClaimed

@@ -34,7 +34,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.pacing.applied_throttles import Entity, EntityConfig
+from controller.core.pacing.throttle_settings import Entity, EntityConfig
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_entity_config, encode_entity_config
 from tests.sim.broker_to_controller import transmit

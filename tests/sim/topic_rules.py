@@ -34,7 +34,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.pacing.applied_throttles import EntityConfig
+from controller.core.pacing.throttle_settings import EntityConfig
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_entity_config
 from tests.sim.decoded import read_state, read_topic

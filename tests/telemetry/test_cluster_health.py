@@ -7,17 +7,17 @@ from dataclasses import replace
 from controller.core.model import BrokerId, Instant, ZkVersion
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.pacing.applied_throttles import (
+from controller.core.pacing.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
+    PaceRecord,
+)
+from controller.core.pacing.throttle_settings import (
     FOLLOWER_RATE,
     LEADER_RATE,
     AppliedThrottle,
     Entity,
     EntityConfig,
-)
-from controller.core.pacing.records import (
-    AppliedThrottleEndedRecord,
-    AppliedThrottleRecord,
-    PaceRecord,
 )
 from controller.core.reassignments.model import Load
 from controller.core.records import Change, Record

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from controller.core.model import BrokerId, TopicPartition, ZkVersion, Zxid
-from controller.core.pacing.applied_throttles import (
+from controller.core.pacing.throttle_settings import (
     FOLLOWER_RATE,
     LEADER_RATE,
     LEADER_REPLICAS,

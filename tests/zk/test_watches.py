@@ -11,8 +11,8 @@ from kazoo.exceptions import ConnectionLoss, NoAuthError
 from controller.core.cluster.records import BrokersRead
 from controller.core.leadership.records import StateChanged, StatesRead
 from controller.core.model import PartitionState, TopicAssignment, TopicPartition
-from controller.core.pacing.applied_throttles import EntityConfig, topic_entity
 from controller.core.pacing.records import EntityConfigsRead
+from controller.core.pacing.throttle_settings import EntityConfig, topic_entity
 from controller.core.reassignments.records import SpecsRead
 from controller.core.requests.records import LegacyPlanRead, SubmissionsRead
 from controller.core.topics.records import TopicsRead

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.model import ZkVersion
-from controller.core.pacing.applied_throttles import (
+from controller.core.pacing.throttle_settings import (
     AppliedThrottle,
     Entity,
     broker_entity,

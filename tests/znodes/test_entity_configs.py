@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, ZkVersion
-from controller.core.pacing.applied_throttles import EntityConfig, broker_entity, topic_entity
+from controller.core.pacing.throttle_settings import EntityConfig, broker_entity, topic_entity
 from controller.znodes.entity_configs import (
     decode_entity_config,
     encode_announcement,

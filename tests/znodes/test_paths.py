@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, RequestId, TopicPartition
-from controller.core.pacing.applied_throttles import broker_entity, topic_entity
+from controller.core.pacing.throttle_settings import broker_entity, topic_entity
 from controller.znodes import paths
 from tests.znodes.strategies import PARTITIONS
 

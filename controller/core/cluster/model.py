@@ -53,6 +53,10 @@ class ClusterLedger(Ledger):
     as soon as they register.
     """
 
+    def registered_since(self, since: Instant) -> set[BrokerId]:
+        """Return the brokers that were seen to register at that time or later."""
+        return {broker for broker, at in self.registered.items() if at >= since}
+
     def record_settings_request(self, brokers: Iterable[model.LiveBroker], now: Instant) -> None:
         """Note that brokers were queried; those that are gone are forgotten."""
         settings = self.broker_settings

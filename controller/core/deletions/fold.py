@@ -31,7 +31,7 @@ from controller.core.model import (
 )
 from controller.core.pacing import fold as pacing
 from controller.core.pacing import isr_health
-from controller.core.pacing.applied_throttles import topic_entity
+from controller.core.pacing.throttle_settings import topic_entity
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.topics.model import Topic

@@ -31,7 +31,7 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
-from controller.core.pacing.applied_throttles import FOLLOWER_RATE
+from controller.core.pacing.throttle_settings import FOLLOWER_RATE
 from controller.core.view import ClusterView
 
 UNTHROTTLED_RATE: Final = 10_000_000

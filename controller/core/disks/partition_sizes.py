@@ -16,7 +16,7 @@ from controller.core.disks.model import SizeReport
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.options import EngineName
-from controller.core.pacing import applied_throttles
+from controller.core.pacing import throttle_settings
 from controller.core.view import ClusterView
 
 GROWTH_AFTER_S: Final = 5.0
@@ -246,7 +246,7 @@ def slow_throttles(
                 grown[load.outgoing, False] = grown.get((load.outgoing, False), 0.0) + growth
     slow = []
     for (broker, receives), growth in sorted(grown.items()):
-        key = applied_throttles.FOLLOWER_RATE if receives else applied_throttles.LEADER_RATE
+        key = throttle_settings.FOLLOWER_RATE if receives else throttle_settings.LEADER_RATE
         rate = throttle_rate(view, broker, key)
         if rate is not None and growth > rate:
             slow.append(SlowThrottle(broker, receives, rate, growth))
@@ -255,6 +255,6 @@ def slow_throttles(
 
 def throttle_rate(view: ClusterView, broker: BrokerId, key: str) -> int | None:
     """Return a broker's throttle in bytes per second; None where it has none."""
-    config = view.pacing_leadership.entity_configs.get(applied_throttles.broker_entity(broker))
-    text = config.values.get(key, "") if isinstance(config, applied_throttles.EntityConfig) else ""
+    config = view.pacing_leadership.entity_configs.get(throttle_settings.broker_entity(broker))
+    text = config.values.get(key, "") if isinstance(config, throttle_settings.EntityConfig) else ""
     return int(text) if text.isascii() and text.isdigit() else None

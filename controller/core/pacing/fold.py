@@ -7,7 +7,7 @@ from typing import assert_never
 
 from controller.core import effects, wakeups
 from controller.core.model import Instant, ZkVersion
-from controller.core.pacing import adaptive_limit, applied_throttles, records
+from controller.core.pacing import adaptive_limit, records, throttle_settings
 from controller.core.pacing.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
 from controller.core.records import Change
 from controller.core.view import ClusterView
@@ -96,7 +96,7 @@ def entity_configs_read(view: ClusterView, event: records.EntityConfigsRead, now
     for entity, read in event.configs.items():
         known = pacing_leadership.entity_configs.get(entity)
         pacing_leadership.requested_entities[entity] = now
-        if isinstance(known, applied_throttles.EntityConfig) and _is_older(read, known):
+        if isinstance(known, throttle_settings.EntityConfig) and _is_older(read, known):
             continue
         pacing_leadership.entity_configs[entity] = read
         if read != known:
@@ -104,7 +104,7 @@ def entity_configs_read(view: ClusterView, event: records.EntityConfigsRead, now
 
 
 def _is_older(
-    read: applied_throttles.EntityConfig | str, known: applied_throttles.EntityConfig
+    read: throttle_settings.EntityConfig | str, known: throttle_settings.EntityConfig
 ) -> bool:
     if isinstance(read, str):
         # It was readable before: the next compare-and-set decides.
@@ -126,7 +126,7 @@ def applied_throttle_set(view: ClusterView, record: records.AppliedThrottleRecor
         applied, version=_next(applied.version)
     )
     view.pacing_leadership.unconfirmed_throttles.discard(applied.entity)
-    config = applied_throttles.EntityConfig(dict(record.values), _next(record.expected_version))
+    config = throttle_settings.EntityConfig(dict(record.values), _next(record.expected_version))
     view.pacing_leadership.entity_configs[applied.entity] = config
     view.pacing_leadership.throttle_refusals.pop(applied.entity, None)
     view.pacing_process.participants.note(applied.entity)
@@ -157,7 +157,7 @@ def throttles_settled(view: ClusterView, record: records.ThrottlesSettledRecord)
             _forget(view, entity)
 
 
-def forget_settings(view: ClusterView, entity: applied_throttles.Entity) -> None:
+def forget_settings(view: ClusterView, entity: throttle_settings.Entity) -> None:
     """Have an entity's settings read again before they are changed, if they are known."""
     if entity in view.pacing_leadership.entity_configs:
         _forget(view, entity)
@@ -165,7 +165,7 @@ def forget_settings(view: ClusterView, entity: applied_throttles.Entity) -> None
         wakeups.wake(view.due, wakeups.Trigger.THROTTLE_INVALIDATED)
 
 
-def _forget(view: ClusterView, entity: applied_throttles.Entity) -> None:
+def _forget(view: ClusterView, entity: throttle_settings.Entity) -> None:
     view.pacing_leadership.entity_configs.pop(entity, None)
     view.pacing_leadership.requested_entities.pop(entity, None)
 
@@ -187,7 +187,7 @@ def throttles_refused(view: ClusterView, change: Change, why: str, now: Instant)
     for record in change.records:
         if isinstance(record, records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord):
             entity = _entity_of(record)
-            view.pacing_leadership.throttle_refusals[entity] = applied_throttles.ThrottleRefusal(
+            view.pacing_leadership.throttle_refusals[entity] = throttle_settings.ThrottleRefusal(
                 why, now
             )
             view.pacing_process.participants.note(entity)
@@ -196,7 +196,7 @@ def throttles_refused(view: ClusterView, change: Change, why: str, now: Instant)
 
 def _entity_of(
     record: records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord,
-) -> applied_throttles.Entity:
+) -> throttle_settings.Entity:
     return (
         record.lease.entity if isinstance(record, records.AppliedThrottleRecord) else record.entity
     )

@@ -30,14 +30,14 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.pacing import applied_throttles
-from controller.core.pacing.applied_throttles import (
+from controller.core.pacing import throttle_settings
+from controller.core.pacing.controls import Controls
+from controller.core.pacing.throttle_settings import (
     AppliedThrottle,
     Entity,
     EntityConfig,
     ThrottleRefusal,
 )
-from controller.core.pacing.controls import Controls
 
 
 class LimitKind(Enum):
@@ -108,11 +108,11 @@ class Participants:
     """The participants of all open reassignments that are throttled by us."""
 
     topics: dict[str, dict[int, Participant]] = field(default_factory=dict)
-    requests: dict[applied_throttles.Entity, Counter[RequestId]] = field(default_factory=dict)
+    requests: dict[throttle_settings.Entity, Counter[RequestId]] = field(default_factory=dict)
     """The number of reassignments of each request that concern a topic or a broker."""
-    movers: dict[applied_throttles.Entity, Counter[RequestId]] = field(default_factory=dict)
+    movers: dict[throttle_settings.Entity, Counter[RequestId]] = field(default_factory=dict)
     """The number of those of each request that begin or stop moves within a broker."""
-    unsettled: dict[applied_throttles.Entity, int] = field(default_factory=dict)
+    unsettled: dict[throttle_settings.Entity, int] = field(default_factory=dict)
     """Entities to examine, with the number of the newest note about each."""
     notes: int = 0
 
@@ -134,10 +134,10 @@ class Participants:
             if requests[spec.request] == 1:
                 self.note(entity)
         for broker in spec.placed_brokers:
-            entity = applied_throttles.broker_entity(broker)
+            entity = throttle_settings.broker_entity(broker)
             self.movers.setdefault(entity, Counter())[spec.request] += 1
             self.note(entity)
-        self.note(applied_throttles.topic_entity(partition.topic))
+        self.note(throttle_settings.topic_entity(partition.topic))
 
     def drop(self, partition: TopicPartition) -> None:
         """Forget a reassignment that ended; only the last of its request changes a throttle."""
@@ -148,7 +148,7 @@ class Participants:
         if not in_topic:
             del self.topics[partition.topic]
         for broker in participant.spec.placed_brokers:
-            entity = applied_throttles.broker_entity(broker)
+            entity = throttle_settings.broker_entity(broker)
             movers = self.movers[entity]
             movers[participant.spec.request] -= 1
             if not movers[participant.spec.request]:
@@ -178,22 +178,22 @@ class Participants:
         participant = self.topics.get(partition.topic, {}).get(partition.partition)
         return participant is not None and participant.spec == spec
 
-    def entities(self, partition: TopicPartition) -> Iterable[applied_throttles.Entity]:
+    def entities(self, partition: TopicPartition) -> Iterable[throttle_settings.Entity]:
         """Return the topic and the brokers of a reassignment; none if it is not counted."""
         participant = self.topics.get(partition.topic, {}).get(partition.partition)
         return () if participant is None else _entities(partition, participant)
 
-    def note(self, entity: applied_throttles.Entity) -> None:
+    def note(self, entity: throttle_settings.Entity) -> None:
         """Have a topic or a broker examined."""
         self.notes += 1
         self.unsettled[entity] = self.notes
 
-    def note_all(self, leased: Iterable[applied_throttles.Entity]) -> None:
+    def note_all(self, leased: Iterable[throttle_settings.Entity]) -> None:
         """Have every entity examined that is concerned or has a throttle applied."""
         for entity in sorted({*self.requests, *leased}):
             self.note(entity)
 
-    def settle(self, entity: applied_throttles.Entity, note: int) -> bool:
+    def settle(self, entity: throttle_settings.Entity, note: int) -> bool:
         """Note that an entity was found right as of a note; False if a newer note exists."""
         if self.unsettled.get(entity) != note:
             return False
@@ -203,11 +203,11 @@ class Participants:
 
 def _entities(
     partition: TopicPartition, participant: Participant
-) -> tuple[applied_throttles.Entity, ...]:
+) -> tuple[throttle_settings.Entity, ...]:
     brokers = sorted({*participant.sources, *participant.receivers})
     return (
-        applied_throttles.topic_entity(partition.topic),
-        *(applied_throttles.broker_entity(b) for b in brokers),
+        throttle_settings.topic_entity(partition.topic),
+        *(throttle_settings.broker_entity(b) for b in brokers),
     )
 
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from controller.core import model
 from controller.core.model import BrokerId, Instant
-from controller.core.pacing import applied_throttles
-from controller.core.pacing.applied_throttles import AppliedThrottle, Entity, EntityConfig
+from controller.core.pacing import throttle_settings
 from controller.core.pacing.controls import Controls
+from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, EntityConfig
 from controller.core.record_kinds import Durable, Fact, Volatile
 from controller.core.worklist import Flags
 
@@ -61,7 +61,7 @@ class AppliedThrottleRecord(Durable):
 
     wakes: ClassVar[Flags] = ("throttles",)
 
-    lease: applied_throttles.AppliedThrottle
+    lease: throttle_settings.AppliedThrottle
     values: tuple[tuple[str, str], ...]
     expected_version: model.ZkVersion | None
 
@@ -77,7 +77,7 @@ class AppliedThrottleEndedRecord(Durable):
 
     wakes: ClassVar[Flags] = ("throttles",)
 
-    entity: applied_throttles.Entity
+    entity: throttle_settings.Entity
     applied_version: model.ZkVersion
     values: tuple[tuple[str, str], ...] | None
     expected_version: model.ZkVersion | None
@@ -87,7 +87,7 @@ class AppliedThrottleEndedRecord(Durable):
 class Settled:
     """A topic or a broker whose throttle is settled, as of a note in ``Participants``."""
 
-    entity: applied_throttles.Entity
+    entity: throttle_settings.Entity
     note: int
     kept: tuple[str, ...] = ()
     """Settings of others that are kept, as ``key=value``."""

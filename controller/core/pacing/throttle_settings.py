@@ -1,21 +1,75 @@
 """
-The values of throttle settings: merged with those of others, and restored afterwards.
+Throttle settings: what we set in Kafka's dynamic settings, and the former values.
 
-Pure text processing of one setting at a time. The value of others is never replaced: their rate
-stays, ``*`` stays, a list gets our entries added and in the end only those removed.
+The record of an applied throttle covers one entity, a topic or a broker, as ``/config`` names it.
+It is written in the same multi as the setting itself, and deleted in the multi that restores the
+setting.
+
+The texts of settings are processed one at a time, merged with those of others and restored
+afterwards. The value of others is never replaced: their rate stays, ``*`` stays, a list gets our
+entries added and in the end only those removed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NewType
 
-from controller.core.pacing import applied_throttles
+from controller.core.model import BrokerId, Instant, ZkVersion
 
-LISTS: Final = (applied_throttles.LEADER_REPLICAS, applied_throttles.FOLLOWER_REPLICAS)
-COPY_RATES: Final = (applied_throttles.LEADER_RATE, applied_throttles.FOLLOWER_RATE)
-RATES: Final = (*COPY_RATES, applied_throttles.MOVE_RATE)
+Entity = NewType("Entity", str)
+"""``topics/<name>`` or ``brokers/<id>``: the path below ``/config``."""
+
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+MOVE_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+"""Of moves between the log directories of a broker."""
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class EntityConfig:
+    """The dynamic settings of one entity as read; ``version`` None: the znode does not exist."""
+
+    values: Mapping[str, str]
+    version: ZkVersion | None
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedThrottle:
+    """``/reassigner/throttles/<entity>``: per setting our value and the former one."""
+
+    entity: Entity
+    ours: Mapping[str, str]
+    before: Mapping[str, str | None]
+    """None: the setting did not exist."""
+    version: ZkVersion | None = None
+    """The version of the record; None until it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleRefusal:
+    """A throttle that could not be written, since when, and why: permissions, sizes."""
+
+    why: str
+    at: Instant
+
+
+def topic_entity(topic: str) -> Entity:
+    """Return the entity of a topic."""
+    return Entity(f"topics/{topic}")
+
+
+def broker_entity(broker: BrokerId) -> Entity:
+    """Return the entity of a broker."""
+    return Entity(f"brokers/{broker}")
+
+
+LISTS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+COPY_RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
+RATES: Final = (*COPY_RATES, MOVE_RATE)
 EVERY_REPLICA: Final = "*"
 LIST_BYTES_MAX: Final = 150_000
 """A longer list becomes ``*``: two of them, and the record of both, share one multi of 1 MB."""
@@ -102,9 +156,7 @@ def rate_to_set(wanted: int, have: str | None, ours: str | None) -> Setting | No
     return Setting(text, text, None)
 
 
-def settings_without_ours(
-    applied: applied_throttles.AppliedThrottle, config: applied_throttles.EntityConfig
-) -> Settings | None:
+def settings_without_ours(applied: AppliedThrottle, config: EntityConfig) -> Settings | None:
     """
     Return an entity's settings without our part; None if none of ours is left.
 

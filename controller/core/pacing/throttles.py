@@ -27,7 +27,7 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
-from controller.core.pacing import applied_throttles, records, throttle_settings
+from controller.core.pacing import records, throttle_settings
 from controller.core.pacing.limits_in_force import move_throttle_of, throttle_of
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
@@ -88,7 +88,7 @@ def _knows_enough(view: ClusterView) -> bool:
     )
 
 
-def _stale_throttles(view: ClusterView, now: Instant) -> list[applied_throttles.Entity]:
+def _stale_throttles(view: ClusterView, now: Instant) -> list[throttle_settings.Entity]:
     """Return entities whose settings were read long ago: others may have cleared the throttle."""
     refresh_s = view.options.config_refresh_s
     return [
@@ -98,10 +98,10 @@ def _stale_throttles(view: ClusterView, now: Instant) -> list[applied_throttles.
     ]
 
 
-def _may_read(view: ClusterView, entity: applied_throttles.Entity, now: Instant) -> bool:
+def _may_read(view: ClusterView, entity: throttle_settings.Entity, now: Instant) -> bool:
     """Return whether an entity's settings are unknown and not being read."""
     if isinstance(
-        view.pacing_leadership.entity_configs.get(entity), applied_throttles.EntityConfig
+        view.pacing_leadership.entity_configs.get(entity), throttle_settings.EntityConfig
     ):
         return False
     requested = view.pacing_leadership.requested_entities.get(entity)
@@ -124,7 +124,7 @@ class Wanted:
         return bool(self.lists) or bool(self.rates)
 
 
-def wanted_of(view: ClusterView, entity: applied_throttles.Entity) -> Wanted:
+def wanted_of(view: ClusterView, entity: throttle_settings.Entity) -> Wanted:
     """
     Return what the open reassignments of throttled requests want of a topic or a broker.
 
@@ -137,7 +137,7 @@ def wanted_of(view: ClusterView, entity: applied_throttles.Entity) -> Wanted:
         wanted = dict.fromkeys(throttle_settings.COPY_RATES, min(rates.values())) if rates else {}
         movers = view.pacing_process.participants.movers.get(entity, ())
         moves = [rate for r in movers if (rate := move_throttle_of(view, r)) is not None]
-        return Wanted(rates=wanted | ({applied_throttles.MOVE_RATE: min(moves)} if moves else {}))
+        return Wanted(rates=wanted | ({throttle_settings.MOVE_RATE: min(moves)} if moves else {}))
     if not rates:
         return Wanted()
     participants = sorted(view.pacing_process.participants.topics.get(name, {}).items())
@@ -146,10 +146,10 @@ def wanted_of(view: ClusterView, entity: applied_throttles.Entity) -> Wanted:
     ]
     return Wanted(
         lists={
-            applied_throttles.LEADER_REPLICAS: _throttled_replicas(
+            throttle_settings.LEADER_REPLICAS: _throttled_replicas(
                 (n, participant.sources) for n, participant in throttled
             ),
-            applied_throttles.FOLLOWER_REPLICAS: _throttled_replicas(
+            throttle_settings.FOLLOWER_REPLICAS: _throttled_replicas(
                 (n, participant.receivers) for n, participant in throttled
             ),
         },
@@ -164,7 +164,7 @@ def _throttled_replicas(replicas: Iterable[tuple[int, Replicas]]) -> tuple[str, 
 
 
 def _look_at(
-    view: ClusterView, entity: applied_throttles.Entity, note: int, now: Instant
+    view: ClusterView, entity: throttle_settings.Entity, note: int, now: Instant
 ) -> Change | records.Settled | None:
     """Return the write an entity needs, that it is settled, or None while a read is awaited."""
     refusal = view.pacing_leadership.throttle_refusals.get(entity)
@@ -177,7 +177,7 @@ def _look_at(
     if is_dead or (not wanted and applied is None):
         return records.Settled(entity, note)
     config = view.pacing_leadership.entity_configs.get(entity)
-    if not isinstance(config, applied_throttles.EntityConfig):
+    if not isinstance(config, throttle_settings.EntityConfig):
         return None
     return _difference(entity, wanted, applied, config) or records.Settled(
         entity, note, _settings_of_others(wanted, applied, config)
@@ -185,10 +185,10 @@ def _look_at(
 
 
 def _difference(
-    entity: applied_throttles.Entity,
+    entity: throttle_settings.Entity,
     wanted: Wanted,
-    applied: applied_throttles.AppliedThrottle | None,
-    config: applied_throttles.EntityConfig,
+    applied: throttle_settings.AppliedThrottle | None,
+    config: throttle_settings.EntityConfig,
 ) -> Change | None:
     """Return the write that turns the present settings into the wanted ones; None if equal."""
     if not wanted and applied is not None:
@@ -197,15 +197,15 @@ def _difference(
     return _write_settings(entity, applied, config, settings) if settings else None
 
 
-def _is_live(view: ClusterView, entity: applied_throttles.Entity) -> bool:
+def _is_live(view: ClusterView, entity: throttle_settings.Entity) -> bool:
     kind, _, name = entity.partition("/")
     return kind != "brokers" or BrokerId(int(name)) in view.cluster.brokers
 
 
 def _settings_to_write(
     wanted: Wanted,
-    applied: applied_throttles.AppliedThrottle | None,
-    config: applied_throttles.EntityConfig,
+    applied: throttle_settings.AppliedThrottle | None,
+    config: throttle_settings.EntityConfig,
 ) -> Iterator[tuple[str, throttle_settings.Setting]]:
     """Yield each setting that has to be written."""
     ours = {} if applied is None else applied.ours
@@ -230,9 +230,9 @@ def _settings_to_write(
 
 
 def _write_settings(
-    entity: applied_throttles.Entity,
-    applied: applied_throttles.AppliedThrottle | None,
-    config: applied_throttles.EntityConfig,
+    entity: throttle_settings.Entity,
+    applied: throttle_settings.AppliedThrottle | None,
+    config: throttle_settings.EntityConfig,
     settings: Mapping[str, throttle_settings.Setting],
 ) -> Change:
     """Write settings together with the record of their former values."""
@@ -251,7 +251,7 @@ def _write_settings(
             values[key] = setting.before
     version = None if applied is None else applied.version
     written = records.AppliedThrottleRecord(
-        applied_throttles.AppliedThrottle(entity, ours, before, version),
+        throttle_settings.AppliedThrottle(entity, ours, before, version),
         throttle_settings.as_settings(values),
         config.version,
     )
@@ -259,7 +259,7 @@ def _write_settings(
 
 
 def _lift(
-    applied: applied_throttles.AppliedThrottle, config: applied_throttles.EntityConfig
+    applied: throttle_settings.AppliedThrottle, config: throttle_settings.EntityConfig
 ) -> Change:
     if applied.version is None:
         raise InvariantError(f"the throttle of {applied.entity} was never written")
@@ -275,8 +275,8 @@ def _lift(
 
 def _settings_of_others(
     wanted: Wanted,
-    applied: applied_throttles.AppliedThrottle | None,
-    config: applied_throttles.EntityConfig,
+    applied: throttle_settings.AppliedThrottle | None,
+    config: throttle_settings.EntityConfig,
 ) -> tuple[str, ...]:
     """Return the settings of others that replace a wanted one, as ``key=value``."""
     ours = {} if applied is None else applied.ours
@@ -326,7 +326,7 @@ def move_throttle_gate(
     view: ClusterView, broker: BrokerId, spec: model.ReassignmentSpec
 ) -> Blocked | None:
     """Return what keeps a broker from moving a replica: its throttle is not in force yet."""
-    entity = applied_throttles.broker_entity(broker)
+    entity = throttle_settings.broker_entity(broker)
     if move_throttle_of(view, spec.request) is None:
         return None
     stands = (
@@ -342,7 +342,7 @@ def move_throttle_gate(
     return Blocked(BlockedBy.THROTTLE, _why(view, entity))
 
 
-def _why(view: ClusterView, entity: applied_throttles.Entity) -> str:
+def _why(view: ClusterView, entity: throttle_settings.Entity) -> str:
     refusal = view.pacing_leadership.throttle_refusals.get(entity)
     if refusal is not None:
         return f"the throttle of {entity} cannot be written: {refusal.why}"

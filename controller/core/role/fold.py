@@ -12,7 +12,7 @@ from controller.core.leadership import fold
 from controller.core.leadership.leader_selection import note_candidate
 from controller.core.model import NO_LEADER, START, BrokerId, Instant, TopicPartition
 from controller.core.pacing import adaptive_limit, isr_health
-from controller.core.pacing.applied_throttles import broker_entity
+from controller.core.pacing.throttle_settings import broker_entity
 from controller.core.reassignments import phases
 from controller.core.reassignments.fold import note_waiting
 from controller.core.role import records, tenure_reset

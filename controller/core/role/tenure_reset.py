@@ -85,7 +85,7 @@ def begin_tenure(view: ClusterView, event: records.ControllerClaimed, now: Insta
 def _bounced_since_claim(view: ClusterView) -> dict[TopicPartition, set[BrokerId]]:
     """Return the brokers by partition that registered while the claim was under way."""
     bounced = {}
-    brokers = view.registered_since(view.role.claimed_at)
+    brokers = view.cluster.registered_since(view.role.claimed_at)
     for name, topic in view.topics.by_name.items() if brokers else ():
         for number, assignment in topic.partitions.items():
             concerned = brokers.intersection(assignment.replicas)

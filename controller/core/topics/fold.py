@@ -301,7 +301,7 @@ def _await_state(
     """Have the state of a new partition read, and earlier bounces handled."""
     view.leadership.unseeded[partition] = None
     wakeups.wake(view.due, wakeups.Trigger.PARTITION_APPEARED)
-    bounced = view.registered_since(view.role.claimed_at).intersection(assignment.replicas)
+    bounced = view.cluster.registered_since(view.role.claimed_at).intersection(assignment.replicas)
     if bounced:
         view.leadership.bounced[partition] = bounced
 

@@ -18,7 +18,7 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.options import EngineName, ForeignMoves, Options
-from controller.core.pacing.applied_throttles import (
+from controller.core.pacing.throttle_settings import (
     FOLLOWER_RATE,
     LEADER_RATE,
     AppliedThrottle,

@@ -18,8 +18,8 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.observe import observe
-from controller.core.pacing.applied_throttles import FOLLOWER_REPLICAS, Entity
 from controller.core.pacing.model import Participants, participant_of
+from controller.core.pacing.throttle_settings import FOLLOWER_REPLICAS, Entity
 from controller.core.topics.records import TopicsRead
 from tests.core.builders import replicas, tp
 from tests.core.pacing.throttle_rigs import ThrottleRig

@@ -6,16 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.model import ZkVersion
-from controller.core.pacing.applied_throttles import (
+from controller.core.pacing.throttle_settings import (
+    EVERY_REPLICA,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
+    LIST_BYTES_MAX,
     AppliedThrottle,
     Entity,
     EntityConfig,
-)
-from controller.core.pacing.throttle_settings import (
-    EVERY_REPLICA,
-    LIST_BYTES_MAX,
     Setting,
     entries,
     list_with,

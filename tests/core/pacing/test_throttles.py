@@ -19,7 +19,15 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.observe import observe
-from controller.core.pacing.applied_throttles import (
+from controller.core.pacing.controls import THROTTLE, UNTHROTTLED, Controls, Limits, RequestLimits
+from controller.core.pacing.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
+    AppliedThrottlesRead,
+    ControlsRead,
+    EntityConfigsRead,
+)
+from controller.core.pacing.throttle_settings import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -28,14 +36,6 @@ from controller.core.pacing.applied_throttles import (
     AppliedThrottle,
     Entity,
     EntityConfig,
-)
-from controller.core.pacing.controls import THROTTLE, UNTHROTTLED, Controls, Limits, RequestLimits
-from controller.core.pacing.records import (
-    AppliedThrottleEndedRecord,
-    AppliedThrottleRecord,
-    AppliedThrottlesRead,
-    ControlsRead,
-    EntityConfigsRead,
 )
 from controller.core.pacing.throttles import CHANGES_MAX, follow_throttles
 from controller.core.reassignments.records import SpecRecord

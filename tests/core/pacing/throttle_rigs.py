@@ -29,7 +29,6 @@ from controller.core.model import (
 )
 from controller.core.observe import observe
 from controller.core.options import Options
-from controller.core.pacing.applied_throttles import AppliedThrottle, Entity, EntityConfig
 from controller.core.pacing.fold import note_all_throttles, throttles_refused
 from controller.core.pacing.records import (
     AppliedThrottleEndedRecord,
@@ -38,6 +37,7 @@ from controller.core.pacing.records import (
     ControlsRead,
     EntityConfigsRead,
 )
+from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, EntityConfig
 from controller.core.pacing.throttles import follow_throttles, throttle_gate
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record

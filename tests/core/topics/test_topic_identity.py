@@ -37,7 +37,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.pacing.applied_throttles import EntityConfig, topic_entity
+from controller.core.pacing.throttle_settings import EntityConfig, topic_entity
 from controller.core.reassignments.records import SpecRecord, SpecsRead
 from controller.core.records import Change, Record, TimerFired
 from controller.core.role.invalidation import invalidate
