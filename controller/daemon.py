@@ -332,7 +332,7 @@ def _telemetry(settings: Settings, stack: ExitStack, clock: Clock) -> _Telemetry
     stack.callback(http.stop)
     http.start()
     notifications = Delivery(
-        tuple(DeliveryQueue(target, metrics.notified) for target in _targets(settings)),
+        tuple(DeliveryQueue(target, metrics.count_notification) for target in _targets(settings)),
         frozenset(word.strip() for word in settings.notify_on.split(",")),
     )
     stack.callback(notifications.close)

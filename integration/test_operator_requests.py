@@ -340,12 +340,12 @@ def test_what_is_kept_of_requests_is_read_back(operator: OperatorClient, place: 
     assert list(history.unreadable) == ["ended-3-3-1"]
     kept = operator.outcomes.accepted_entries(REQUEST)
     assert tuple(replace(entry, recorded_in=None) for entry in kept) == rows
-    assert operator.outcomes.ended() == {REQUEST: False}
+    assert operator.outcomes.ended_requests() == {REQUEST: False}
     summary = Summary(request=REQUEST, kind="request", total=3, done=1, refused=(refusal,))
     place.put(paths.outcome_path(REQUEST), encode_outcome(summary))
     assert operator.outcomes.outcome(REQUEST) == summary
     assert operator.outcomes.histories([REQUEST])[REQUEST].summary == summary
-    assert operator.outcomes.ended() == {REQUEST: True}
+    assert operator.outcomes.ended_requests() == {REQUEST: True}
 
 
 def test_histories_are_in_the_order_of_their_making(
@@ -360,16 +360,16 @@ def test_histories_are_in_the_order_of_their_making(
 
 def test_partitions_with_a_record_are_listed(operator: OperatorClient, place: Chroot) -> None:
     """Of all topics, or of some."""
-    assert operator.partitions.reassigned() == []
+    assert operator.partitions.reassigned_partitions() == []
     for partition in (TWO, ONE, TopicPartition("u", 10), TopicPartition("u", 9)):
         place.put(paths.reassignment_path(partition), encode_spec(GOAL))
-    assert operator.partitions.reassigned() == [
+    assert operator.partitions.reassigned_partitions() == [
         ONE,
         TWO,
         TopicPartition("u", 9),
         TopicPartition("u", 10),
     ]
-    assert operator.partitions.reassigned(["u", "none"]) == [
+    assert operator.partitions.reassigned_partitions(["u", "none"]) == [
         TopicPartition("u", 9),
         TopicPartition("u", 10),
     ]

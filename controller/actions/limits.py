@@ -45,7 +45,7 @@ class LimitChanges:
     def __bool__(self) -> bool:
         return bool(self.values or self.unset)
 
-    def applied(self, found: controls.Limits) -> controls.Limits:
+    def changed_limits(self, found: controls.Limits) -> controls.Limits:
         """
         Return the changed limits.
 
@@ -96,4 +96,4 @@ def change_limits(
     """
     if changes.request is not None and changes.values:
         check_open(operator, [changes.request])
-    return operator.writes.edit_limits(changes.applied, dry_run=dry_run)
+    return operator.writes.edit_limits(changes.changed_limits, dry_run=dry_run)

@@ -38,7 +38,7 @@ def check_open(operator: OperatorClient, requests: Iterable[RequestId]) -> None:
     missing = set(requests)
     if not missing:
         return
-    known = operator.outcomes.ended()
+    known = operator.outcomes.ended_requests()
     ended = sorted(name for name in missing if known.get(name))
     if ended:
         raise InvalidInputError(f"request {', '.join(ended)} has ended")

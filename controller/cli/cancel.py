@@ -103,7 +103,7 @@ def cancel(  # noqa: PLR0913 - the options of the command
     display = display_of(context.screen(), as_json=as_json)
     with context.connected(zookeeper, config) as operator:
         if everything and not (yes or dry_run):
-            _confirm(context, len(operator.partitions.reassigned()))
+            _confirm(context, len(operator.partitions.reassigned_partitions()))
         raise typer.Exit(CancelRun(context, operator, wanted, submit, display).run())
 
 
@@ -214,7 +214,7 @@ class CancelRun:
     def _follow(self, written: Cancellation) -> None:
         with self._display() as display:
             while not has_ended(self._operator, written):
-                left = len(self._operator.partitions.reassigned())
+                left = len(self._operator.partitions.reassigned_partitions())
                 status = self._context.status_of_leader(self._operator)
                 display.show(f"{left} partitions have not ended yet", 0, 0, status)
                 self._context.sleep(FOLLOW_S)

@@ -197,7 +197,7 @@ class Execution(submitting.PlanExecution):
 
     def _open(self) -> set[TopicPartition]:
         topics = dict.fromkeys(p.topic for p in self._plan)
-        return self._plan.keys() & set(self._operator.partitions.reassigned(topics))
+        return self._plan.keys() & set(self._operator.partitions.reassigned_partitions(topics))
 
     def _interrupted(self) -> Exit:
         total, still = len(self._plan), len(self._open())

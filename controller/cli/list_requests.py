@@ -77,7 +77,9 @@ def list_open(
 ) -> None:
     """Print the requests that have not ended."""
     submitted = operator.requests.open_submissions()
-    open_ids = [name for name, has_ended in operator.outcomes.ended().items() if not has_ended]
+    open_ids = [
+        name for name, has_ended in operator.outcomes.ended_requests().items() if not has_ended
+    ]
     histories = operator.outcomes.histories(open_ids)
     known = {r["id"]: r for r in (status or {}).get("requests", ())}
     open_counts = _open_counts(operator) if histories and not known else Counter()
@@ -101,7 +103,7 @@ def list_open(
 
 def _open_counts(operator: OperatorClient) -> Counter[RequestId]:
     """Count the records of each request, which is slow; needed without a daemon."""
-    specs = operator.partitions.specs(operator.partitions.reassigned())
+    specs = operator.partitions.specs(operator.partitions.reassigned_partitions())
     return Counter(spec.request for spec in specs.values() if isinstance(spec, ReassignmentSpec))
 
 
@@ -187,7 +189,7 @@ def list_ended(
     operator: OperatorClient, screen: Screen | None = None, *, newest: int, as_json: bool
 ) -> None:
     """Print the outcomes of the last requests, the newest first."""
-    ended = [name for name, has_ended in operator.outcomes.ended().items() if has_ended]
+    ended = [name for name, has_ended in operator.outcomes.ended_requests().items() if has_ended]
     summaries = [
         h.summary for h in operator.outcomes.histories(ended).values() if h.summary is not None
     ]

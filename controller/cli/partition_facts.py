@@ -151,7 +151,9 @@ def _last_outcome(
     operator: OperatorClient, outcomes: Sequence[Summary], partition: TopicPartition
 ) -> model.PartitionOutcome | None:
     """Search open requests, then requests with other outcomes than done, the newest first."""
-    still_open = [name for name, has_ended in operator.outcomes.ended().items() if not has_ended]
+    still_open = [
+        name for name, has_ended in operator.outcomes.ended_requests().items() if not has_ended
+    ]
     others = [[summary.request] for summary in outcomes if any(summary.fates.values())]
     for names in (still_open, *others):
         for history in operator.outcomes.histories(names).values():

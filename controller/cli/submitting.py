@@ -200,7 +200,7 @@ class PlanExecution(ABC):
 
     def _superseded(self) -> Iterable[str]:
         """Describe what the plan supersedes; what is refused is reported with the reason."""
-        return (f"It {c.written()}" for c in self._conflicts if not c.is_refused)
+        return (f"It {c.superseded_text()}" for c in self._conflicts if not c.is_refused)
 
     # --- what depends on the route -------------------------------------------------------------
 

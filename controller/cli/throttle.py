@@ -134,7 +134,7 @@ class OwnThrottle:
 
 def own_throttles(operator: OperatorClient, controls: Controls) -> dict[RequestId, OwnThrottle]:
     """Return the throttles of open requests that have their own."""
-    kept = operator.outcomes.ended()
+    kept = operator.outcomes.ended_requests()
     still_open = [name for name, has_ended in kept.items() if not has_ended]
     histories = operator.outcomes.histories(still_open)
     requested = {name: history.options for name, history in histories.items()}

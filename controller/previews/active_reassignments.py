@@ -43,7 +43,7 @@ def read_cluster(operator: OperatorClient) -> ClusterState:
     plan = operator.requests.plan()
     for found in (plan, *operator.requests.open_submissions()):
         targets |= {} if found is None else found.entries
-    specs = operator.partitions.specs(operator.partitions.reassigned())
+    specs = operator.partitions.specs(operator.partitions.reassigned_partitions())
     targets |= {
         p: spec.target for p, spec in specs.items() if isinstance(spec, model.ReassignmentSpec)
     }

@@ -53,7 +53,7 @@ def cancel_preview(
 
     """
     submitted = {s.name: s.request for s in operator.requests.open_submissions()}
-    kept = operator.outcomes.ended()
+    kept = operator.outcomes.ended_requests()
     in_progress = dict.fromkeys(_in_progress(operator, wanted, is_whole=is_whole))
     in_progress |= dict.fromkeys(_planned_partitions(operator, wanted))
     in_progress |= dict.fromkeys(_foreign(operator, wanted, in_progress))
@@ -79,7 +79,7 @@ def _in_progress(
     topics = None
     if not wanted.is_everything and not wanted.requests:
         topics = wanted.topics | {p.topic for p in wanted.partitions}
-    recorded = operator.partitions.reassigned(topics)
+    recorded = operator.partitions.reassigned_partitions(topics)
     for start in range(0, len(recorded), BATCH):
         specs = operator.partitions.specs(recorded[start : start + BATCH])
         for partition, spec in specs.items():

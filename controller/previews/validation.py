@@ -164,7 +164,7 @@ class Conflict:
             )
         return f"would supersede {number} of request {self.request}: {partitions}"
 
-    def written(self) -> str:
+    def superseded_text(self) -> str:
         """Describe what is superseded once the plan is written."""
         return str(self).replace("would supersede", "supersedes", 1)
 

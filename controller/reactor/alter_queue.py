@@ -61,7 +61,7 @@ class AlterQueue:
             del self._entries[partition]
         return unsound
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Note that the last call was answered: the next may be handed over."""
         self._is_out = False
 

@@ -169,7 +169,7 @@ class Commits:
             queue=batch.queue,
             shards=batch.shards,
         )
-        self._races.written(batch.operations)
+        self._races.reset_counts(batch.operations)
         for change in batch.changes:
             for record in change.records:
                 apply(self._view, record, now)

@@ -105,7 +105,7 @@ class WakingInbox:
         """Sleep until an event arrives that may not wait, or the time is over."""
         self._pressing.wait(max(0.0, longest_s))
 
-    def taken(self) -> None:
+    def begin_cycle(self) -> None:
         """Note that a cycle begins: it handles every event put before."""
         self._pressing.clear()
 
@@ -177,7 +177,7 @@ class Host:
             if not self._reactor.view.due:
                 self._gather()
                 self._inbox.wait(self._sleep_s())
-            self._inbox.taken()
+            self._inbox.begin_cycle()
             self._cycle()
             self.last_cycle = self._clock.now()
             self._again_s = self._after_cycle(self._reactor.view)

@@ -212,9 +212,9 @@ class Reactor:
             case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
                 broker = self.view.cluster.brokers.get(event.broker)
                 if broker is not None and broker.epoch == event.broker_epoch:
-                    self._outbox.answered(event.broker)
+                    self._outbox.note_answer(event.broker)
             case ReassignmentsAltered():
-                self._alter_queue.answered()
+                self._alter_queue.note_answer()
             case Deposed():
                 self._silence()
                 reread_own_records(self._store)

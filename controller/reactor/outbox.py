@@ -278,7 +278,7 @@ class Outbox:
 
     # --- taking --------------------------------------------------------------------------------
 
-    def answered(self, broker: model.BrokerId) -> None:
+    def note_answer(self, broker: model.BrokerId) -> None:
         """Note that the broker's request was answered: the next may be sent."""
         queue = self._queues.get(broker)
         if queue is not None:

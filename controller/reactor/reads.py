@@ -95,7 +95,7 @@ class RaceCounts:
         self._stubborn.add(path)
         return True
 
-    def written(self, operations: Iterable[Operation]) -> None:
+    def reset_counts(self, operations: Iterable[Operation]) -> None:
         """Reset the counts of the paths that were written."""
         if self._lost:
             for operation in operations:

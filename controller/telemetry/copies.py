@@ -163,7 +163,7 @@ class Copies:
         self._copies.clear()
         self._isr.clear()
 
-    def committed(
+    def follow_change(
         self, change: Change, moved: Iterable[EnteredPhase], view: ClusterView, now: model.Instant
     ) -> Iterator[CopyEvent]:
         """Follow the steps that begin and end with a change."""

@@ -105,7 +105,7 @@ class Measurements:
             self._metrics.steps.inc()
         self._metrics.last_progress.set(self._unix_time())
 
-    def committed(self, change: Change) -> None:
+    def count_change(self, change: Change) -> None:
         """Count the records of a durable change."""
         for record in change.records:
             match record:
@@ -123,7 +123,7 @@ class Measurements:
                 case _:
                     pass
 
-    def copied(self, found: Iterable[CopyEvent]) -> None:
+    def count_copies(self, found: Iterable[CopyEvent]) -> None:
         """Count ended copies and received bytes."""
         for event in found:
             match event:
@@ -136,7 +136,7 @@ class Measurements:
                 case IsrShrunk():
                     self._metrics.isr_shrinks.inc()
 
-    def sent(self, broker: BrokerId, request: BrokerRequest) -> None:
+    def count_request(self, broker: BrokerId, request: BrokerRequest) -> None:
         """Count a controller request that was handed to a channel."""
         self._metrics.rpcs_sent.labels(str(broker), rpc_names.request_name(request)).inc()
         self._metrics.effects_in_flight.labels(str(broker)).set(1)

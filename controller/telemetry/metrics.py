@@ -292,7 +292,7 @@ class Metrics:
         """Observe a response time of ZooKeeper; safe from any thread."""
         self.zookeeper.labels(operation).observe(seconds)
 
-    def notified(self, target: str, result: str) -> None:
+    def count_notification(self, target: str, result: str) -> None:
         """Count a notification; safe from any thread."""
         self.notifications.labels(target, result).inc()
 

@@ -160,12 +160,12 @@ class TelemetryObserver:
                 ended = self._wall().timestamp()
                 rates = self._publisher.copy_rates
                 rates.add(copy.replica, ended - copy.seconds, ended, copy.bytes)
-        self._measurements.copied(found)
+        self._measurements.count_copies(found)
         self._write(copy_events(found, now, self._wall()), keep=True)
 
     def _timed(self, event: Event) -> None:
         """Measure how long the event waited, and how long handling it took."""
-        arrived = None if self._arrivals is None else self._arrivals.taken(event)
+        arrived = None if self._arrivals is None else self._arrivals.arrival_of(event)
         if arrived is None:
             return
         now = self._clock.now()
@@ -180,11 +180,11 @@ class TelemetryObserver:
         for phase in moved:
             self._measurements.phase(phase)
             self._write([phase_event(phase)], keep=True)
-            self._publisher.timelines.changed(phase, self._wall())
-        self._copied(self._publisher.copies.committed(change, moved, view, self._clock.now()))
+            self._publisher.timelines.add_change(phase, self._wall())
+        self._copied(self._publisher.copies.follow_change(change, moved, view, self._clock.now()))
         if any(isinstance(r, PROGRESS) for r in change.records):
             self._progress_at = self._clock.now()
-        self._measurements.committed(change)
+        self._measurements.count_change(change)
         self._write(change_events(change), keep=False)
         at = self._wall()
         for record in change.records:
@@ -205,7 +205,7 @@ class TelemetryObserver:
 
     def on_request_sent(self, broker: BrokerId, request: BrokerRequest) -> None:
         """Count a controller request."""
-        self._measurements.sent(broker, request)
+        self._measurements.count_request(broker, request)
 
     def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
         """Measure a cycle and publish its results."""
@@ -243,7 +243,7 @@ class TelemetryObserver:
         for event in self._requests.of(snapshot.status, now):
             self._write([event], keep=True)
             if event.kind == "request_ended":
-                self._publisher.timelines.ended(event.fields, self._wall())
+                self._publisher.timelines.end_request(event.fields, self._wall())
         self._metrics.lost_lines(self._journal.dropped)
         if self._notifier is not None:
             self._notifier.send_due(now, self._wall())
@@ -292,6 +292,6 @@ class TimedInbox:
         """Return how many events wait; safe from any thread."""
         return len(self._arrived)
 
-    def taken(self, event: Event) -> Instant | None:
+    def arrival_of(self, event: Event) -> Instant | None:
         """Return when the event arrived; None for events of the loop itself."""
         return self._arrived.pop(id(event), None)

@@ -57,10 +57,10 @@ class Timelines:
         self._lock = threading.Lock()
         self._requests: OrderedDict[str, Timeline] = OrderedDict()
 
-    def changed(self, change: EnteredPhase, wall: datetime) -> None:
+    def add_change(self, change: EnteredPhase, wall: datetime) -> None:
         """Add a phase change."""
         if change.request is not None:
-            self.moved(
+            self.add_move(
                 change.request,
                 change.partition,
                 before=change.before,
@@ -69,7 +69,7 @@ class Timelines:
                 wall=wall,
             )
 
-    def moved(  # noqa: PLR0913 - the parts of a phase change
+    def add_move(  # noqa: PLR0913 - the parts of a phase change
         self,
         request: str,
         partition: TopicPartition,
@@ -97,7 +97,7 @@ class Timelines:
                 spans.append(Span(phase, wall))
             del spans[:-SPANS_KEPT]
 
-    def ended(self, summary: Mapping[str, Any], wall: datetime) -> None:
+    def end_request(self, summary: Mapping[str, Any], wall: datetime) -> None:
         """Add the summary of an ended request, and end its phases; a later summary replaces it."""
         with self._lock:
             timeline = self._kept(str(summary["request"]))
@@ -168,7 +168,7 @@ def _take(document: dict[str, Any], timelines: Timelines, rates: CopyRates) -> N
     at = datetime.fromisoformat(document["at"])
     if document["kind"] == "phase":
         if document["request"] is not None:
-            timelines.moved(
+            timelines.add_move(
                 str(document["request"]),
                 TopicPartition(str(document["topic"]), int(document["partition"])),
                 before=str(document["before"]),
@@ -184,7 +184,7 @@ def _take(document: dict[str, Any], timelines: Timelines, rates: CopyRates) -> N
     elif document["kind"] == "request_ended":
         numbers = {k: document[k] for k in ("seconds", "entries", "done", "refused", "cancelled")}
         summary = {"request": str(document["request"]), "state": str(document["state"])}
-        timelines.ended({**summary, **numbers, "bytes_moved": document["bytes_moved"]}, at)
+        timelines.end_request({**summary, **numbers, "bytes_moved": document["bytes_moved"]}, at)
 
 
 def _lines(directory: Path, bytes_max: int) -> Iterator[bytes]:

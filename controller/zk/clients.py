@@ -191,12 +191,12 @@ class ClientLease:
         """Return the present instant."""
         return self._clock.now()
 
-    def granted(self, timeout_s: float, sent_at: Instant) -> None:
+    def note_grant(self, timeout_s: float, sent_at: Instant) -> None:
         """Note the answer to a request, sent at that instant, to open or join the session."""
         self._timeout_s = timeout_s
         self._ends = Instant(sent_at + timeout_s)
 
-    def answered(self, sent_at: Instant) -> None:
+    def note_answer(self, sent_at: Instant) -> None:
         """Note an answer to a request that was sent at that instant."""
         self._ends = max(self._ends, Instant(sent_at + self._timeout_s))
 
@@ -325,7 +325,7 @@ class _LeasedConnection(_Connection):
         answer = super()._invoke(timeout, request, xid)
         granted_ms = answer[0].time_out
         if granted_ms > 0:  # else the session has expired
-            self._lease.granted(granted_ms / 1000, sent_at)
+            self._lease.note_grant(granted_ms / 1000, sent_at)
         return answer
 
     def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:  # noqa: ANN401 - kazoo's
@@ -343,7 +343,7 @@ class _LeasedConnection(_Connection):
         if sent and (header.xid == _PING or header.xid > 0):
             sent_at = sent.popleft()
             if header.err != SessionExpiredError.code:
-                self._lease.answered(sent_at)
+                self._lease.note_answer(sent_at)
         return answer
 
 

@@ -69,7 +69,7 @@ class OutcomeZnodes:
         """Return the requests with records."""
         return [model.RequestId(name) for name in self._znodes.children(paths.OUTCOMES)]
 
-    def ended(self) -> dict[model.RequestId, bool]:
+    def ended_requests(self) -> dict[model.RequestId, bool]:
         """Return the requests with records, and whether each has ended."""
         listed = self._listed(self.requests())
         return {request: paths.SUMMARY in names for request, names in listed.items()}
@@ -125,7 +125,7 @@ class OutcomeZnodes:
         ordered = sorted((czxid, request) for request, czxid in self._czxids(ended))
         return HistoryRead(unfinished, {r: EndedHistory(listed[r], czxid) for czxid, r in ordered})
 
-    def accepted(self, request: model.RequestId) -> AcceptedRead:
+    def accepted_of(self, request: model.RequestId) -> AcceptedRead:
         """Return the accepted entries of a request, with everything that a cancellation needs."""
         names = self._znodes.children(paths.history_path(request))
         entries: list[AcceptedEntry] = []

@@ -95,7 +95,9 @@ class PartitionZnodes:
 
     # --- the reassigner's ------------------------------------------------------------------------
 
-    def reassigned(self, topics: Iterable[str] | None = None) -> list[model.TopicPartition]:
+    def reassigned_partitions(
+        self, topics: Iterable[str] | None = None
+    ) -> list[model.TopicPartition]:
         """Return the partitions with a record, of these topics or of all."""
         wanted = self._znodes.children(paths.REASSIGNMENTS) if topics is None else topics
         directories = {paths.reassignment_topic_path(topic): topic for topic in wanted}

@@ -73,7 +73,7 @@ class Reader:
         try:
             return self.get(path)
         except NoAuthError as error:
-            return self.hidden(path, error)
+            return self.hidden_facts(path, error)
 
     def exists(self, path: str, watcher: Watch | None = None) -> bool:
         """Return whether there is such a znode, and watch it or its creation."""
@@ -118,7 +118,7 @@ class Reader:
         """
         for key, found in self.try_many(keys, path_of, lambda _: watcher, window=window):
             if isinstance(found, KazooException):
-                yield key, self.hidden(path_of(key), found, watcher)
+                yield key, self.hidden_facts(path_of(key), found, watcher)
             else:
                 yield key, found
 
@@ -182,7 +182,7 @@ class Reader:
                 found = error
             yield key, found
 
-    def hidden(
+    def hidden_facts(
         self, path: str, error: KazooException, watcher: Watch | None = None
     ) -> Hidden | None:
         """
@@ -235,7 +235,7 @@ class WatchedReader:
         try:
             return self.get(path)
         except NoAuthError as error:
-            return self._reader.hidden(path, error, self._watcher)
+            return self._reader.hidden_facts(path, error, self._watcher)
 
     def exists(self, path: str) -> bool:
         """Return whether there is such a znode, and watch it or its creation."""

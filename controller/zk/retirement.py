@@ -162,7 +162,7 @@ class Retirement:
         failed: dict[str, str] = {}
         for _ in range(RACES_MAX):
             with self._connection.noting_unreadable() as unreadable:
-                applied = self._throttles.applied()
+                applied = self._throttles.applied_throttles()
             failed |= unreadable
             left = [
                 throttle

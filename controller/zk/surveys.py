@@ -63,7 +63,7 @@ def survey(connection: ZooKeeperConnection) -> Znodes:
             broker_throttles=throttles.throttles(paths.BROKER_CONFIGS),
             topic_settings=throttles.settings(paths.TOPIC_CONFIGS),
             broker_settings=throttles.settings(paths.BROKER_CONFIGS),
-            applied_throttles=throttles.applied(),
+            applied_throttles=throttles.applied_throttles(),
             unreadable=unreadable,
         )
 

@@ -22,7 +22,7 @@ class ThrottleZnodes:
         """Read through this reader."""
         self._znodes = znodes
 
-    def applied(self) -> dict[Entity, AppliedThrottle]:
+    def applied_throttles(self) -> dict[Entity, AppliedThrottle]:
         """Return every throttle that a daemon set and did not lift."""
         read = decode_many(
             self._znodes,

@@ -148,7 +148,7 @@ class Watches:
     def read_accepted(self, request: RequestId) -> None:
         """Read the accepted entries of a request."""
         self._bulk_worker.put(
-            lambda: self._report_records(lambda: self._outcomes.accepted(request))
+            lambda: self._report_records(lambda: self._outcomes.accepted_of(request))
         )
 
     def read_entity_configs(self, entities: Sequence[Entity]) -> None:
@@ -381,7 +381,9 @@ _OURS: Mapping[ZnodeFamily, Callable[[ZnodeReads], Event]] = {
     ZnodeFamily.SPECS: _specs,
     ZnodeFamily.ORPHANS: lambda z: OrphansRead(PartitionZnodes(z).orphans()),
     ZnodeFamily.HISTORY: lambda z: OutcomeZnodes(z).history(),
-    ZnodeFamily.APPLIED_THROTTLES: lambda z: AppliedThrottlesRead(ThrottleZnodes(z).applied()),
+    ZnodeFamily.APPLIED_THROTTLES: lambda z: AppliedThrottlesRead(
+        ThrottleZnodes(z).applied_throttles()
+    ),
 }
 
 

@@ -139,7 +139,7 @@ class FakePartitionZnodes(PartitionZnodes):
         """Return topics queued for deletion."""
         return self._found.deletions
 
-    def reassigned(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
+    def reassigned_partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
         """Return the partitions with a record."""
         wanted = None if topics is None else set(topics)
         return sorted(p for p in self._found.specs if wanted is None or p.topic in wanted)
@@ -205,7 +205,7 @@ class FakeOutcomeZnodes(OutcomeZnodes):
         """Return how a request ended."""
         return self._found.outcomes.get(request)
 
-    def ended(self) -> dict[RequestId, bool]:
+    def ended_requests(self) -> dict[RequestId, bool]:
         """Return the requests of which anything is kept."""
         return {name: h.summary is not None for name, h in self._found.histories.items()}
 

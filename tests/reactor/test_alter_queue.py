@@ -85,7 +85,7 @@ def test_while_a_call_is_out_the_rest_merges() -> None:
     queue.add(VIEW, AlterReassignment(tp(1), replicas(1, 4)))
     queue.send()
     assert len(kept.calls) == 1
-    queue.answered()
+    queue.note_answer()
     queue.send()
     assert kept.calls[1] == (
         AlterEntry(tp(0), replicas(0, 1), cancels=True),
@@ -170,7 +170,7 @@ def test_while_a_call_is_out_every_turn_vouches_for_it() -> None:
     queue.send()
     queue.send()
     assert kept.vouched == 1
-    queue.answered()
+    queue.note_answer()
     queue.send()
     assert kept.vouched == 1
 

@@ -58,7 +58,7 @@ def test_what_people_request_ends_the_gathering() -> None:
     began = time.monotonic()
     inbox.gather(30.0)
     assert time.monotonic() - began < 5.0
-    inbox.taken()
+    inbox.begin_cycle()
     began = time.monotonic()
     inbox.gather(0.05)
     assert time.monotonic() - began >= 0.05

@@ -59,7 +59,7 @@ def drain(
         for to, request in taken:
             if to == broker:
                 sent.append(request)
-            outbox.answered(to)
+            outbox.note_answer(to)
     raise AssertionError("the outbox does not run dry")
 
 
@@ -97,7 +97,7 @@ def test_a_busy_broker_gets_the_newest_state_once() -> None:
     driver.change_isr(tp(0), replicas(1))
     outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
     assert list(outbox.take(driver.view, NOW)) == []
-    outbox.answered(ONE)
+    outbox.note_answer(ONE)
     (request,) = drain(driver, outbox)
     assert isinstance(request, LeaderAndIsr)
     (state,) = request.states
@@ -328,7 +328,7 @@ def test_what_creates_no_replica_does_not_wait_behind_all_that_do() -> None:
         outbox.add_leader_and_isr(driver.view, partition, [ONE], [ONE])
     ((_, first),) = outbox.take(driver.view, NOW)
     outbox.add_leader_and_isr(driver.view, elected, [ONE], ())
-    outbox.answered(ONE)
+    outbox.note_answer(ONE)
     requests = states_sent([first, *drain(driver, outbox)])
     assert [elected in {s.partition for s in states} for states in requests[:2]] == [False, True]
     assert sorted(s.partition for states in requests for s in states) == sorted([*created, elected])
@@ -343,7 +343,7 @@ def test_a_waiting_state_is_sent_in_its_newest_version() -> None:
     assert len(list(outbox.take(driver.view, NOW))) == 1
     driver.change_isr(last, replicas(1))
     outbox.add_leader_and_isr(driver.view, last, [ONE], ())
-    outbox.answered(ONE)
+    outbox.note_answer(ONE)
     ((state,),) = states_sent(drain(driver, outbox))
     assert (state.partition, state.isr, state.is_new) == (last, replicas(1), True)
 

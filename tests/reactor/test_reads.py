@@ -100,10 +100,10 @@ def test_what_is_refused_again_and_again_is_left_for_a_while() -> None:
     """Another read does not help; a successful write ends the back-off."""
     races = RaceCounts()
     assert not any(races.is_stubborn("/a") for _ in range(LOST_MAX - 1))
-    races.written([Check("/b", ZkVersion(0))])
+    races.reset_counts([Check("/b", ZkVersion(0))])
     assert races.is_stubborn("/a")
     assert races.take_stubborn() == {"/a"}
     assert races.take_stubborn() == set()
     assert not any(races.is_stubborn("/a") for _ in range(LOST_MAX - 1))
-    races.written([Check("/a", ZkVersion(0))])
+    races.reset_counts([Check("/a", ZkVersion(0))])
     assert not races.is_stubborn("/a")

@@ -65,7 +65,7 @@ def sent_by(outbox: Outbox, driver: Driver, *, but: BrokerId | None = None) -> l
         for to, request in taken:
             sent.append(request)
             if to != but:
-                outbox.answered(to)
+                outbox.note_answer(to)
     raise AssertionError("the outbox does not run dry")
 
 
@@ -80,13 +80,13 @@ def test_brokers_that_are_free_at_other_times_get_the_same_parts() -> None:
     everything = list(driver.assignments)
     outbox.add_update_metadata(driver.view, everything[:MANY], None)
     first = dict(outbox.take(driver.view, NOW))
-    outbox.answered(ONE)
+    outbox.note_answer(ONE)
     outbox.add_update_metadata(driver.view, everything[MANY : 2 * MANY], None)
     second = dict(outbox.take(driver.view, Instant(NOW + METADATA_EVERY_S)))
     assert list(second) == [ONE]
     outbox.add_update_metadata(driver.view, everything[2 * MANY :], None)
-    outbox.answered(ONE)
-    outbox.answered(TWO)
+    outbox.note_answer(ONE)
+    outbox.note_answer(TWO)
     later = states_of(sent_by(outbox, driver))
     parts = [*states_of([*first.values(), *second.values()]), *later]
     assert {len(p) for p in parts} == {MANY, UPDATE_METADATA_CHUNK}
@@ -106,8 +106,8 @@ def test_the_newest_state_of_a_partition_is_sent_last() -> None:
         driver.change_isr(tp(0), replicas(*isr))
         outbox.add_update_metadata(driver.view, [tp(0)], None)
         list(outbox.take(driver.view, NOW))
-    outbox.answered(ONE)
-    outbox.answered(TWO)
+    outbox.note_answer(ONE)
+    outbox.note_answer(TWO)
     seen = [
         s.isr for part in states_of(sent_by(outbox, driver)) for s in part if s.partition == tp(0)
     ]
@@ -145,7 +145,7 @@ def test_a_broker_that_was_silent_gets_the_newest_state_once() -> None:
         driver.change_isr(tp(1), replicas(1, 2) if n % 2 else replicas(1))
         outbox.add_update_metadata(driver.view, [tp(1)], None)
         assert list(outbox.take(driver.view, NOW)) == []
-    outbox.answered(TWO)
+    outbox.note_answer(TWO)
     ((state,),) = states_of(sent_by(outbox, driver, but=ONE))
     assert (state.partition, state.isr) == (tp(1), replicas(1))
 
@@ -175,7 +175,7 @@ def test_metadata_that_waits_for_a_replica_is_not_sent_after_newer_metadata() ->
     driver.change_isr(late, replicas(1))
     outbox.add_update_metadata(driver.view, list(driver.assignments), None)
     list(outbox.take(driver.view, NOW))
-    outbox.answered(ONE)
+    outbox.note_answer(ONE)
     sent = sent_by(outbox, driver, but=TWO)
     assert sum(isinstance(r, LeaderAndIsr) for r in sent) > 1
     seen = [s.isr for part in states_of(sent) for s in part if s.partition == late]
@@ -230,7 +230,7 @@ class Trial:
         """Send, and have one broker answer or none."""
         self.now = Instant(self.now + self.dice.choice((0.0, METADATA_EVERY_S)))
         self.take()
-        self.outbox.answered(self.dice.choice((ONE, TWO, BrokerId(3))))
+        self.outbox.note_answer(self.dice.choice((ONE, TWO, BrokerId(3))))
 
     def take(self) -> int:
         """Send; no metadata may be older than what was sent before."""
@@ -245,8 +245,8 @@ class Trial:
         """Have everything answered."""
         while True:
             self.now = Instant(self.now + METADATA_EVERY_S)
-            self.outbox.answered(ONE)
-            self.outbox.answered(TWO)
+            self.outbox.note_answer(ONE)
+            self.outbox.note_answer(TWO)
             if not self.take():
                 return
 

@@ -359,7 +359,7 @@ class SimReads:
 
     def read_accepted(self, request: RequestId) -> None:
         """Read the accepted entries of a request."""
-        self._send(lambda: self._requests.accepted(request), self._lanes.bulk)
+        self._send(lambda: self._requests.accepted_of(request), self._lanes.bulk)
 
     def read_entity_configs(self, entities: Sequence[Entity]) -> None:
         """Read dynamic settings."""

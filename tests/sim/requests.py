@@ -145,7 +145,7 @@ class SimRequests:
                     parts[named] = Part(named, 0, UNKNOWN_MS)
         return OpenHistory(parts, accepted, tuple(refused), tuple(endings))
 
-    def accepted(self, request: RequestId) -> AcceptedRead:
+    def accepted_of(self, request: RequestId) -> AcceptedRead:
         """Read the accepted entries of a request, in the order in which they were accepted."""
         names = self._zookeeper.children(paths.history_path(request)) or ()
         shards = [shard for shard in map(paths.parse_shard, names) if shard is not None]

@@ -48,7 +48,7 @@ AT = Instant(1000.0)
 def moves(copies: Copies, view: ClusterView, phase: type, before: type) -> list[CopyEvent]:
     """Let the partition enter a phase, which the view has."""
     change = replace(CHANGE, phase=LABELS[phase], before=LABELS[before])
-    return list(copies.committed(NOTHING, [change], view, AT))
+    return list(copies.follow_change(NOTHING, [change], view, AT))
 
 
 def begun(built: ViewBuilder) -> Copies:
@@ -144,7 +144,7 @@ def test_copy_of_an_unwanted_replica_is_abandoned(engine: EngineName) -> None:
     copy_events(copies, built.view, 300)
     built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), removing=(4,))
     change = replace(CHANGE, phase=LABELS[Stopping], before=LABELS[Starting])
-    events = list(copies.committed(NOTHING, [change], built.view, Instant(AT + 5)))
+    events = list(copies.follow_change(NOTHING, [change], built.view, Instant(AT + 5)))
     assert events == [a_copy(seconds=5.0, bytes=300, is_whole=False)]
 
 
@@ -160,7 +160,7 @@ def test_copies_end_with_the_reassignment_or_the_tenure(engine: EngineName) -> N
     copy_events(copies, built.view, 300)
     built.view.reassignments.by_partition.clear()
     end = Change((SpecEndedRecord(tp(), None, REQUEST, "done"),))
-    assert len(list(copies.committed(end, [], built.view, AT))) == 1
+    assert len(list(copies.follow_change(end, [], built.view, AT))) == 1
     assert copies.held(tp()) == {}
 
 
@@ -327,7 +327,7 @@ def test_copy_of_a_reassignment_that_ended_keeps_its_size() -> None:
     built.view.reassignments.by_partition.clear()
     built.view.disks_process.sizes.clear()
     end = Change((SpecEndedRecord(tp(), None, REQUEST, "done"),))
-    (rest, whole) = copies.committed(end, [], built.view, AT)
+    (rest, whole) = copies.follow_change(end, [], built.view, AT)
     assert (rest, whole) == (Received(BrokerId(1), BrokerId(4), 700), a_copy(seconds=0.0))
 
 

@@ -109,7 +109,7 @@ def test_leading_and_failed_claims_are_counted() -> None:
 def test_requests_are_in_flight_until_answered(request_: BrokerRequest, kind: str) -> None:
     """The gauge of a broker that does not answer stays up."""
     seen, view = Measured(), a_view(1).view
-    seen.measurements.sent(ONE, request_)
+    seen.measurements.count_request(ONE, request_)
     assert seen.value("rpcs_sent_total", {"broker": "1", "kind": kind}) == 1
     assert seen.value("effects_inflight", {"broker": "1"}) == 1
     answer = UpdateMetadataAnswered(ONE, EPOCH_OF_ONE, 0, took_s=0.25)
@@ -171,7 +171,7 @@ def test_unregistered_broker_has_no_labels() -> None:
     """They would be unbounded."""
     seen, view = Measured(), a_view(1, 2).view
     seen.measurements.event(TimerFired("a"), view, had_tenure=True)
-    seen.measurements.sent(ONE, StopReplica(EPOCH, ()))
+    seen.measurements.count_request(ONE, StopReplica(EPOCH, ()))
     del view.cluster.brokers[ONE]
     seen.measurements.event(TimerFired("a"), view, had_tenure=True)
     assert seen.value("effects_inflight", {"broker": "1"}) is None
@@ -180,7 +180,7 @@ def test_unregistered_broker_has_no_labels() -> None:
 def test_end_of_a_tenure_clears_requests_in_flight() -> None:
     """The channels are closed."""
     seen, view = Measured(), a_view(1).view
-    seen.measurements.sent(ONE, StopReplica(EPOCH, ()))
+    seen.measurements.count_request(ONE, StopReplica(EPOCH, ()))
     view.tenure.held = None
     seen.measurements.event(Deposed("moved"), view, had_tenure=True)
     assert seen.value("effects_inflight", {"broker": "1"}) is None
@@ -202,7 +202,7 @@ def test_acceptances_ends_and_refusals_are_counted() -> None:
     seen = Measured()
     spec = a_goal((4,))
     refusal = Refusal(REQUEST, "t-0", RefusalReason.UNKNOWN_BROKER, "no")
-    seen.measurements.committed(
+    seen.measurements.count_change(
         Change(
             (
                 SpecRecord(tp(0), replace(spec, version=None)),

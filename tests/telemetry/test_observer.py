@@ -463,11 +463,11 @@ def test_events_pass_unchanged_with_their_arrival() -> None:
     clock.go(2)
     inbox.put(second)
     assert kept.events == [first, second]
-    assert inbox.taken(first) == 1000.0
-    assert inbox.taken(second) == 1002.0
-    assert inbox.taken(first) is None
+    assert inbox.arrival_of(first) == 1000.0
+    assert inbox.arrival_of(second) == 1002.0
+    assert inbox.arrival_of(first) is None
 
 
 def test_events_of_the_loop_itself_have_no_arrival() -> None:
     """Such as a timer."""
-    assert TimedInbox(Kept(), FixedClock()).taken(TimerFired("a")) is None
+    assert TimedInbox(Kept(), FixedClock()).arrival_of(TimerFired("a")) is None

@@ -30,7 +30,7 @@ def test_phases_follow_each_other_without_a_gap() -> None:
         (9, "A2-syncing", "ended"),
     ):
         change = replace(CHANGE, before=before, phase=phase, seconds=None)
-        timelines.changed(change, START + timedelta(seconds=at))
+        timelines.add_change(change, START + timedelta(seconds=at))
     found = timelines.of(str(CHANGE.request))
     assert found is not None
     spans = found.partitions[tp()]
@@ -44,13 +44,13 @@ def test_memory_is_bounded() -> None:
     """Few requests, the first partitions of each, the latest phases of each partition."""
     timelines = Timelines()
     for n in range(REQUESTS_KEPT + 5):
-        timelines.changed(replace(CHANGE, request=f"r{n}"), START)
+        timelines.add_change(replace(CHANGE, request=f"r{n}"), START)
     assert timelines.of("r4") is None
     assert timelines.of("r5") is not None
     for n in range(PARTITIONS_KEPT + 3):
-        timelines.changed(replace(CHANGE, partition=tp(n)), START)
+        timelines.add_change(replace(CHANGE, partition=tp(n)), START)
     for n in range(SPANS_KEPT + 10):
-        timelines.changed(replace(CHANGE, phase=f"p{n}"), START)
+        timelines.add_change(replace(CHANGE, phase=f"p{n}"), START)
     found = timelines.of(str(CHANGE.request))
     assert found is not None
     assert len(found.partitions) == PARTITIONS_KEPT
@@ -63,16 +63,16 @@ def test_requests_that_only_ended_are_bounded_too() -> None:
     """A refused one has no phases."""
     timelines = Timelines()
     for n in range(REQUESTS_KEPT + 5):
-        timelines.ended({"request": f"r{n}", "state": "refused"}, START)
+        timelines.end_request({"request": f"r{n}", "state": "refused"}, START)
     assert len(timelines.summaries()) == REQUESTS_KEPT
 
 
 def test_phases_end_with_their_request() -> None:
     """Another daemon may have ended the step."""
     timelines = Timelines()
-    timelines.changed(CHANGE, START)
+    timelines.add_change(CHANGE, START)
     end = START + timedelta(seconds=7)
-    timelines.ended({"request": CHANGE.request, "state": "done"}, end)
+    timelines.end_request({"request": CHANGE.request, "state": "done"}, end)
     found = timelines.of(str(CHANGE.request))
     assert found is not None
     assert found.partitions[tp()][-1].until == end
@@ -81,7 +81,7 @@ def test_phases_end_with_their_request() -> None:
 def test_phase_of_no_request_is_not_kept() -> None:
     """No reader would look for it."""
     timelines = Timelines()
-    timelines.changed(replace(CHANGE, request=None), START)
+    timelines.add_change(replace(CHANGE, request=None), START)
     assert timelines.of("None") is None
 
 
@@ -89,7 +89,7 @@ def test_ends_are_listed_latest_first() -> None:
     """A request that ended again is listed once."""
     timelines = Timelines()
     for name, state in (("a", "done"), ("b", "done"), ("a", "cancelled")):
-        timelines.ended({"request": name, "state": state}, START)
+        timelines.end_request({"request": name, "state": state}, START)
     assert [(s["request"], s["state"]) for s in timelines.summaries()] == [
         ("b", "done"),
         ("a", "cancelled"),

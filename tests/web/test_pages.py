@@ -95,8 +95,8 @@ def a_timeline() -> Timeline:
         ("A2-syncing", "ended", 9.0, 10),
     ):
         change = replace(CHANGE, phase=phase, before=before, seconds=seconds, request="r")
-        timelines.changed(change, START + timedelta(seconds=at))
-    timelines.ended({**ENDED, "request": "r"}, START + timedelta(seconds=10))
+        timelines.add_change(change, START + timedelta(seconds=at))
+    timelines.end_request({**ENDED, "request": "r"}, START + timedelta(seconds=10))
     found = timelines.of("r")
     assert found is not None
     return found

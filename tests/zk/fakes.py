@@ -115,7 +115,7 @@ class FakeClient:
 
     def start_async(self) -> None:
         """Connect at once."""
-        self.lease.granted(self.lease.timeout_s, self.clock.now())
+        self.lease.note_grant(self.lease.timeout_s, self.clock.now())
         self.listener(KazooState.CONNECTED)
 
     def stop(self) -> None:

@@ -105,10 +105,10 @@ def test_a_late_answer_vouches_for_when_it_was_requested() -> None:
     """It may have lain in a socket while the process was stopped."""
     clock = FakeClock()
     lease = ClientLease(clock, TIMEOUT_S)
-    lease.granted(10.0, clock.now())
+    lease.note_grant(10.0, clock.now())
     sent_at = clock.now()
     clock.seconds += 60.0
-    lease.answered(sent_at)
+    lease.note_answer(sent_at)
     assert lease.ends == Instant(sent_at + 10.0)
     assert lease.left_s == -50.0
 

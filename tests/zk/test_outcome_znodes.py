@@ -44,5 +44,5 @@ def test_accepted_entries_are_read_with_the_czxid_of_their_shard() -> None:
     entry = AcceptedEntry(TopicPartition("t", 0), (BrokerId(1),), (BrokerId(2),))
     path = paths.shard_path(REQUEST, paths.Shard("accepted", 7, 0, 1))
     client.put(path, encode_accepted([entry]))
-    read = OutcomeZnodes(Reader(connected_session(client))).accepted(REQUEST)
+    read = OutcomeZnodes(Reader(connected_session(client))).accepted_of(REQUEST)
     assert read.entries == (replace(entry, recorded_in=Zxid(client.nodes[path][1].czxid)),)

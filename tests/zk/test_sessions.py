@@ -105,7 +105,7 @@ def test_a_server_that_answers_again_silences_the_alarm() -> None:
     _, listener = _listened(client)
     client.clock.seconds += 9.99
     client.listener(KazooState.SUSPENDED)
-    client.lease.granted(10.0, client.clock.now())
+    client.lease.note_grant(10.0, client.clock.now())
     client.listener(KazooState.CONNECTED)
     client.clock.seconds += 5.0
     assert not listener.has_lost.wait(0.1)

@@ -202,7 +202,7 @@ class ObservedAlters(DelegatedDriver):
         if withdrawn:
             self.fold(AlterationsWithdrawn(withdrawn))
         self.queue.send()
-        self.queue.answered()
+        self.queue.note_answer()
 
     # --- the port of the controller ----------------------------------------------------------
 
