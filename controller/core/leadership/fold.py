@@ -177,7 +177,7 @@ def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> N
                 continue
             leadership.states[partition] = _since_its_epoch(read, known)
             if known is None:
-                _state_appeared(view, partition, None if was_distrusted else read, now)
+                _state_appeared(view, partition, read, now, is_first=not was_distrusted)
             leader_selection.note_leader(view, partition, known)
             isr_health.note_isr(view, partition, known, read, now)
             if known is not None and not set(read.isr) <= set(known.isr):
@@ -213,24 +213,34 @@ def _since_its_epoch(
 
 
 def _state_appeared(
-    view: ClusterView, partition: TopicPartition, first: model.PartitionState | None, now: Instant
+    view: ClusterView,
+    partition: TopicPartition,
+    read: model.PartitionState,
+    now: Instant,
+    *,
+    is_first: bool,
 ) -> None:
     """
     Note a state that was not known.
 
+    After a rejected write, its ISR may have a member that the former one did not have, and that
+    restarted since: by the former ISR there was nothing to treat.
+
     Args:
         view: Everything known.
         partition: The partition.
-        first: The state; None: it was known earlier in the tenure, before a rejected write.
+        read: The state.
         now: The present instant.
+        is_first: Whether it was not known before in the tenure; False after a rejected write.
 
     """
     if partition in view.reassignments.by_partition:
         # A cancellation that waited for this state precedes the partition's next step.
         wakeups.wake(view.due, wakeups.Trigger.STATE_APPEARED)
-    if first is not None and view.is_controller:
-        lost_requests.first_read(view, partition, first, now)
-        note_untreated(view, partition, first)
+    if view.is_controller:
+        if is_first:
+            lost_requests.first_read(view, partition, read, now)
+        note_untreated(view, partition, read)
 
 
 def _record_read(view: ClusterView, partition: TopicPartition, read_generation: int) -> None:

@@ -8,9 +8,16 @@ from dataclasses import replace
 import pytest
 
 from controller.core.apply import record_effect
-from controller.core.effects import ClaimController, ResignController, SendLeaderAndIsr
+from controller.core.cycle import take_due
+from controller.core.decide import decide
+from controller.core.effects import (
+    ClaimController,
+    ResignController,
+    SendLeaderAndIsr,
+    SendStopReplica,
+)
 from controller.core.leadership.fold import UNTREATED_S
-from controller.core.leadership.records import StatesRead
+from controller.core.leadership.records import StateRecord, StatesRead
 from controller.core.model import (
     UNKNOWN_ZXID,
     BrokerId,
@@ -23,6 +30,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.role.invalidation import invalidate
 from controller.core.role.records import ClaimFailed, ControllerClaimed, Deposed
 from controller.core.topics.records import TopicsRead
 from tests.core.builders import EPOCH, Driver, replicas, tp
@@ -205,3 +213,28 @@ def test_a_replica_whose_bounce_waits_does_not_replace_a_leader_that_died() -> N
     driver.observe(live(2, 3, bounced=(2,)))
     state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(3), replicas(3))
+
+
+def test_a_restart_is_treated_though_the_isr_was_read_after_it() -> None:
+    """
+    A replica enters the ISR, loses its log and is back before the daemon reads that it entered.
+
+    By the ISR that is known then, there is nothing to treat; only the leader epoch is raised, which
+    is rejected. The state that is read next is older than the registration.
+    """
+    driver = Driver({tp(): (1,)}, brokers=(1, 2))
+    driver.submit({tp(): (2,)})
+    known = driver.view.leadership.states[tp()]
+    assert known.isr == replicas(1)
+    driver.observe(live(1))
+    driver.fold(live(1, 2, bounced=(2,)))
+    for change in decide(driver.view, take_due(driver.view), driver.now).changes:
+        if any(isinstance(record, StateRecord) for record in change.records):
+            invalidate(driver.view, change)
+    assert tp() not in driver.view.leadership.states
+    entered = replace(known, isr=replicas(1, 2), version=ZkVersion(known.version + 1))
+    driver.sent.clear()
+    driver.observe(StatesRead(written_at(500, {tp(): entered})))
+    state = driver.view.leadership.states[tp()]
+    assert (state.leader, state.isr) == (BrokerId(1), replicas(1))
+    assert not [e for e in driver.sent if isinstance(e, SendStopReplica)]
