@@ -32,7 +32,7 @@ ON_CONTAINERS := --cluster containers --timeout 1200 --durations 8 \
 	-o log_cli=true -o log_cli_level=INFO -o log_cli_format='%(asctime)s %(message)s'
 CODE := controller tests integration benchmarks docs/generate
 
-.PHONY: diagram recovery reference picture cast help setup check unit exhaustive first-histories test test-all integration kafka-tests containers smoke acceptance sim mutants histories oracle chaos forecasts bench bench-pipeline demo cluster clean
+.PHONY: diagram recovery reference picture cast help setup check unit exhaustive first-histories test test-all integration kafka-tests containers smoke acceptance sim explore mutants histories oracle chaos forecasts bench bench-pipeline demo cluster clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ sim: $(READY) ## seeded histories of faults: SEED=n repeats one, COUNT=n plays m
 
 mutants: $(READY) ## change the decisions at random and see that tests notice: COUNT=n, SEED=n, MINUTES=n, UNDER=file
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.mutants $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(filter command line environment,$(origin MINUTES)),--minutes $(MINUTES)) $(UNDER)
+
+explore: $(READY) ## every interleaving of small clusters; NAMES="parts of names", EXPLORE_S=n for each
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.explore $(NAMES) --seconds $(or $(EXPLORE_S),300)
 
 oracle: $(READY) ## compare what seeded histories write and send with what it was; WRITE=1 keeps the present
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.oracle $(if $(WRITE),--write)

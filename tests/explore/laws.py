@@ -1,0 +1,267 @@
+"""
+The laws: what holds in every reachable state, and in what was written and sent on the way to it.
+
+They are those of ``tests.sim.rules`` that concern one partition, stated for the abstract cluster.
+A law returns a sentence where it is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.explore import production as p
+from tests.explore.brokers import DURING_DELETE
+from tests.explore.system import PARTITION, STATE_PATH, TOPIC_PATH, System
+from tests.explore.zookeeper import Znode
+
+
+def broken(system: System) -> str | None:
+    """Judge what happened since the last call, and the state; return the first broken law."""
+    found = next(_broken(system), None)
+    system.sent.clear()
+    system.news.clear()
+    system.zookeeper.written.clear()
+    return found
+
+
+def _broken(system: System) -> Iterator[str]:  # noqa: C901 - one law each
+    written = {path: (session, old, new) for session, path, old, new in system.zookeeper.written}
+    if system.news:
+        yield from _news(system)
+    if system.sent:
+        yield from _sent(system)
+    if STATE_PATH in written:
+        for session, path, old, new in system.zookeeper.written:
+            if path == STATE_PATH:
+                yield from _state_written(system, session, old, new)
+    if TOPIC_PATH in written:
+        for _, path, old, new in system.zookeeper.written:
+            if path == TOPIC_PATH and old is not None and new is not None:
+                yield from _topic_written(system, old, new)
+    if p.paths.CONTROLLER_EPOCH in written:
+        _, old, new = written[p.paths.CONTROLLER_EPOCH]
+        if old is not None and new is not None and int(new.data) <= int(old.data):
+            yield "the controller epoch does not rise"
+    specs = [path for path in written if path.startswith(f"{p.paths.REASSIGNMENTS}/t/")]
+    for path in specs:
+        if system.zookeeper.get(path) is None and system.assignment().is_reassigning:
+            yield f"the record of the reassignment ended while {system.assignment()} is in flight"
+    yield from _nothing_lost(system)
+
+
+# --- data --------------------------------------------------------------------------------------
+
+
+def _news(system: System) -> Iterator[str]:
+    for item in system.news:
+        match item:
+            case ("acknowledged", number, offset):
+                log = system.brokers[number].logs[PARTITION]
+                known = system.committed
+                if offset < len(known):
+                    if log.records[offset] != known[offset]:
+                        yield f"two leaders acknowledged offset {offset}"
+                elif log.records[: len(known)] != known:
+                    yield f"leader {number} acknowledges a record and lacks {known}"
+                else:
+                    system.committed = log.records[: offset + 1]
+            case ("leads", _, _, epoch, replicas):
+                if epoch >= system.serving[0]:
+                    system.serving = (epoch, replicas)
+            case ("deleted", number, _, epoch):
+                state = system.state()
+                if epoch != DURING_DELETE and state is not None and number in state.isr:
+                    yield f"broker {number} deletes the log of a member of the ISR {state.isr}"
+
+
+def _nothing_lost(system: System) -> Iterator[str]:
+    """Every member of the ISR whose disk did not fail has every acknowledged record."""
+    state, committed = system.state(), system.committed
+    if state is None or not committed:
+        return
+    for member in state.isr:
+        broker = system.brokers[member]
+        if PARTITION in broker.lost:
+            continue
+        log = broker.logs.get(PARTITION)
+        if log is None or log.records[: len(committed)] != committed:
+            yield f"ISR member {member} lacks acknowledged records {committed}: it has {log}"
+
+
+# --- requests ----------------------------------------------------------------------------------
+
+
+def _sent(system: System) -> Iterator[str]:
+    epoch = int(system.data(p.paths.CONTROLLER_EPOCH) or b"0")
+    state = system.state()
+    for number, broker_epoch, request in system.sent:
+        if request.controller_epoch != epoch:
+            continue  # sent by a deposed controller; brokers fence it once they know the newer one
+        if isinstance(request, p.LeaderAndIsr):
+            for sent in request.states:
+                if sent.leader_epoch > state.leader_epoch:
+                    yield f"LeaderAndIsr sends leader epoch {sent.leader_epoch}, not durable"
+                if sent.is_new and number in sent.isr and sent.leader_epoch > 0:
+                    yield f"LeaderAndIsr calls ISR member {number} new"
+        if isinstance(request, p.StopReplica):
+            for stop in request.states:
+                if stop.delete and stop.leader_epoch != DURING_DELETE:
+                    current = broker_epoch == system.brokers[number].epoch
+                    yield from _stopped(system, number, stop, is_current=current)
+
+
+def _stopped(system: System, number: int, stop: Any, *, is_current: bool) -> Iterator[str]:
+    state, assignment = system.state(), system.assignment()
+    if not is_current or state is None or assignment is None:
+        return
+    if number in state.isr:
+        yield f"the daemon deletes replica {number}, which is in the ISR {state.isr}"
+    hosted = system.brokers[number].hosted.get(PARTITION)
+    is_old = number in assignment.adding_replicas and (
+        hosted is None or hosted.leader_epoch <= stop.leader_epoch
+    )
+    if is_old:
+        return
+    if number in assignment.target_replicas:
+        yield f"the daemon deletes replica {number}, which is to stay: {assignment}"
+    epoch, replicas = system.serving
+    if number in replicas:
+        yield (
+            f"the daemon deletes replica {number}, but the leader of epoch {epoch} counts it "
+            f"among {replicas}"
+        )
+
+
+# --- znodes ------------------------------------------------------------------------------------
+
+
+def _state_written(  # noqa: C901 - one law each
+    system: System, session: int, old: Znode | None, new: Znode | None
+) -> Iterator[str]:
+    if new is None:
+        return
+    after: Any = p.read_state(new)  # type: ignore[arg-type]
+    before: Any = None if old is None else p.read_state(old)  # type: ignore[arg-type]
+    if not after.isr:
+        yield "an ISR is empty"
+    if after.leader != -1 and after.leader not in after.isr:
+        yield f"leader {after.leader} is not in the ISR {after.isr}"
+    if before is None:
+        return
+    brokers = {b.session: b.id for b in system.brokers.values()}
+    if session in brokers:
+        by_controller = after.leader_epoch == before.leader_epoch + 1
+        if not by_controller and (
+            after.leader != brokers[session] or after.leader_epoch != before.leader_epoch
+        ):
+            yield f"broker {brokers[session]} changes more than the ISR: {before} to {after}"
+        return
+    epoch = int(system.data(p.paths.CONTROLLER_EPOCH) or b"0")
+    if after.controller_epoch != epoch:
+        yield f"a state has controller epoch {after.controller_epoch}, the present one is {epoch}"
+    if after.leader_epoch != before.leader_epoch + 1:
+        yield f"a controller raises the leader epoch {before.leader_epoch} to {after.leader_epoch}"
+    assignment = system.assignment()
+    if not set(after.isr) <= set(assignment.replicas) | set(before.isr):
+        yield f"the ISR {after.isr} has a member that is no replica of {assignment}"
+    if not set(after.isr) <= set(before.isr):
+        yield f"a controller adds to the ISR: {before.isr} to {after.isr}"
+    yield from _copies_kept(system, session, before, after)
+
+
+def _copies_kept(system: System, session: int, before: Any, after: Any) -> Iterator[str]:
+    """
+    No complete live copy leaves for one that the writer knows to be lost.
+
+    A broker that lost its log and is still registered, or is back since the last read, cannot be
+    told from one in sync: Kafka's protocol promises nothing then.
+    """
+    view = next(
+        (d.reactor.view for d in system.daemons if d is not None and d.store.session == session),
+        None,
+    )
+    if view is None:
+        return
+    live = {b.id for b in system.brokers.values() if b.is_alive}
+    good = [m for m in before.isr if m in live and _is_complete(system, m)]
+    if good and all(_is_known_lost(system, view, m) for m in after.isr):
+        yield f"the ISR {after.isr} keeps no complete copy, and {good} had one"
+    if good and after.leader in live and _is_known_lost(system, view, after.leader):
+        yield f"leader {after.leader} lost its log, and {good} of the ISR had the records"
+    if all(PARTITION in system.brokers[m].lost for m in after.isr):
+        system.committed = ()
+
+
+def _is_known_lost(system: System, view: Any, number: int) -> bool:
+    """Return whether a replica lost its log before a registration that was read."""
+    broker = system.brokers[number]
+    known = view.cluster.brokers.get(number)
+    if PARTITION not in broker.lost:
+        return False
+    return known is None or (broker.is_alive and known.epoch == broker.epoch)
+
+
+def _is_complete(system: System, number: int) -> bool:
+    log = system.brokers[number].logs.get(PARTITION)
+    committed = system.committed
+    return log is not None and log.records[: len(committed)] == committed
+
+
+def _topic_written(system: System, old: Znode, new: Znode) -> Iterator[str]:
+    before: Any = p.read_topic(old).partitions[0]  # type: ignore[union-attr, arg-type]
+    after: Any = p.read_topic(new).partitions.get(0)  # type: ignore[union-attr, arg-type]
+    if after is None:
+        yield "a topic znode loses its partition"
+        return
+    if not set(after.adding_replicas) | set(after.removing_replicas) <= set(after.replicas):
+        yield f"adding and removing replicas are no replicas: {after}"
+    if not after.target_replicas or not after.origin_replicas:
+        yield f"an assignment has no target or no origin: {after}"
+    shape = system.shape
+    step = shape.options.step_size
+    limit = max(len(shape.before), len(shape.target)) + (step or 99)
+    if len(after.target_replicas) > limit:
+        yield f"{len(after.target_replicas)} replicas serve or copy, at most {limit} may: {after}"
+    state = system.state()
+    if not set(state.isr) <= set(after.replicas):
+        yield f"the assignment {after} lacks a member of the ISR {state.isr}"
+    for gone in set(before.replicas) - set(after.replicas):
+        yield from _forgotten(system, gone)
+
+
+def _forgotten(system: System, number: int) -> Iterator[str]:
+    has_log = PARTITION in system.brokers[number].logs
+    orphan = f"{p.paths.ORPHANS}/{number}/"
+    is_recorded = any(path.startswith(orphan) for path in system.zookeeper.nodes)
+    if has_log and not is_recorded:
+        yield f"replica {number} leaves the topic znode, its log neither deleted nor recorded"
+
+
+# --- the end -----------------------------------------------------------------------------------
+
+
+def is_ended(system: System) -> bool:
+    """Return whether the plan reached its end, with everything in its place."""
+    assignment, state = system.assignment(), system.state()
+    if assignment is None or assignment.is_reassigning or state is None:
+        return False
+    if system.zookeeper.get(p.paths.reassignment_path(PARTITION)) is not None:
+        return False
+    if system.zookeeper.children(p.paths.REQUESTS):
+        return False
+    if not any(path.endswith(f"/{p.paths.SUMMARY}") for path in system.zookeeper.nodes):
+        return False
+    if any(
+        path.count("/") > p.paths.ORPHANS.count("/") + 1 and path.startswith(f"{p.paths.ORPHANS}/")
+        for path in system.zookeeper.nodes
+    ):
+        return False
+    holders = {b.id for b in system.brokers.values() if PARTITION in b.logs}
+    return (
+        assignment.replicas in {system.shape.target, system.shape.before}
+        and holders == set(assignment.replicas)
+        and set(state.isr) == set(assignment.replicas)
+        and state.leader in system.brokers
+        and system.brokers[state.leader].leads(PARTITION)
+    )

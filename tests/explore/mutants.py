@@ -1,0 +1,446 @@
+"""
+Defects written by hand: each changes one rule of the protocol in the production code.
+
+A mutant replaces a text in a module. The functions that differ get the code of the changed module,
+in place, so that every importer runs them; leaving the context restores them. ``findings`` are the
+repairs of defects that were once in the code, taken back.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, FunctionType, ModuleType
+from typing import Final, NamedTuple
+
+
+class Mutant(NamedTuple):
+    """One changed rule."""
+
+    name: str
+    module: str
+    old: str
+    new: str
+    shapes: tuple[str, ...] = ()
+    """The shapes that show it, the quickest first; none means those of ``DEFAULT``."""
+
+
+REASSIGNMENTS: Final = "controller.core.reassignments"
+LEADERSHIP: Final = "controller.core.leadership"
+NATIVE: Final = f"{REASSIGNMENTS}.native"
+STEP: Final = f"{REASSIGNMENTS}.step_start"
+CONTEXT: Final = f"{REASSIGNMENTS}.partition_context"
+GATES: Final = f"{REASSIGNMENTS}.gates"
+ORPHANS: Final = f"{REASSIGNMENTS}.orphans"
+RESPONSES: Final = f"{LEADERSHIP}.broker_responses"
+DUTIES: Final = f"{LEADERSHIP}.duties"
+OUTBOX: Final = "controller.reactor.outbox"
+
+MUTANTS: Final = (
+    # deletions
+    Mutant("delete without acknowledgement", NATIVE, "if not acked:", "if False:"),
+    Mutant(
+        "take any acknowledgement of the tenure",
+        f"{LEADERSHIP}.model",
+        """        return state is not None and self.acked.get(partition) == (
+            state.leader,
+            state.leader_epoch,
+        )""",
+        """        return state is not None and partition in self.acked""",
+        ("swap", "move, stale answers"),
+    ),
+    Mutant(
+        "await no deletion",
+        NATIVE,
+        "waiting=frozenset(live),",
+        "waiting=frozenset(),",
+    ),
+    Mutant(
+        "forget the orphans",
+        NATIVE,
+        "orphans = self.orphans(phase.given_up | phase.waiting)",
+        "orphans = self.orphans(frozenset())",
+        ("move, broker dies",),
+    ),
+    Mutant(
+        "record only orphans of dead brokers",
+        NATIVE,
+        "orphans = self.orphans(phase.given_up | phase.waiting)",
+        "orphans = self.orphans(phase.given_up)",
+        ("move, broker dies",),
+    ),
+    Mutant(
+        "wait for a deletion for ever",
+        NATIVE,
+        "if phase.waiting and self.now < phase.deadline:",
+        "if phase.waiting:",
+        ("move, broker dies",),
+    ),
+    Mutant(
+        "take a refused deletion for done",
+        f"{REASSIGNMENTS}.fold",
+        "if event.broker not in phase.waiting or error not in (NONE, KAFKA_STORAGE_ERROR):",
+        "if event.broker not in phase.waiting:",
+        ("swap",),
+    ),
+    Mutant(
+        "stop without deleting",
+        CONTEXT,
+        "for delete in (False, True)",
+        "for delete in (False, False)",
+    ),
+    Mutant(
+        "delete an orphan before the leader confirms",
+        ORPHANS,
+        """    return view.reassignments_tenure.confirmed.get(orphan.partition) == (
+        state.leader,
+        state.leader_epoch,
+    )""",
+        "    return True",
+        ("move, broker dies",),
+    ),
+    Mutant(
+        "end the record of an orphan before its deletion",
+        ORPHANS,
+        "            if _is_obsolete(view, orphan):",
+        "            if True:",
+        ("move, broker dies",),
+    ),
+    Mutant(
+        "leave orphans where they are",
+        ORPHANS,
+        "if orphan.broker in view.cluster.brokers and _is_deletable(view, orphan):",
+        "if False:",
+        ("move, broker dies",),
+    ),
+    # the ISR and the leader
+    Mutant(
+        "drop before the target is in sync",
+        NATIVE,
+        """        blocked = self.in_sync_gate(target)
+        if blocked is not None:
+            return blocked
+        if self.assignment.removing_replicas:""",
+        """        if self.assignment.removing_replicas:""",
+    ),
+    Mutant(
+        "complete a step before it is in sync",
+        GATES,
+        "    if not lagging:\n        return None\n    assignment",
+        "    if lagging or not lagging:\n        return None\n    assignment",
+    ),
+    Mutant(
+        "judge no copies before a drop",
+        NATIVE,
+        "blocked = self.drop_blocked(dropping) or self.copies_gate(dropping)",
+        "blocked = None",
+    ),
+    Mutant(
+        "elect a leader outside the ISR",
+        CONTEXT,
+        "return leader_selection.reassigned_leader(target, self.state.isr, self.is_staying)",
+        "return leader_selection.reassigned_leader(target, target, self.is_staying)",
+    ),
+    Mutant(
+        "keep the dropped replicas in the ISR",
+        NATIVE,
+        "isr = tuple(r for r in self.state.isr if r in target)",
+        "isr = self.state.isr",
+    ),
+    Mutant(
+        "keep the dropped replicas in the ISR at the start",
+        STEP,
+        "isr = tuple(r for r in self.state.isr if r not in assignment.removing_replicas)",
+        "isr = self.state.isr",
+        ("swap",),
+    ),
+    Mutant(
+        "name the dropped replicas to the leader",
+        "controller.core.view",
+        "            return assignment.target_replicas\n        return assignment.replicas",
+        "            return assignment.replicas\n        return assignment.replicas",
+    ),
+    Mutant(
+        "add all replicas at once",
+        f"{REASSIGNMENTS}.steps",
+        "adding = missing[:step_size]",
+        "adding = missing",
+        ("swap",),
+    ),
+    Mutant(
+        "write a state without a rise",
+        f"{LEADERSHIP}.state_writes",
+        "leader_epoch=model.LeaderEpoch(state.leader_epoch + 1),",
+        "leader_epoch=state.leader_epoch,",
+    ),
+    Mutant(
+        "raise the leader epoch by two",
+        f"{LEADERSHIP}.state_writes",
+        "leader_epoch=model.LeaderEpoch(state.leader_epoch + 1),",
+        "leader_epoch=model.LeaderEpoch(state.leader_epoch + 2),",
+    ),
+    Mutant(
+        "write a state whatever its version",
+        f"{LEADERSHIP}.state_writes",
+        "expected_version=state.version,",
+        "expected_version=model.ZkVersion(-1),",
+        ("move, late reads",),
+    ),
+    Mutant(
+        "write a state with the controller epoch of its last writer",
+        f"{LEADERSHIP}.state_writes",
+        "controller_epoch=view.tenure.held.epoch,",
+        "controller_epoch=state.controller_epoch,",
+    ),
+    Mutant(
+        "elect uncleanly",
+        DUTIES,
+        "unclean=leader_selection.is_unclean_requested(view, partition)",
+        "unclean=True or leader_selection.is_unclean_requested(view, partition)",
+        ("RF 1 moves, broker fails",),
+    ),
+    Mutant(
+        "empty the ISR of a partition without a leader",
+        DUTIES,
+        "return _write(view, partition, state, model.NO_LEADER, state.isr)",
+        "return _write(view, partition, state, model.NO_LEADER, ())",
+        ("RF 1 moves, broker fails",),
+    ),
+    Mutant(
+        "keep dead brokers in the ISR",
+        DUTIES,
+        "return tuple(r for r in state.isr if r == leader or (stays(r, partition) and r not in "
+        "bounced))",
+        "return state.isr",
+        ("move, broker dies",),
+    ),
+    Mutant(
+        "elect no leader for a dead one",
+        DUTIES,
+        "    if not view.is_live(state.leader, partition) or state.leader in bounced:\n",
+        "    if False:\n",
+        ("move, broker dies",),
+    ),
+    Mutant(
+        "let a restarted leader lead on",
+        DUTIES,
+        "    if not view.is_live(state.leader, partition) or state.leader in bounced:\n",
+        "    if not view.is_live(state.leader, partition):\n",
+        ("move, leader restarts",),
+    ),
+    Mutant(
+        "elect a restarted broker",
+        DUTIES,
+        "lambda r: view.is_staying(r, partition) and r not in bounced,",
+        "lambda r: view.is_staying(r, partition),",
+        ("move, leader restarts",),
+    ),
+    Mutant(
+        "raise no epoch for a replica that restarted",
+        DUTIES,
+        """        or _may_lack_a_log(view, partition, state)
+        or may_have_requested_before(view, partition, state)""",
+        "",
+        ("move, late write",),
+    ),
+    # responses
+    Mutant(
+        "take the answer of a former registration",
+        RESPONSES,
+        "broker is not None and broker.epoch == event.broker_epoch",
+        "broker is not None",
+        ("move, broker dies",),
+    ),
+    Mutant(
+        "take the answer to a former epoch",
+        RESPONSES,
+        "        if state.leader == event.broker and state.leader_epoch == epoch:\n"
+        "            leadership.acked[partition] = (event.broker, epoch)",
+        "        if state.leader == event.broker:\n"
+        "            leadership.acked[partition] = (event.broker, state.leader_epoch)",
+        ("order and move",),
+    ),
+    Mutant(
+        "take the answer of a follower",
+        RESPONSES,
+        "        if state.leader == event.broker and state.leader_epoch == epoch:\n"
+        "            leadership.acked[partition] = (event.broker, epoch)",
+        "        if state.leader_epoch == epoch:\n"
+        "            leadership.acked[partition] = (state.leader, epoch)",
+        ("swap, late answers",),
+    ),
+    Mutant(
+        "acknowledge nothing",
+        RESPONSES,
+        "            leadership.acked[partition] = (event.broker, epoch)",
+        "            pass",
+    ),
+    # requests
+    Mutant(
+        "announce no live brokers",
+        OUTBOX,
+        "if batch.live_brokers and (batch.leader_and_isr or not batch.metadata):",
+        "if False:",
+        ("move, broker dies",),
+    ),
+    Mutant(
+        "send LeaderAndIsr of the step before",
+        OUTBOX,
+        "leader_epoch=state.leader_epoch,\n        isr=state.isr,",
+        "leader_epoch=model.LeaderEpoch(state.leader_epoch - 1),\n        isr=state.isr,",
+    ),
+    Mutant(
+        "send a leader epoch that is not written",
+        OUTBOX,
+        "leader_epoch=state.leader_epoch,\n        isr=state.isr,",
+        "leader_epoch=model.LeaderEpoch(state.leader_epoch + 1),\n        isr=state.isr,",
+    ),
+    Mutant(
+        "call members of the ISR new",
+        OUTBOX,
+        "    if broker not in state.isr:\n        return is_added or",
+        "    if True:\n        return True or",
+    ),
+    Mutant(
+        "drop what is queued for a busy broker",
+        OUTBOX,
+        "            if queue.busy:\n                continue",
+        "            if queue.busy:\n                queue.batches.clear()\n"
+        "                continue",
+    ),
+    # writes
+    Mutant(
+        "take rejected writes for durable",
+        "controller.reactor.commits",
+        "results = [outcome.get(id(b), ports.Committed()) for b in group]",
+        "results = [ports.Committed() for b in group]",
+        ("move, late reads", "move, daemon dies or breaks"),
+    ),
+    Mutant(
+        "read no state after a rejected write",
+        "controller.core.role.invalidation",
+        "following.append(effects.ReadStates(tuple(states), effects.ReadPurpose.CONFLICT))",
+        "pass",
+        ("move, late reads",),
+    ),
+    Mutant(
+        "retry no refused write",
+        "controller.core.role.invalidation",
+        "    view.due.add(partitions)\n    wakeups.wake(view.due, wakeups.Trigger.WRITES_RETRIED)",
+        "    pass",
+        ("move, daemon dies or breaks",),
+    ),
+    # the begin and the end of a reassignment
+    Mutant(
+        "end the record and leave the topic znode",
+        NATIVE,
+        "        if not assigned and self.assignment != "
+        "model.PartitionAssignment(self.spec.target):",
+        "        if False:",
+        ("RF 1 to 2",),
+    ),
+    Mutant(
+        "end after the first step",
+        NATIVE,
+        "        if target == self.spec.target:\n            written = ()",
+        "        if True:\n            written = ()",
+        ("swap",),
+    ),
+    Mutant(
+        "leave the topic znode as the step left it",
+        NATIVE,
+        "written = () if self.assignment == plain else "
+        "(AssignmentRecord(self.partition, plain),)\n"
+        '            return self.end((*before, *written), "the target is in sync")',
+        'written = ()\n            return self.end(before, "the target is in sync")',
+    ),
+    Mutant(
+        "resume a step as if nothing were unknown",
+        NATIVE,
+        'return self.shrink("found in sync", budget)',
+        "return self.change(self.phase(phases.Shrinking(self.state.leader_epoch, "
+        'self.assignment.removing_replicas), "found in sync"))',
+        ("move, daemon dies or breaks",),
+    ),
+    Mutant(
+        "do not resume",
+        "controller.core.role.tenure_reset",
+        "    view.due.add(reassignments.by_partition)",
+        "    pass",
+        ("move, daemon dies or breaks",),
+    ),
+    Mutant(
+        "end no request",
+        "controller.core.requests.completion",
+        "if request.open or request.has_ended or not (request.total or request.parts):",
+        "if True:",
+    ),
+)
+FINDINGS: Final = (
+    Mutant(
+        "a restart that the ISR shows after a rejected write",
+        f"{LEADERSHIP}.fold",
+        "        note_untreated(view, partition, read)\n\n\ndef _record_read",
+        "        if is_first:\n            note_untreated(view, partition, read)\n\n\n"
+        "def _record_read",
+        ("RF 1 moves, restarts",),
+    ),
+)
+
+
+@contextmanager
+def applied(mutant: Mutant) -> Iterator[None]:
+    """Run with a mutant; raises ``LookupError`` if its text is not found exactly once."""
+    module = importlib.import_module(mutant.module)
+    source = inspect.getsource(module)
+    if source.count(mutant.old) != 1:
+        raise LookupError(f"{mutant.name}: {source.count(mutant.old)} times in {mutant.module}")
+    changed = ModuleType(module.__name__)
+    changed.__dict__.update(__file__=module.__file__, __package__=module.__package__)
+    code = compile(source.replace(mutant.old, mutant.new), str(module.__file__), "exec")
+    exec(code, changed.__dict__)  # noqa: S102 - the project's own code, one text changed
+    kept: list[tuple[FunctionType, CodeType]] = []
+    for original, other in _pairs(module.__dict__, changed.__dict__, module.__name__):
+        if _differ(original.__code__, other.__code__):
+            kept.append((original, original.__code__))
+            original.__code__ = other.__code__
+    if not kept:
+        raise LookupError(f"{mutant.name} changes nothing")
+    try:
+        yield
+    finally:
+        for function, code in kept:
+            function.__code__ = code
+
+
+def _differ(one: CodeType, other: CodeType) -> bool:
+    """Return whether two functions do something else; line numbers do not matter."""
+    return (
+        one.co_code != other.co_code
+        or any(
+            _differ(a, b) if isinstance(a, CodeType) and isinstance(b, CodeType) else a != b
+            for a, b in zip(one.co_consts, other.co_consts, strict=False)
+        )
+        or len(one.co_consts) != len(other.co_consts)
+        or one.co_names != other.co_names
+    )
+
+
+def _pairs(
+    one: dict[str, object], other: dict[str, object], module: str
+) -> Iterator[tuple[FunctionType, FunctionType]]:
+    """Yield the functions and methods of a module with those of its changed copy."""
+    for name, value in one.items():
+        changed = other.get(name)
+        if isinstance(value, FunctionType) and isinstance(changed, FunctionType):
+            if value.__module__ == module:
+                yield value, changed
+        elif isinstance(value, type) and isinstance(changed, type) and value.__module__ == module:
+            for attribute, member in vars(value).items():
+                twin = vars(changed).get(attribute)
+                if isinstance(member, property) and isinstance(twin, property):
+                    member, twin = member.fget, twin.fget  # noqa: PLW2901 - what it calls
+                if isinstance(member, FunctionType) and isinstance(twin, FunctionType):
+                    yield member, twin

@@ -1,0 +1,102 @@
+"""
+The shapes: which cluster, which plan, which faults, and how many of them.
+
+``SMALL`` takes about a minute and belongs to ``make test``; ``make explore`` explores ``ALL``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.explore.production import Options
+from tests.explore.system import Budget, Shape
+
+NEVER_S: Final = 1e9
+OPTIONS: Final = Options(size_refresh_s=NEVER_S, copy_refresh_s=NEVER_S, config_refresh_s=NEVER_S)
+"""No settings and sizes are read again: what is periodic is no part of the protocol."""
+IN_DAEMON: Final = frozenset({"die", "break", "refuse"})
+"""Faults within a cycle of the daemon."""
+OF_DAEMON: Final = frozenset({"session", "reconnect"}) | IN_DAEMON
+OF_BROKERS: Final = frozenset({"kill", "lose log", "lose answer", "slow"})
+ALL_FAULTS: Final = OF_DAEMON | OF_BROKERS
+
+
+def native(
+    name: str,
+    before: tuple[int, ...],
+    target: tuple[int, ...],
+    *,
+    faults: frozenset[str] = frozenset(),
+    delays: int = 0,
+    struck: int = 1,
+    records: int = 0,
+    operator: int = 0,
+    daemons: int = 1,
+    min_isr: int = 1,
+    options: Options = OPTIONS,
+    is_bounded: bool = True,
+    recovers_freely: bool = False,
+) -> Shape:
+    """Return a shape of the native engine; its brokers are those that it names."""
+    return Shape(
+        name=name,
+        before=before,
+        target=target,
+        brokers=max(*before, *target),
+        budget=Budget(delays, struck if faults else 0, records, operator),
+        faults=faults,
+        options=options,
+        daemons=daemons,
+        is_bounded=is_bounded,
+        min_isr=min_isr,
+        recovers_freely=recovers_freely,
+    )
+
+
+MOVE: Final = ((1, 2), (2, 3))
+
+SMALL: Final = (
+    native("move", *MOVE),
+    native("move, daemon dies or breaks", *MOVE, faults=IN_DAEMON),
+    native("swap", (1, 2), (3, 4)),
+    native("swap, daemon dies or breaks", (1, 2), (3, 4), faults=IN_DAEMON),
+    native("order alone", (1, 2), (2, 1), faults=IN_DAEMON),
+    native("RF 1 to 2", (1,), (1, 2), faults=IN_DAEMON),
+    native("RF 2 to 1", (1, 2), (2,), faults=IN_DAEMON),
+    native("RF 1 moves", (1,), (2,), faults=IN_DAEMON),
+    native("cancel at any instant", *MOVE, operator=1),
+)
+
+LARGE: Final = (
+    native("move, broker dies", *MOVE, faults=frozenset({"kill"})),
+    native("move, late", *MOVE, delays=1),
+    native("move, late, a record", *MOVE, delays=1, records=1),
+    native("move, disk lost", *MOVE, faults=frozenset({"lose log"})),
+    native("move, answers lost", *MOVE, faults=frozenset({"lose answer", "slow"})),
+    native(
+        "RF 1 moves, disk lost",
+        (1,),
+        (2,),
+        faults=frozenset({"lose log"}),
+        recovers_freely=True,
+    ),
+    native("RF 1 moves, late", (1,), (2,), faults=OF_BROKERS, delays=1),
+    native(
+        "move, late write",
+        *MOVE,
+        faults=frozenset({"lose log", "late write"}),
+        delays=1,
+    ),
+    native("move, session", *MOVE, faults=OF_DAEMON, delays=1),
+    native("move, two faults", *MOVE, faults=ALL_FAULTS, struck=2),
+    native("steps of one", (1, 2, 3), (3, 4, 5), faults=ALL_FAULTS),
+    native("order alone, late", (1, 2), (2, 1), faults=ALL_FAULTS, delays=1),
+    native("cancel and a fault", *MOVE, faults=ALL_FAULTS, operator=1),
+    native("two daemons", *MOVE, faults=OF_DAEMON, daemons=2),
+)
+ALL: Final = (*SMALL, *LARGE)
+
+
+def shape_named(name: str) -> Shape:
+    """Return a shape by its name."""
+    return next(shape for shape in ALL if shape.name == name)

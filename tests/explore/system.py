@@ -1,0 +1,769 @@
+"""
+One state of the explored system, and what may happen next in it.
+
+Actors are lanes of daemons, links, followers, leaders, Kafka's controller, timers. Without faults
+and delays the first enabled actor acts, in a fixed order, so that every message arrives before time
+passes. A *delay* holds an actor back: from then on it acts when nothing else can, or earlier by
+choice, which costs nothing. Bounded delays and faults are part of the state.
+
+Kafka's controller takes a free role, repairs the state of the partition when brokers come and go,
+and sends it at once. It does not carry out reassignments: it is slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from tests.explore import production as p
+from tests.explore.brokers import Broker, Log, Record, Replica
+from tests.explore.canonical import digest, form_at
+from tests.explore.copying import copied
+from tests.explore.daemon import LANES, Clock, Daemon, DiedError, Link
+from tests.explore.zookeeper import ZooKeeper
+
+Action = tuple[Any, ...]
+
+
+class Budget(NamedTuple):
+    """What may still happen beside the ordinary course."""
+
+    delays: int = 0
+    faults: int = 0
+    records: int = 0
+    operator: int = 0
+
+    def covers(self, other: Budget) -> bool:
+        """Return whether it allows everything that another allows."""
+        return all(mine >= theirs for mine, theirs in zip(self, other, strict=True))
+
+    def spend(self, cost: Budget) -> Budget | None:
+        """Return what is left; None if it does not suffice."""
+        left = Budget(*(mine - spent for mine, spent in zip(self, cost, strict=True)))
+        return left if min(left) >= 0 else None
+
+
+FREE: Final = Budget()
+DELAY: Final = Budget(delays=1)
+FAULT: Final = Budget(faults=1)
+RECORD: Final = Budget(records=1)
+OPERATOR: Final = Budget(operator=1)
+
+
+class Shape(NamedTuple):
+    """What is explored: the cluster, the plan, and the kinds of faults."""
+
+    name: str
+    before: tuple[int, ...]
+    target: tuple[int, ...]
+    brokers: int
+    budget: Budget
+    faults: frozenset[str]
+    options: Any = None
+    daemons: int = 1
+    is_bounded: bool = True
+    """Whether delays are bounded; else every enabled actor may act next."""
+    min_isr: int = 1
+    recovers_freely: bool = False
+    """
+    Whether sessions end and processes return at any instant.
+
+    Else they do when nothing but a timer is left; earlier it costs a delay.
+    """
+
+
+TOPIC: Final = "t"
+PARTITION: Final = p.TopicPartition(TOPIC, 0)
+TOPIC_PATH: Final = p.paths.topic_path(TOPIC)
+STATE_PATH: Final = p.paths.state_path(PARTITION)
+DIRECTORIES: Final = (
+    p.paths.BROKER_IDS,
+    p.paths.TOPICS,
+    p.paths.DELETIONS,
+    p.paths.ISR_NOTIFICATIONS,
+    p.paths.LOG_DIR_EVENTS,
+    "/config/topics",
+    "/config/brokers",
+    p.paths.CONFIG_CHANGES,
+    p.paths.REQUESTS,
+)
+
+
+class System:
+    """The whole state, but for the budget."""
+
+    __slots__ = (
+        "brokers", "clock", "committed", "daemons", "held", "news", "next_value", "sent", "serving",
+        "shape", "strays", "zookeeper",
+    )  # fmt: skip
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.clock = Clock()
+        self.zookeeper = ZooKeeper()
+        self.brokers = {n: Broker(n) for n in range(1, shape.brokers + 1)}
+        self.daemons: list[Daemon | None] = []
+        self.sent: list[Any] = []
+        self.strays: list[Any] = []
+        self.news: list[Any] = []
+        """What happened inside brokers since the laws last looked."""
+        self.committed: tuple[Record, ...] = ()
+        self.serving: tuple[int, tuple[int, ...]] = (-1, ())
+        """The newest leader epoch that a leader accepted, and the replicas that came with it."""
+        self.held: frozenset[Action] = frozenset()
+        self.next_value = 0
+
+    def copied(self, _memo: Any) -> System:
+        """Return an independent copy."""
+        other = System.__new__(System)
+        other.shape = self.shape
+        other.zookeeper = self.zookeeper.copy()
+        memo: dict[int, Any] = {id(self.zookeeper): other.zookeeper}
+        other.clock = copied(self.clock, memo)
+        other.brokers = {n: b.copied(memo) for n, b in self.brokers.items()}
+        other.sent, other.strays = copied(self.sent, memo), copied(self.strays, memo)
+        other.news = list(self.news)
+        other.committed, other.serving = self.committed, self.serving
+        other.held, other.next_value = self.held, self.next_value
+        other.daemons = copied(self.daemons, memo)
+        return other
+
+    def key(self) -> bytes:
+        """Return what identifies the state."""
+        return digest(self.form())
+
+    def form(self) -> Any:
+        """Return the canonical form."""
+        zookeeper = self.zookeeper
+        return form_at(
+            (
+                zookeeper.nodes,
+                zookeeper.watches,
+                zookeeper.sessions,
+                self.brokers,
+                self.daemons,
+                self.strays,
+                self.committed,
+                self.serving,
+                self.held,
+            ),
+            self.clock.t,
+        )
+
+    # --- the cluster ---------------------------------------------------------------------------
+
+    def daemon(self, number: int) -> Daemon:
+        """Return a running daemon."""
+        daemon = self.daemons[number]
+        assert daemon is not None
+        return daemon
+
+    def data(self, path: str) -> bytes | None:
+        """Return the data of a znode."""
+        node = self.zookeeper.get(path)
+        return None if node is None else node.data
+
+    def state(self) -> Any:
+        """Return the partition's state."""
+        node = self.zookeeper.get(STATE_PATH)
+        return None if node is None else p.read_state(node)  # type: ignore[arg-type]
+
+    def assignment(self) -> Any:
+        """Return the partition's entry in the topic znode."""
+        node = self.zookeeper.get(TOPIC_PATH)
+        return None if node is None else p.read_topic(node).partitions[0]  # type: ignore[union-attr, arg-type]
+
+    def register(self, broker: Broker) -> None:
+        """Start a broker's process."""
+        self.zookeeper.close_session(broker.session)
+        broker.is_alive = True
+        broker.session = self.zookeeper.open_session()
+        data = (
+            b'{"version":4,"host":"x","port":9092,"jmx_port":-1,"timestamp":"0",'
+            b'"endpoints":["PLAINTEXT://x:9092"],'
+            b'"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"}}'
+        )
+        path = p.paths.broker_path(p.BrokerId(broker.id))
+        self.zookeeper.transact(broker.session, [p.Make(path, data, ephemeral=True)])
+        broker.epoch = self.zookeeper.zxid
+
+    def dispatch(self) -> None:
+        """Pass watches that fired to their clients."""
+        fired, self.zookeeper.fired = self.zookeeper.fired, []
+        for watch in fired:
+            for daemon in self.daemons:
+                if daemon is not None and daemon.store.session == watch.session:
+                    daemon.store.notified(watch)
+
+    # --- replication ---------------------------------------------------------------------------
+
+    def _source(self, follower: Broker) -> tuple[Broker, Replica] | None:
+        """Return the leader that a follower can fetch from, with its replica."""
+        replica = follower.hosted.get(PARTITION)
+        if not follower.is_alive or replica is None or not replica.is_fetching:
+            return None
+        leader = self.brokers.get(replica.leader)
+        if leader is None or not leader.leads(PARTITION):
+            return None
+        source = leader.hosted[PARTITION]
+        is_accepted = source.leader_epoch == replica.leader_epoch and follower.id in source.replicas
+        return (leader, source) if is_accepted else None
+
+    def can_fetch(self, follower: Broker) -> bool:
+        """Return whether a fetch of a follower changes something."""
+        found = self._source(follower)
+        if found is None:
+            return False
+        leader, source = found
+        log = leader.logs[PARTITION]
+        own = follower.logs[PARTITION]
+        return own.records != log.records or source.end_of(follower.id) != log.end
+
+    def fetch(self, follower: Broker) -> None:
+        """Copy everything from the leader."""
+        found = self._source(follower)
+        assert found is not None
+        leader, source = found
+        records = leader.logs[PARTITION].records
+        if follower.logs[PARTITION].records != records[: follower.logs[PARTITION].end]:
+            self.news.append(("truncated", follower.id))
+        end = len(records)
+        ends = tuple(sorted({**dict(source.ends), follower.id: end}.items()))
+        leader.hosted[PARTITION] = source._replace(ends=ends)
+        follower.logs[PARTITION] = Log(records, follower.logs[PARTITION].high_watermark)
+        self.advance(leader)
+        watermark = leader.logs[PARTITION].high_watermark
+        follower.logs[PARTITION] = Log(records, min(watermark, end))
+        if PARTITION not in leader.lost:
+            follower.lost -= {PARTITION}
+
+    def advance(self, leader: Broker) -> None:
+        """Move the high watermark, and acknowledge records to producers."""
+        replica, log = leader.hosted[PARTITION], leader.logs[PARTITION]
+        committed = min(
+            [log.end, *(replica.end_of(m) for m in replica.isr if m != leader.id)], default=0
+        )
+        if committed <= log.high_watermark:
+            return
+        leader.logs[PARTITION] = log._replace(high_watermark=committed)
+        done = [offset for offset in replica.waiting if offset < committed]
+        left = tuple(offset for offset in replica.waiting if offset >= committed)
+        leader.hosted[PARTITION] = replica._replace(waiting=left)
+        if len(replica.isr) >= self.shape.min_isr:
+            self.news += [("acknowledged", leader.id, offset) for offset in done]
+
+    def may_join(self, leader: Broker, follower: int) -> bool:
+        """Return whether a follower may enter the ISR, as its leader sees it."""
+        replica, log = leader.hosted[PARTITION], leader.logs[PARTITION]
+        end = replica.end_of(follower)
+        hosted = self.brokers[follower].hosted.get(PARTITION)
+        return (
+            follower in replica.replicas
+            and follower not in replica.isr
+            and end >= max(log.high_watermark, replica.epoch_start)
+            and self.brokers[follower].is_alive
+            and hosted is not None
+            and hosted.is_fetching
+            and self._source(self.brokers[follower]) is not None
+        )
+
+    def is_lagging(self, leader: Broker, follower: int) -> bool:
+        """Return whether a member of the ISR cannot fetch, so that it will be taken out."""
+        replica = leader.hosted[PARTITION]
+        return (
+            follower in replica.isr
+            and follower != leader.id
+            and self._source(self.brokers[follower]) is None
+        )
+
+    def _write_late(self, broker: Broker) -> None:
+        """
+        Write an ISR that was decided earlier, before the connection to ZooKeeper broke.
+
+        The replica that a leader has in memory changes only if it is still the one it was.
+        """
+        wanted, then = broker.writing, broker.writing_at
+        broker.writing, broker.writing_at = (), None
+        assert then is not None
+        now = broker.hosted.get(PARTITION)
+        if now is not None and now.leader_epoch == then.leader_epoch and now.isr == then.isr:
+            self.change_isr(broker, wanted)
+            return
+        data = p.encode_state(
+            leader=broker.id,
+            leader_epoch=then.leader_epoch,
+            isr=wanted,
+            controller_epoch=then.controller_epoch,
+        )
+        write = p.SetData(STATE_PATH, data, p.ZkVersion(then.partition_epoch))
+        with suppress(p.TransactionFailedError, p.SessionExpiredError):
+            self.zookeeper.transact(broker.session, [write])
+
+    def change_isr(self, leader: Broker, isr: tuple[int, ...]) -> None:
+        """Write an ISR as its leader does."""
+        replica = leader.hosted[PARTITION]
+        data = p.encode_state(
+            leader=leader.id,
+            leader_epoch=replica.leader_epoch,
+            isr=isr,
+            controller_epoch=replica.controller_epoch,
+        )
+        write = p.SetData(STATE_PATH, data, p.ZkVersion(replica.partition_epoch))
+        try:
+            self.zookeeper.transact(leader.session, [write])
+        except (p.TransactionFailedError, p.SessionExpiredError):
+            # Not repeated with another version: only a LeaderAndIsr brings one.
+            leader.hosted[PARTITION] = replica._replace(partition_epoch=-2)
+            return
+        leader.hosted[PARTITION] = replica._replace(
+            isr=isr, partition_epoch=replica.partition_epoch + 1
+        )
+        self.advance(leader)
+
+    # --- actions -------------------------------------------------------------------------------
+
+    def actors(self) -> Iterator[Action]:
+        """Yield the enabled actors in the order in which they act."""
+        yield from self._messages()
+        yield from self._replications()
+        for number, daemon in enumerate(self.daemons):
+            if daemon is not None and not self.zookeeper.is_open(daemon.store.session):
+                yield ("notice", number)
+        if self.zookeeper.get(p.paths.CONTROLLER) is None and self._electable():
+            yield ("elect",)
+        if self._has_duty():
+            yield ("duty",)
+
+    def _messages(self) -> Iterator[Action]:
+        for number, daemon in enumerate(self.daemons):
+            if daemon is not None:
+                for lane in LANES:
+                    if daemon.lanes.get(lane):
+                        yield ("lane", number, lane)
+        for number, daemon in enumerate(self.daemons):
+            for broker, link in sorted(daemon.channels.links.items()) if daemon is not None else ():
+                if link.answer is not None or (
+                    link.request is not None and self.brokers[broker].is_alive
+                ):
+                    yield ("link", number, broker)
+
+    def _replications(self) -> Iterator[Action]:  # noqa: C901 - one kind each
+        for broker in self.brokers.values():
+            if self.can_fetch(broker):
+                yield ("fetch", broker.id)
+        leaders = [b for b in self.brokers.values() if b.leads(PARTITION)]
+        for leader in leaders:
+            if leader.hosted[PARTITION].partition_epoch == -2:
+                continue
+            for other in self.brokers:
+                if leader.writing:
+                    break
+                if self.may_join(leader, other):
+                    yield ("expand", leader.id, other)
+                elif self.is_lagging(leader, other):
+                    yield ("shrink", leader.id, other)
+        for broker in self.brokers.values():
+            if broker.writing:
+                yield ("write", broker.id)
+
+    def _electable(self) -> list[Broker]:
+        return [
+            b for b in self.brokers.values() if self.zookeeper.is_open(b.session) and b.is_alive
+        ]
+
+    def recoveries(self) -> Iterator[Action]:
+        """Yield what may happen at any time after a fault, as its effects end."""
+        for broker in self.brokers.values():
+            if not broker.is_alive:
+                if self.zookeeper.is_open(broker.session):
+                    yield ("expire broker", broker.id)
+                yield ("restart", broker.id)
+        owners = {d.store.session for d in self.daemons if d is not None}
+        owners |= {b.session for b in self.brokers.values()}
+        for session in sorted(self.zookeeper.sessions - owners - {p.NO_SESSION}):
+            yield ("expire", session)
+        for number, daemon in enumerate(self.daemons):
+            if daemon is None:
+                yield ("start", number)
+        for stray in range(len(self.strays)):
+            yield ("arrive", stray)
+
+    def timers(self) -> Iterator[Action]:
+        """Yield the daemons that wait for a timer, the earliest first."""
+        due = [
+            (at, n)
+            for n, d in enumerate(self.daemons)
+            if d is not None and (at := d.reactor.wakes_at()) is not None
+        ]
+        for _, number in sorted(due):
+            yield ("timer", number)
+
+    def do(self, action: Action, fault: Action | None = None) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per action
+        """Carry out an action; ``fault`` strikes the daemon in it."""
+        match action:
+            case ("lane", number, lane):
+                self._deliver(number, lane, fault)
+            case ("serve", number, lane):
+                daemon = self.daemon(number)
+                item, *rest = daemon.lanes[lane]
+                daemon.lanes[lane] = (daemon.store.served(item), *rest)
+                self.held |= {("lane", number, lane)}
+            case ("link", number, broker):
+                daemon = self.daemon(number)
+                link = daemon.channels.links[broker]
+                if link.answer is None:
+                    link = self._handle(link, broker)
+                daemon.channels.links[broker] = Link(link.epoch)
+                self._run(number, (_answered(broker, link),), fault)
+            case ("handle", number, broker):
+                links = self.daemon(number).channels.links
+                links[broker] = self._handle(links[broker], broker)
+                self.held |= {("link", number, broker)}
+            case ("lose answer", number, broker):
+                links = self.daemon(number).channels.links
+                link = links[broker]
+                if link.answer is None:
+                    link = self._handle(link, broker)
+                links[broker] = link._replace(answer=None, resent=True)
+            case ("fetch", follower):
+                self.fetch(self.brokers[follower])
+            case ("expand", leader, follower):
+                isr = (*self.brokers[leader].hosted[PARTITION].isr, follower)
+                self.change_isr(self.brokers[leader], isr)
+            case ("prepare", leader, follower):
+                broker = self.brokers[leader]
+                broker.writing = (*broker.hosted[PARTITION].isr, follower)
+                broker.writing_at = broker.hosted[PARTITION]
+                self.held |= {("write", leader)}
+            case ("write", leader):
+                self._write_late(self.brokers[leader])
+            case ("shrink", leader, follower):
+                members = self.brokers[leader].hosted[PARTITION].isr
+                kept = tuple(m for m in members if m != follower)
+                self.change_isr(self.brokers[leader], kept)
+            case ("notice", number):
+                daemon = self.daemon(number)
+                events = daemon.store.expired()
+                self._run(number, events, fault)
+            case ("elect",):
+                self._elect(self._electable()[0])
+            case ("duty",):
+                self._do_duty()
+            case ("expire broker", number):
+                self.zookeeper.close_session(self.brokers[number].session)
+            case ("expire", session):
+                self.zookeeper.close_session(session)
+            case ("restart", number):
+                self.register(self.brokers[number])
+            case ("start", number):
+                self.start_daemon(number)
+            case ("arrive", index):
+                broker, epoch, request = self.strays.pop(index)
+                if self.brokers[broker].is_alive:
+                    self.brokers[broker].handle(request, epoch, self.news)
+            case ("timer", number):
+                daemon = self.daemon(number)
+                at = daemon.reactor.wakes_at()
+                assert at is not None
+                self.clock.t = max(self.clock.t, at)
+                self._run(number, (), fault)
+            case ("hold", actor):
+                self.held |= {actor}
+            case ("produce", number):
+                self._produce(self.brokers[number])
+            case ("kill", number, keeps_log):
+                self._kill(self.brokers[number], keeps_log=keeps_log)
+            case ("crash", number):
+                self._crash(number)
+            case ("lose session", number):
+                self.zookeeper.close_session(self.daemon(number).store.session)
+            case ("reconnect", number):
+                daemon = self.daemon(number)
+                daemon.store.reconnect()
+            case ("cancel",):
+                self.zookeeper.put(p.paths.CANCEL, b"")
+            case _:
+                raise AssertionError(action)
+        self.dispatch()
+        if self.strays:
+            self.strays[:] = [stray for stray in self.strays if self._may_matter(*stray)]
+        if self.held:
+            enabled = set(self.actors())
+            self.held = frozenset(self.held & enabled)
+
+    def _may_matter(self, number: int, epoch: int, request: Any) -> bool:
+        """Return whether a request of a closed connection may be more than refused."""
+        if "stray" not in self.shape.faults:
+            return False
+        broker = self.brokers[number]
+        return request.controller_epoch >= broker.controller_epoch and not (
+            broker.is_alive and epoch < broker.epoch
+        )
+
+    def _deliver(self, number: int, lane: str, fault: Action | None) -> None:
+        daemon = self.daemon(number)
+        item, *rest = daemon.lanes[lane]
+        answer = daemon.store.served(item)
+        if rest:
+            daemon.lanes[lane] = tuple(rest)
+        else:
+            del daemon.lanes[lane]
+        self.held -= {("lane", number, lane)}
+        events = daemon.store.heard(answer)
+        # The view may keep parts of an event: other states must not share them.
+        self._run(number, copied_events(events), fault)
+
+    def _run(self, number: int, events: Sequence[Any], fault: Action | None) -> None:
+        daemon = self.daemon(number)
+        daemon.points.fatal = daemon.store.refuses = None
+        daemon.store.breaks = None
+        match fault:
+            case ("die", at):
+                daemon.points.fatal = at
+            case ("break", multi, when):
+                daemon.store.breaks = (multi, when)
+            case ("refuse", multi):
+                daemon.store.refuses = multi
+        try:
+            daemon.run(events)
+        except DiedError:
+            self._crash(number)
+        if daemon.reactor.finished:
+            self.daemons[number] = None
+
+    def _handle(self, link: Link, number: int) -> Link:
+        error, results = self.brokers[number].handle(link.request, link.epoch, self.news)
+        if self.brokers[number].leads(PARTITION):
+            self.advance(self.brokers[number])
+        return link._replace(answer=(error, results))
+
+    # --- Kafka's controller --------------------------------------------------------------------
+
+    def _elect(self, broker: Broker) -> None:
+        """Let a broker take the free role and send the states, as Kafka's controller does."""
+        epoch = self.zookeeper.get(p.paths.CONTROLLER_EPOCH)
+        assert epoch is not None
+        data = p.encode_controller(p.BrokerId(broker.id), 0)
+        raised = str(int(epoch.data) + 1).encode()
+        bump = p.SetData(p.paths.CONTROLLER_EPOCH, raised, p.ZkVersion(epoch.version))
+        make = p.Make(p.paths.CONTROLLER, data, ephemeral=True)
+        self.zookeeper.transact(broker.session, [bump, make])
+        self._send_state()
+
+    def _registered(self) -> dict[int, Broker]:
+        return {b.id: b for b in self.brokers.values() if self.zookeeper.is_open(b.session)}
+
+    def _repaired(self) -> tuple[int, tuple[int, ...]] | None:
+        """Return the leader and ISR that Kafka's controller would write; None: the present ones."""
+        state, registered = self.state(), self._registered()
+        good = {n for n, b in registered.items() if b.epoch <= state.mzxid}
+        members = tuple(m for m in state.isr if m in good)
+        if state.leader in good:
+            return (state.leader, members) if members != tuple(state.isr) else None
+        for replica in self.assignment().replicas:
+            if replica in members:
+                return replica, members
+        back = [r for r in self.assignment().replicas if r in registered and r in state.isr]
+        if back:  # only members that restarted: each may lead
+            return back[0], tuple(m for m in state.isr if m in registered)
+        return (-1, tuple(state.isr)) if state.leader != -1 else None
+
+    def _is_kafkas(self) -> bool:
+        controller = self.zookeeper.get(p.paths.CONTROLLER)
+        return controller is not None and any(
+            b.session == controller.ephemeral_owner and b.is_alive for b in self.brokers.values()
+        )
+
+    def _has_duty(self) -> bool:
+        """Return whether Kafka's controller has to write or to send the state."""
+        if not self._is_kafkas():
+            return False
+        state = self.state()
+        lacking = (
+            b.is_alive and self._epoch_at(b) < state.leader_epoch
+            for n, b in self._registered().items()
+            if n in self.assignment().replicas
+        )
+        return self._repaired() is not None or (state.leader != -1 and any(lacking))
+
+    @staticmethod
+    def _epoch_at(broker: Broker) -> int:
+        replica = broker.hosted.get(PARTITION)
+        return -1 if replica is None else replica.leader_epoch
+
+    def _do_duty(self) -> None:
+        """Repair the state as Kafka's controller does, and send it."""
+        state, repaired = self.state(), self._repaired()
+        if repaired is not None:
+            leader, isr = repaired
+            data = p.encode_state(
+                leader=leader,
+                leader_epoch=state.leader_epoch + 1,
+                isr=isr,
+                controller_epoch=int(self.data(p.paths.CONTROLLER_EPOCH) or b"0"),
+            )
+            controller = self.zookeeper.get(p.paths.CONTROLLER)
+            assert controller is not None
+            write = p.SetData(STATE_PATH, data, state.version)
+            self.zookeeper.transact(controller.ephemeral_owner, [write])
+        self._send_state()
+
+    def _send_state(self) -> None:
+        """Send the present state to its replicas, and the live brokers to all, at once."""
+        epoch = p.ControllerEpoch(int(self.data(p.paths.CONTROLLER_EPOCH) or b"0"))
+        registered = self._registered()
+        live = tuple(
+            p.LiveBroker(p.BrokerId(n), p.BrokerEpoch(b.epoch), ()) for n, b in registered.items()
+        )
+        state, assignment = self.state(), self.assignment()
+        sent = p.LeaderAndIsrState(
+            partition=PARTITION,
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=state.isr,
+            partition_epoch=state.version,
+            replicas=assignment.replicas,
+            adding_replicas=assignment.adding_replicas,
+            removing_replicas=assignment.removing_replicas,
+            is_new=False,
+            topic_id=None,
+        )
+        for number, broker in registered.items():
+            if broker.is_alive:
+                broker.handle(p.UpdateMetadata(epoch, (), live), broker.epoch, self.news)
+                if number in assignment.replicas and state.leader != -1:
+                    broker.handle(p.LeaderAndIsr(epoch, (sent,), live), broker.epoch, self.news)
+
+    def _produce(self, leader: Broker) -> None:
+        replica, log = leader.hosted[PARTITION], leader.logs[PARTITION]
+        if len(replica.isr) < self.shape.min_isr:
+            return
+        record = Record(replica.leader_epoch, self.next_value)
+        self.next_value += 1
+        leader.logs[PARTITION] = log._replace(records=(*log.records, record))
+        leader.hosted[PARTITION] = replica._replace(waiting=(*replica.waiting, log.end))
+        self.advance(leader)
+
+    def _kill(self, broker: Broker, *, keeps_log: bool) -> None:
+        broker.end()
+        for daemon in self.daemons:
+            link = None if daemon is None else daemon.channels.links.get(broker.id)
+            if daemon is not None and link is not None and link.answer is not None:
+                daemon.channels.links[broker.id] = link._replace(answer=None, resent=True)
+        if not keeps_log:
+            broker.lose_logs()
+            state = self.state()
+            if all(PARTITION in self.brokers[m].lost for m in state.isr):
+                self.committed = ()  # nothing is promised: every copy in sync is lost
+
+    def _crash(self, number: int) -> None:
+        daemon = self.daemons[number]
+        if daemon is not None:
+            daemon.channels.close_all()
+            self.daemons[number] = None
+
+    def start_daemon(self, number: int) -> None:
+        """Start a daemon's process."""
+        daemon = Daemon(self.zookeeper, self.clock, self.shape.options, self.sent, self.strays)
+        if number < len(self.daemons):
+            self.daemons[number] = daemon
+        else:
+            self.daemons.append(daemon)
+
+
+def copied_events(events: Sequence[Any]) -> list[Any]:
+    """Return events that share nothing that can be changed."""
+    memo: dict[int, Any] = {}
+    return [copied(event, memo) for event in events]
+
+
+def _answered(broker: int, link: Link) -> Any:
+    error, results = link.answer
+    errors = dict(results)
+    request = link.request
+    if isinstance(request, p.LeaderAndIsr):
+        return p.LeaderAndIsrAnswered(
+            broker=p.BrokerId(broker),
+            broker_epoch=p.BrokerEpoch(link.epoch),
+            error=error,
+            results=tuple(
+                p.LeaderAndIsrResult(s.partition, s.leader_epoch, errors[s.partition])
+                for s in request.states
+                if s.partition in errors
+            ),
+            resent=link.resent,
+        )
+    if isinstance(request, p.StopReplica):
+        return p.StopReplicaAnswered(
+            broker=p.BrokerId(broker),
+            broker_epoch=p.BrokerEpoch(link.epoch),
+            error=error,
+            results=tuple(
+                p.StopReplicaResult(s.partition, s.leader_epoch, s.delete, errors[s.partition])
+                for s in request.states
+                if s.partition in errors
+            ),
+            resent=link.resent,
+        )
+    return p.UpdateMetadataAnswered(p.BrokerId(broker), p.BrokerEpoch(link.epoch), error)
+
+
+def initial(shape: Shape) -> System:
+    """Return a settled cluster: a topic, its leader, and daemons that have read everything."""
+    system = System(shape)
+    zookeeper = system.zookeeper
+    for directory in DIRECTORIES:
+        zookeeper.ensure(directory)
+    zookeeper.ensure(p.paths.CONTROLLER_EPOCH, b"1")
+    for broker in system.brokers.values():
+        system.register(broker)
+    replicas = tuple(p.BrokerId(r) for r in shape.before)
+    assignment = p.TopicAssignment({0: p.PartitionAssignment(replicas)}, p.ZkVersion(0), p.Zxid(0))
+    zookeeper.ensure(TOPIC_PATH, p.encode_topic(assignment))
+    state = p.encode_state(leader=replicas[0], leader_epoch=0, isr=replicas, controller_epoch=1)
+    zookeeper.ensure(STATE_PATH, state)
+    first = Record(0, 0)
+    system.next_value = 1
+    system.committed = (first,)
+    for number in shape.before:
+        broker = system.brokers[number]
+        broker.controller_epoch = 2
+        broker.logs[PARTITION] = Log((first,), 1)
+        is_leader = number == replicas[0]
+        ends = tuple((r, 1) for r in sorted(shape.before) if r != number) if is_leader else ()
+        broker.hosted[PARTITION] = Replica(
+            replicas[0], 0, 1, 0, replicas, replicas, is_fetching=not is_leader, ends=ends
+        )
+    for broker in system.brokers.values():
+        broker.controller_epoch = 2
+        broker.live = frozenset(system.brokers)
+    system._elect(system.brokers[1])
+    system.serving = (0, replicas)
+    for number in range(shape.daemons):
+        system.start_daemon(number)
+    settle(system)
+    return system
+
+
+def settle(system: System, most: int = 1000) -> None:
+    """Let everything happen in order until only timers are left."""
+    for _ in range(most):
+        actor = next(system.actors(), None)
+        if actor is None:
+            system.sent.clear()
+            system.news.clear()
+            system.zookeeper.written.clear()
+            return
+        system.do(actor)
+    raise AssertionError("the system does not settle")
+
+
+def submit(system: System) -> None:
+    """Submit the plan of the shape."""
+    target = tuple(p.BrokerId(r) for r in system.shape.target)
+    data = p.encode_submission({PARTITION: target}, p.RequestOptions())
+    make = p.Make(p.paths.submissions_path(), data, sequential=True)
+    system.zookeeper.transact(p.NO_SESSION, [make])
+    system.dispatch()
