@@ -253,7 +253,7 @@ class DaemonStore:
         """Answer a request at the server, now."""
         reader = Reader(self.zookeeper, self.session)
         made: Any = reader
-        reads: Any = p.SimReads(made, made, made, made)
+        reads = p.SimReads(made, made, made, made)
         match item:
             case ("read", family):
                 return ("events", self._family(reads, p.ZnodeFamily(family)))
@@ -270,7 +270,7 @@ class DaemonStore:
             case ("submissions", names):
                 return ("events", (reads._requests.read(names),))
             case ("accepted", request):
-                return ("events", (reads._requests.accepted(request),))
+                return ("events", (reads._requests.accepted_of(request),))
             case ("entities", entities):
                 return ("events", (reads._requests.entity_configs(entities),))
             case ("claim", at_once, is_due):
@@ -289,7 +289,7 @@ class DaemonStore:
             case _:
                 return item
 
-    def _family(self, reads: Any, family: Any) -> tuple[Any, ...]:
+    def _family(self, reads: p.SimReads, family: p.ZnodeFamily) -> tuple[Any, ...]:
         event = reads._readers[family]()
         if isinstance(event, p.CancellationRead) and event.cancellation is not None:
             return (*(reads._readers[other]() for other in p.CANCELLABLE), event)
