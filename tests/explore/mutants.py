@@ -15,6 +15,9 @@ from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
 from typing import Final, NamedTuple
 
+from tests.explore.search import explore, stuck
+from tests.explore.shapes import shape_named
+
 
 class Mutant(NamedTuple):
     """One changed rule."""
@@ -49,7 +52,7 @@ MUTANTS: Final = (
             state.leader_epoch,
         )""",
         """        return state is not None and partition in self.acked""",
-        ("swap", "move, stale answers"),
+        ("move",),
     ),
     Mutant(
         "await no deletion",
@@ -62,21 +65,21 @@ MUTANTS: Final = (
         NATIVE,
         "orphans = self.orphans(phase.given_up | phase.waiting)",
         "orphans = self.orphans(frozenset())",
-        ("move, broker dies",),
+        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),
     Mutant(
         "record only orphans of dead brokers",
         NATIVE,
         "orphans = self.orphans(phase.given_up | phase.waiting)",
         "orphans = self.orphans(phase.given_up)",
-        ("move, broker dies",),
+        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),
     Mutant(
         "wait for a deletion for ever",
         NATIVE,
         "if phase.waiting and self.now < phase.deadline:",
         "if phase.waiting:",
-        ("move, broker dies",),
+        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),
     Mutant(
         "take a refused deletion for done",
@@ -99,21 +102,21 @@ MUTANTS: Final = (
         state.leader_epoch,
     )""",
         "    return True",
-        ("move, broker dies",),
+        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),
     Mutant(
         "end the record of an orphan before its deletion",
         ORPHANS,
         "            if _is_obsolete(view, orphan):",
         "            if True:",
-        ("move, broker dies",),
+        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),
     Mutant(
         "leave orphans where they are",
         ORPHANS,
         "if orphan.broker in view.cluster.brokers and _is_deletable(view, orphan):",
         "if False:",
-        ("move, broker dies",),
+        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),
     # the ISR and the leader
     Mutant(
@@ -186,7 +189,7 @@ MUTANTS: Final = (
         f"{LEADERSHIP}.state_writes",
         "expected_version=state.version,",
         "expected_version=model.ZkVersion(-1),",
-        ("move, late reads",),
+        ("move, late",),
     ),
     Mutant(
         "write a state with the controller epoch of its last writer",
@@ -199,14 +202,14 @@ MUTANTS: Final = (
         DUTIES,
         "unclean=leader_selection.is_unclean_requested(view, partition)",
         "unclean=True or leader_selection.is_unclean_requested(view, partition)",
-        ("RF 1 moves, broker fails",),
+        ("RF 1 moves, broker 1 dies",),
     ),
     Mutant(
         "empty the ISR of a partition without a leader",
         DUTIES,
         "return _write(view, partition, state, model.NO_LEADER, state.isr)",
         "return _write(view, partition, state, model.NO_LEADER, ())",
-        ("RF 1 moves, broker fails",),
+        ("RF 1 moves, broker 1 dies",),
     ),
     Mutant(
         "keep dead brokers in the ISR",
@@ -214,28 +217,28 @@ MUTANTS: Final = (
         "return tuple(r for r in state.isr if r == leader or (stays(r, partition) and r not in "
         "bounced))",
         "return state.isr",
-        ("move, broker dies",),
+        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),
     Mutant(
         "elect no leader for a dead one",
         DUTIES,
         "    if not view.is_live(state.leader, partition) or state.leader in bounced:\n",
         "    if False:\n",
-        ("move, broker dies",),
+        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),
     Mutant(
         "let a restarted leader lead on",
         DUTIES,
         "    if not view.is_live(state.leader, partition) or state.leader in bounced:\n",
         "    if not view.is_live(state.leader, partition):\n",
-        ("move, leader restarts",),
+        ("move, broker 1 loses its log", "move, broker 2 loses its log"),
     ),
     Mutant(
         "elect a restarted broker",
         DUTIES,
         "lambda r: view.is_staying(r, partition) and r not in bounced,",
         "lambda r: view.is_staying(r, partition),",
-        ("move, leader restarts",),
+        ("move, broker 1 loses its log", "move, broker 2 loses its log"),
     ),
     Mutant(
         "raise no epoch for a replica that restarted",
@@ -243,7 +246,7 @@ MUTANTS: Final = (
         """        or _may_lack_a_log(view, partition, state)
         or may_have_requested_before(view, partition, state)""",
         "",
-        ("move, late write",),
+        ("move, late write of a lost log",),
     ),
     # responses
     Mutant(
@@ -251,7 +254,7 @@ MUTANTS: Final = (
         RESPONSES,
         "broker is not None and broker.epoch == event.broker_epoch",
         "broker is not None",
-        ("move, broker dies",),
+        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),
     Mutant(
         "take the answer to a former epoch",
@@ -260,7 +263,7 @@ MUTANTS: Final = (
         "            leadership.acked[partition] = (event.broker, epoch)",
         "        if state.leader == event.broker:\n"
         "            leadership.acked[partition] = (event.broker, state.leader_epoch)",
-        ("order and move",),
+        ("swap", "move, late"),
     ),
     Mutant(
         "take the answer of a follower",
@@ -269,7 +272,7 @@ MUTANTS: Final = (
         "            leadership.acked[partition] = (event.broker, epoch)",
         "        if state.leader_epoch == epoch:\n"
         "            leadership.acked[partition] = (state.leader, epoch)",
-        ("swap, late answers",),
+        ("swap", "move, late"),
     ),
     Mutant(
         "acknowledge nothing",
@@ -283,7 +286,7 @@ MUTANTS: Final = (
         OUTBOX,
         "if batch.live_brokers and (batch.leader_and_isr or not batch.metadata):",
         "if False:",
-        ("move, broker dies",),
+        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),
     Mutant(
         "send LeaderAndIsr of the step before",
@@ -316,14 +319,14 @@ MUTANTS: Final = (
         "controller.reactor.commits",
         "results = [outcome.get(id(b), ports.Committed()) for b in group]",
         "results = [ports.Committed() for b in group]",
-        ("move, late reads", "move, daemon dies or breaks"),
+        ("move, daemon dies or breaks",),
     ),
     Mutant(
         "read no state after a rejected write",
         "controller.core.role.invalidation",
         "following.append(effects.ReadStates(tuple(states), effects.ReadPurpose.CONFLICT))",
         "pass",
-        ("move, late reads",),
+        ("move, late",),
     ),
     Mutant(
         "retry no refused write",
@@ -385,9 +388,31 @@ FINDINGS: Final = (
         "        note_untreated(view, partition, read)\n\n\ndef _record_read",
         "        if is_first:\n            note_untreated(view, partition, read)\n\n\n"
         "def _record_read",
-        ("RF 1 moves, restarts",),
+        ("RF 1 moves, broker 2 loses its log",),
+    ),
+    Mutant(
+        "a decision by an ISR before a restarted broker is treated",
+        "controller.core.view",
+        "return bool(self.leadership.bounced.get(partition) or self.due.held.get(partition))",
+        "return False",
+        ("move, broker 1 loses its log", "move, broker 2 loses its log"),
+    ),
+    Mutant(
+        "a restart that is read in the same cycle as the states",
+        "controller.core.role.fold",
+        "        _note_untreated(view, joined)",
+        "        pass",
+        ("move, broker 1 loses its log", "move, broker 2 loses its log"),
+    ),
+    Mutant(
+        "a request of a leader that is older than the restart of a replica",
+        DUTIES,
+        "        or may_have_requested_before(view, partition, state)\n    ):",
+        "    ):",
+        ("move, late write of a lost log",),
     ),
 )
+DEFAULT: Final = ("move", "swap", "RF 1 to 2")
 
 
 @contextmanager
@@ -444,3 +469,22 @@ def _pairs(
                     member, twin = member.fget, twin.fget  # noqa: PLW2901 - what it calls
                 if isinstance(member, FunctionType) and isinstance(twin, FunctionType):
                     yield member, twin
+
+
+def shown_by(mutant: Mutant, seconds: float = 60.0) -> str | None:
+    """
+    Return how a mutant shows: the shape, and the law that is broken; None where it does not.
+
+    Args:
+        mutant: The changed rule.
+        seconds: The most for each shape.
+
+    """
+    with applied(mutant):
+        for name in mutant.shapes or DEFAULT:
+            result = explore(shape_named(name), seconds=seconds)
+            if result.violation is not None:
+                return f"{name}: {result.violation.splitlines()[0]}"
+            if result.is_complete and stuck(result):
+                return f"{name}: the plan does not end"
+    return None

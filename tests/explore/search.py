@@ -141,11 +141,10 @@ def _faults(  # noqa: C901, PLR0912 - one kind each
     system: System, enabled: list[Action]
 ) -> Iterator[Edge]:
     faults = system.shape.faults
-    for broker in system.brokers.values() if "kill" in faults else ():
-        if broker.is_alive:
-            yield Edge(("kill", broker.id, True), cost=FAULT)
-    for broker in system.brokers.values() if "lose log" in faults else ():
-        if broker.is_alive and PARTITION in broker.logs:
+    for broker in system.mortals() if "kill" in faults else ():
+        yield Edge(("kill", broker.id, True), cost=FAULT)
+    for broker in system.mortals() if "lose log" in faults else ():
+        if PARTITION in broker.logs:
             yield Edge(("kill", broker.id, False), cost=FAULT)
     for actor in enabled if "lose answer" in faults else ():
         if actor[0] == "link":

@@ -35,6 +35,7 @@ def native(
     min_isr: int = 1,
     options: Options = OPTIONS,
     is_bounded: bool = True,
+    mortal: tuple[int, ...] | None = None,
     recovers_freely: bool = False,
 ) -> Shape:
     """Return a shape of the native engine; its brokers are those that it names."""
@@ -49,6 +50,7 @@ def native(
         daemons=daemons,
         is_bounded=is_bounded,
         min_isr=min_isr,
+        mortal=mortal,
         recovers_freely=recovers_freely,
     )
 
@@ -96,7 +98,24 @@ LARGE: Final = (
 )
 ALL: Final = (*SMALL, *LARGE)
 
+KILL: Final = frozenset({"kill"})
+LOSE: Final = frozenset({"lose log"})
+FOCUSED: Final = (
+    native("move, broker 1 dies", *MOVE, faults=KILL, mortal=(1,)),
+    native("move, broker 2 dies", *MOVE, faults=KILL, mortal=(2,)),
+    native("move, broker 3 dies", *MOVE, faults=KILL, mortal=(3,)),
+    native("RF 1 moves, broker 1 dies", (1,), (2,), faults=KILL, mortal=(1,)),
+    native("swap, broker 1 dies", (1, 2), (3, 4), faults=KILL, mortal=(1,)),
+    native("move, broker 1 loses its log", *MOVE, faults=LOSE, mortal=(1,), delays=1),
+    native("move, broker 2 loses its log", *MOVE, faults=LOSE, mortal=(2,), delays=1),
+    native("RF 1 moves, broker 2 loses its log", (1,), (2,), faults=LOSE, mortal=(2,), delays=2),
+    native(
+        "move, late write of a lost log", *MOVE, faults=LOSE | {"late write"}, mortal=(3,), delays=1
+    ),
+)
+"""Parts of these for which a mutant is quickly found."""
+
 
 def shape_named(name: str) -> Shape:
     """Return a shape by its name."""
-    return next(shape for shape in ALL if shape.name == name)
+    return next(shape for shape in (*ALL, *FOCUSED) if shape.name == name)

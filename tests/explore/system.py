@@ -65,6 +65,8 @@ class Shape(NamedTuple):
     is_bounded: bool = True
     """Whether delays are bounded; else every enabled actor may act next."""
     min_isr: int = 1
+    mortal: tuple[int, ...] | None = None
+    """The brokers that may die; None: all."""
     recovers_freely: bool = False
     """
     Whether sessions end and processes return at any instant.
@@ -150,6 +152,12 @@ class System:
             ),
             self.clock.t,
         )
+
+    def mortals(self) -> Iterator[Broker]:
+        """Yield the brokers that may die now."""
+        for number, broker in self.brokers.items():
+            if broker.is_alive and (self.shape.mortal is None or number in self.shape.mortal):
+                yield broker
 
     # --- the cluster ---------------------------------------------------------------------------
 

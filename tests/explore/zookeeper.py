@@ -266,15 +266,16 @@ class ZooKeeper:
         parent = self.nodes.get(parent_path)
         if parent is None:
             return WriteError.NO_NODE
+        if parent.ephemeral_owner != NO_SESSION:
+            return WriteError.OTHER
         if is_sequential:
             path = f"{path}{parent.sequence:010d}"
         if path in self.nodes:
             return WriteError.NODE_EXISTS
         name = path.rpartition("/")[2]
         self.nodes[path] = Znode(data, 0, 0, zxid, zxid, owner, 0, 0, ())
-        sequence = parent.sequence + is_sequential
         children = tuple(sorted((*parent.children, name)))
-        self.nodes[parent_path] = parent._replace(sequence=sequence, children=children)
+        self.nodes[parent_path] = parent._replace(sequence=parent.sequence + 1, children=children)
         touched[path] = None
         return path
 
