@@ -229,7 +229,7 @@ def _respecified_partitions(requested: Iterable[Change]) -> set[TopicPartition]:
 
 def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Send overdue LeaderAndIsr again, and set the timers of the next deadlines."""
-    reassignments = view.reassignments
+    reassignments, leadership = view.reassignments, view.leadership
     following: list[effects.Effect] = []
     deadlines = []
     for partition, reassignment in reassignments.by_partition.items():
@@ -238,12 +238,10 @@ def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> Decision:
             if phase.deadline > now:
                 deadlines.append(phase.deadline)
             continue
-        owes = reassignments.has_excluded(partition) and not view.leadership.is_acknowledged(
-            partition
-        )
+        owes = reassignments.has_excluded(partition) and not leadership.is_acknowledged(partition)
         is_late = now >= reassignment.phase_since + ACK_AGAIN_S
-        state = view.leadership.states.get(partition)
-        is_refused = state is not None and (state.leader, partition) in view.leadership.id_conflicts
+        state = leadership.states.get(partition)
+        is_refused = state is not None and (state.leader, partition) in leadership.id_conflicts
         if owes and is_late and not is_refused and not leader_bounced(view, due, partition):
             replicas = view.receivers(view.serving_replicas(partition), partition)
             following += duties.send_leader_and_isr(view, partition, replicas)
