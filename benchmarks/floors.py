@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from confluent_kafka import KafkaException
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
+from controller.core.cluster.model import LiveBroker
 from controller.core.leadership.records import LeaderAndIsrAnswered
-from controller.core.model import BrokerId, LeaderEpoch, LiveBroker, TopicPartition, ZkVersion
+from controller.core.model import BrokerId, LeaderEpoch, TopicPartition, ZkVersion
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.records import UpdateMetadataAnswered
 from controller.kafka_errors import NONE

@@ -12,8 +12,9 @@ import pytest
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import BrokerLogDirs
 from controller.clocks import MonotonicClock
+from controller.core.cluster.model import LiveBroker
 from controller.core.disks.records import LogDirsAltered, LogDirsDescribed
-from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.core.model import BrokerId, TopicPartition
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster, ClusterOptions
 from integration.rigs.daemon_process import Daemon

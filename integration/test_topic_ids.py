@@ -26,8 +26,9 @@ from controller.brokers.connections import BrokerConnection
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of, topic_uuid
 from controller.brokers.topic_configs import LIMITS
+from controller.core.cluster.model import LiveBroker
 from controller.core.leadership.records import LeaderAndIsrAnswered
-from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.core.model import BrokerId, TopicPartition
 from controller.reactor.ports import LeaderAndIsr, UpdateMetadata
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster

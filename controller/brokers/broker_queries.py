@@ -17,8 +17,9 @@ from typing import Any, Protocol, TypeVar
 from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
+from controller.core.cluster.model import LiveBroker
 from controller.core.cluster.records import BrokersRead
-from controller.core.model import BrokerId, LiveBroker, TopicAssignment, Zxid
+from controller.core.model import BrokerId, TopicAssignment, Zxid
 from controller.core.records import Event
 from controller.core.role.records import ClaimGuardsRead
 from controller.core.topics.records import TopicsListed, TopicsRead

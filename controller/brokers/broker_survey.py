@@ -18,7 +18,8 @@ from controller.brokers.connections import BrokerConnection
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import describe_all, description_of
 from controller.brokers.topic_configs import LIMITS, TopicConfigQuery
-from controller.core.model import BrokerId, LiveBroker
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerId
 from controller.core.records import Event
 from controller.core.topics.model import NEVER_REQUESTED
 from controller.core.topics.records import TopicConfigsRead

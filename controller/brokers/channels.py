@@ -32,7 +32,8 @@ from controller.brokers.controller_requests import Encoder
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
 from controller.brokers.versions import common_versions, sent_versions
-from controller.core.model import BrokerEpoch, BrokerId, Instant, LiveBroker
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerEpoch, BrokerId, Instant
 from controller.errors import NativeRefusedError, ProtocolError, TransientError
 from controller.reactor.ports import BrokerRequest, Inbox
 

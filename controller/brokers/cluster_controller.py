@@ -31,7 +31,8 @@ from controller.brokers.broker_queries import BrokerQuery
 from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
-from controller.core.model import AlterOutcome, BrokerId, LiveBroker, TopicPartition
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import AlterOutcome, BrokerId, TopicPartition
 from controller.core.reassignments.records import AlterResult, ReassignmentsAltered
 from controller.core.role.records import ReassignmentsProbed
 from controller.errors import BrokerUnreachableError, ProtocolError, TransientError

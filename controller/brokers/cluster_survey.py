@@ -17,7 +17,8 @@ from controller.brokers.broker_queries import ConnectionSettings, query_all
 from controller.brokers.connections import BrokerConnection, ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import Capacities, describe_all, description_of, no_capacities
-from controller.core.model import BrokerId, LiveBroker, LogDir, TopicPartition
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerId, LogDir, TopicPartition
 from controller.errors import BrokerUnreachableError, ControllerError
 from controller.planning.volumes import volume_names
 

@@ -34,7 +34,7 @@ from controller import errors
 from controller.brokers.endpoints import Security
 from controller.brokers.io_threads import Address, IoThread
 from controller.brokers.messages import Frame
-from controller.core.model import Endpoint
+from controller.core.cluster.model import Endpoint
 
 
 def quiet_kafka() -> None:

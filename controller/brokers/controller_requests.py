@@ -18,7 +18,8 @@ from typing import Any, Final, TypeVar, assert_never
 from controller.brokers import messages
 from controller.brokers.endpoints import SECURITY_PROTOCOL_IDS, ListenerChoice
 from controller.brokers.versions import WITHOUT_IDS, Versions
-from controller.core.model import BrokerEpoch, BrokerId, ControllerEpoch, LiveBroker
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerEpoch, BrokerId, ControllerEpoch
 from controller.reactor import ports
 
 

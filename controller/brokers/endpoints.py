@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from controller.brokers.login_attempts import LoginAttempts
-from controller.core.model import Endpoint, LiveBroker
+from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.credentials import ClientTls, Password, key_table_state
 from controller.errors import BrokerUnreachableError, InvalidInputError
 from controller.settings import SaslMechanism, Settings

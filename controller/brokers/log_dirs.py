@@ -28,9 +28,10 @@ from controller.brokers.broker_queries import PooledQuery
 from controller.brokers.connections import BrokerConnection, ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import Frame, frame_of
+from controller.core.cluster.model import LiveBroker
 from controller.core.disks.placements import NO_ANSWER
 from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed
-from controller.core.model import BrokerId, LiveBroker, LogDir, PlacedReplica, TopicPartition
+from controller.core.model import BrokerId, LogDir, PlacedReplica, TopicPartition
 from controller.errors import ProtocolError, TransientError
 from controller.reactor.ports import Clock, Inbox
 

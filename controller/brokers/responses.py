@@ -12,8 +12,8 @@ from typing import assert_never
 from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.messages import LeaderAndIsrResponse, StopReplicaResponse, topic_uuid
+from controller.core.cluster.model import LiveBroker
 from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
-from controller.core.model import LiveBroker
 from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
 from controller.core.role.records import UpdateMetadataAnswered
 from controller.kafka_errors import UNKNOWN_SERVER_ERROR

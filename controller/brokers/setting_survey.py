@@ -23,7 +23,8 @@ from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
 from controller.brokers.topic_configs import BROKER, LIMITS, TOPIC
 from controller.brokers.topic_validation import ALTER_CONFIGS_MAX, rejection_of
-from controller.core.model import BrokerId, LiveBroker
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerId
 from controller.core.pacing.throttle_settings import Entity, topic_entity
 from controller.doctor.snapshot import SettingVerdicts
 from controller.errors import ControllerError

@@ -29,7 +29,7 @@ from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
 from controller.core import model
-from controller.core.cluster.model import parse_protocol
+from controller.core.cluster.model import LiveBroker, parse_protocol
 from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.topics.model import NEVER_REQUESTED, ConfigRequest
 from controller.core.topics.records import TopicConfigsRead
@@ -128,14 +128,14 @@ class TopicConfigQuery(PooledQuery):
         wanted = dict.fromkeys(topics)
         self._io.post(lambda: self._enqueue(wanted, request))
 
-    def describe_brokers(self, brokers: Sequence[model.LiveBroker]) -> None:
+    def describe_brokers(self, brokers: Sequence[LiveBroker]) -> None:
         """Query each broker in the background; see ``reactor.ports.BrokerSettings``."""
         for broker in brokers:
             self._io.post(_bind(self._spawn_setting, broker))
 
     # --- on the IO thread ----------------------------------------------------------------------
 
-    def _learn(self, brokers: dict[model.BrokerId, model.LiveBroker]) -> None:
+    def _learn(self, brokers: dict[model.BrokerId, LiveBroker]) -> None:
         for known in self._brokers.values():
             if brokers.get(known.id) != known:
                 self._doubts.pop(known.id, None)
@@ -179,7 +179,7 @@ class TopicConfigQuery(PooledQuery):
         elif not question.unanswered:
             question.settle(dict.fromkeys(question.topics, str(question.failure)))
 
-    def _next(self, question: _Question) -> model.LiveBroker | None:
+    def _next(self, question: _Question) -> LiveBroker | None:
         """Return the broker to try next: without failure, or with the oldest; connected first."""
         left = (
             broker
@@ -192,7 +192,7 @@ class TopicConfigQuery(PooledQuery):
             default=None,
         )
 
-    async def _attempt(self, question: _Question, broker: model.LiveBroker) -> None:
+    async def _attempt(self, question: _Question, broker: LiveBroker) -> None:
         """Query one broker; after a failure, the next."""
         doubt = self._doubts.get(broker.id)
         try:
@@ -208,21 +208,21 @@ class TopicConfigQuery(PooledQuery):
         question.unanswered -= 1
         self._query_another(question)
 
-    async def _hurry(self, question: _Question, broker: model.LiveBroker) -> None:
+    async def _hurry(self, question: _Question, broker: LiveBroker) -> None:
         """Query another broker if this one is slow."""
         await self._io.net.sleep(self._patience_s)
         if not question.answer.is_done and broker.id in self._owing:
             self._doubt(broker)
             self._query_another(question)
 
-    def _doubt(self, broker: model.LiveBroker) -> None:
+    def _doubt(self, broker: LiveBroker) -> None:
         self._doubted += 1
         self._doubts[broker.id] = self._doubted
 
-    def _spawn_setting(self, broker: model.LiveBroker) -> None:
+    def _spawn_setting(self, broker: LiveBroker) -> None:
         self._io.spawn(lambda: self._describe_setting(broker))
 
-    async def _describe_setting(self, broker: model.LiveBroker) -> None:
+    async def _describe_setting(self, broker: LiveBroker) -> None:
         """Report what a broker says of its settings: only it knows its own."""
         enabled: bool | None = None
         protocol: str | None = None
@@ -244,7 +244,7 @@ class TopicConfigQuery(PooledQuery):
         self._inbox.put(BrokerSettingsRead(broker.id, broker.epoch, enabled, problem, protocol))
 
     async def _query(
-        self, broker: model.LiveBroker, topics: Sequence[str]
+        self, broker: LiveBroker, topics: Sequence[str]
     ) -> Mapping[str, model.TopicConfig | str]:
         connection = await self._connected(broker)
         _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
@@ -262,7 +262,7 @@ def _protocol(text: str | None) -> str | None:
         return None
 
 
-def _bind(job: Callable[[model.LiveBroker], None], broker: model.LiveBroker) -> Callable[[], None]:
+def _bind(job: Callable[[LiveBroker], None], broker: LiveBroker) -> Callable[[], None]:
     return lambda: job(broker)
 
 

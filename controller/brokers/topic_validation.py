@@ -38,8 +38,8 @@ from controller.core.calls.topic_requests import (
     TopicDefaults,
     TopicSettings,
 )
-from controller.core.cluster.model import WITH_STORED_IDS, is_protocol_at_least
-from controller.core.model import BrokerId, LiveBroker
+from controller.core.cluster.model import WITH_STORED_IDS, LiveBroker, is_protocol_at_least
+from controller.core.model import BrokerId
 from controller.errors import ControllerError, InvalidInputError
 from controller.kafka_errors import INVALID_CONFIG, INVALID_REQUEST, NONE
 

@@ -16,6 +16,7 @@ from controller.cli.output import print_json, print_line, print_note
 from controller.cli.prometheus import QUERY, read_rates
 from controller.cli.spark import MasterOption, MemoryOption, OutOption, spark_session
 from controller.core import model
+from controller.core.cluster.model import LiveBroker
 from controller.errors import InvalidInputError
 from controller.previews.access import broker_survey
 from controller.settings import Settings
@@ -133,7 +134,7 @@ class ClusterRows:
     """The state of a cluster as rows; ``held_rows`` completes ``capacities`` and ``dirs``."""
 
     survey: ClusterSurvey
-    brokers: Mapping[model.BrokerId, model.LiveBroker]
+    brokers: Mapping[model.BrokerId, LiveBroker]
     topics: Mapping[str, model.TopicAssignment]
     min_insync: Mapping[str, int | str]
     settings: Mapping[str, Mapping[str, str]]

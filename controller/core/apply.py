@@ -15,6 +15,7 @@ from controller.core import effects, model
 from controller.core.calls import fold as calls
 from controller.core.calls.records import CallRecord
 from controller.core.deletions import fold as deletions
+from controller.core.deletions.model import EPOCH_DURING_DELETE
 from controller.core.deletions.records import DeletionRecord
 from controller.core.disks import log_dir_queries, log_directories
 from controller.core.leadership import fold as leadership
@@ -119,7 +120,7 @@ def record_effect(view: ClusterView, effect: effects.Effect, now: Instant) -> No
         case effects.ReadTopicTrees(topics=topics):
             view.deletions.requested_trees.update(topics)
         case effects.SendStopReplica(partition=partition, broker=broker):
-            if effect.leader_epoch == model.EPOCH_DURING_DELETE:
+            if effect.leader_epoch == EPOCH_DURING_DELETE:
                 view.deletions.record_stop(partition, broker, delete=effect.delete)
             orphan = view.reassignments.orphans.get((broker, partition))
             if orphan is not None:

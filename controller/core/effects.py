@@ -14,6 +14,7 @@ from enum import Enum, StrEnum, auto
 
 from controller.core import model
 from controller.core.calls import broker_requests, client_requests
+from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, Instant, Replicas, RequestId, TopicPartition
 from controller.core.pacing import throttle_settings
 
@@ -59,7 +60,7 @@ class SendStopReplica:
 class OpenChannel:
     """Connect to a broker that registered."""
 
-    broker: model.LiveBroker
+    broker: LiveBroker
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class DescribeTopicConfigs:
 class DescribeBrokerSettings:
     """Ask brokers for the settings that matter to a controller: ``BrokerSettingsRead`` follows."""
 
-    brokers: tuple[model.LiveBroker, ...]
+    brokers: tuple[LiveBroker, ...]
 
 
 @dataclass(frozen=True, slots=True)

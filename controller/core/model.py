@@ -11,7 +11,6 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from ipaddress import ip_address
 from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
@@ -33,14 +32,7 @@ START: Final = Instant(0.0)
 UNKNOWN_ZXID: Final = Zxid(0)
 """The last write of a znode, where the reader does not know it."""
 NO_LEADER: Final = BrokerId(-1)
-LEADER_DURING_DELETE: Final = BrokerId(-2)
-"""
-The leader in UpdateMetadata for a partition that is being deleted: brokers remove it from the
-metadata they serve.
-"""
 
-EPOCH_DURING_DELETE: Final = LeaderEpoch(-2)
-"""The leader epoch in StopReplica for a replica whose topic is being deleted: never fenced."""
 
 NO_BROKERS: Final[frozenset[BrokerId]] = frozenset()
 """A shared empty set: a separate one for each partition would cost two hundred bytes."""
@@ -125,35 +117,6 @@ class TopicAssignment:
     """Whether the znode names adding and removing replicas; Kafka 2.3 writes the union only."""
 
 
-class Endpoint(NamedTuple):
-    """A listener that a broker advertises."""
-
-    listener: str
-    host: str
-    port: int
-    security_protocol: str
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a server on this host is reached from this machine only."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-@dataclass(frozen=True, slots=True)
-class LiveBroker:
-    """A broker registration; a bounced broker has another ``epoch``."""
-
-    id: BrokerId
-    epoch: BrokerEpoch
-    endpoints: tuple[Endpoint, ...]
-    rack: str | None = None
-    has_features: bool = False
-    """Registrations carry ``features`` from inter-broker protocol 2.7 on."""
-
-
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
     """The effective topic settings that decide whether a step is safe."""
@@ -194,16 +157,6 @@ class BrokerDisks:
 
 LogDirs = tuple[tuple[BrokerId, str], ...]
 """The log directories that an entry names, each with its broker, in the order of the replicas."""
-
-
-ANY_LOG_DIR: Final = "any"
-"""In the place of a directory: the broker chooses."""
-
-
-def listed_dirs(replicas: Replicas, log_dirs: LogDirs) -> list[str]:
-    """Return the directories of replicas as plans list them."""
-    named = dict(log_dirs)
-    return [named.get(r, ANY_LOG_DIR) for r in replicas]
 
 
 @dataclass(frozen=True, slots=True)

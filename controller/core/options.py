@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from controller.core.model import LiveBroker, MinFree
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import MinFree
 from controller.core.pacing.controls import QueueOrder, UnderMinIsr
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from controller.core import model
 from controller.core.calls.model import CallLedger
-from controller.core.cluster.model import ClusterLedger
+from controller.core.cluster.model import ClusterLedger, LiveBroker
 from controller.core.deletions.model import DeletionHistory, DeletionLedger, DeletionSession
 from controller.core.disks.model import DiskHistory, DiskLedger
 from controller.core.leadership.model import LeadershipHistory, LeadershipLedger
@@ -218,7 +218,7 @@ class ClusterView:
         return assignment.replicas
 
     @property
-    def announced_brokers(self) -> tuple[model.LiveBroker, ...]:
+    def announced_brokers(self) -> tuple[LiveBroker, ...]:
         """
         The live brokers as every broker is to know them, with this daemon if it serves requests.
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controller.core import model
+from controller.core.cluster.model import LiveBroker
 from controller.core.options import EngineName
 from controller.core.pacing.model import Participants
 from controller.core.pacing.throttle_settings import AppliedThrottle, Entity
@@ -62,7 +63,7 @@ class SettingVerdicts:
 class Znodes:
     """The content of ZooKeeper; what cannot be decoded is in ``unreadable`` by its path."""
 
-    brokers: Mapping[model.BrokerId, model.LiveBroker]
+    brokers: Mapping[model.BrokerId, LiveBroker]
     topics: Mapping[str, model.TopicAssignment]
     states: Mapping[model.TopicPartition, model.PartitionState]
     specs: Mapping[model.TopicPartition, model.ReassignmentSpec] = field(default_factory=dict)
@@ -142,7 +143,7 @@ class Snapshot:
     settings: SettingVerdicts = field(default_factory=SettingVerdicts)
     controller_id: int = 1_000_000
     """The daemon's id as the controller, from the settings."""
-    endpoint: model.LiveBroker | None = None
+    endpoint: LiveBroker | None = None
     """The daemon as brokers would know it, from the settings; None: no controller endpoint."""
     serves_clients: bool = False
     """Whether clients would see the controller endpoint, from the settings."""

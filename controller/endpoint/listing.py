@@ -14,7 +14,8 @@ from controller.brokers import endpoints as broker_endpoints
 from controller.brokers.broker_queries import BrokerDependent, ConnectionSettings
 from controller.brokers.topic_configs import LIMITS
 from controller.brokers.topic_validation import TopicValidation
-from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.model import BrokerEpoch, BrokerId
 from controller.credentials import ClientTls
 from controller.endpoint.authentication import Authentication, Sasl
 from controller.endpoint.broker_service import BrokerService, RequestObserver

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.async_server import write_all
-from controller.core.model import BrokerId, LiveBroker
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerId
 from controller.endpoint.peers import SMALL_FRAME, FrameMemory
 from controller.errors import InvalidInputError, RemoteProtocolError, ensure
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from controller.core.model import BrokerId, LiveBroker
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerId
 
 if TYPE_CHECKING:
     from controller.brokers.broker_survey import BrokerSurvey

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerId, TopicPartition
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import InvalidInputError
 from controller.planning import plan_goal

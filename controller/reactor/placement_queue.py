@@ -7,8 +7,9 @@ everything that depends on an answer.
 
 from __future__ import annotations
 
+from controller.core.cluster.model import LiveBroker
 from controller.core.effects import PlaceReplica
-from controller.core.model import LiveBroker, TopicPartition
+from controller.core.model import TopicPartition
 from controller.core.view import ClusterView
 from controller.reactor.ports import LogDirs
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from controller.core import model
 from controller.core.calls.broker_requests import BrokerAnswer
 from controller.core.calls.client_requests import ClientAnswer
-from controller.core.cluster.model import BEFORE_FEATURES
+from controller.core.cluster.model import BEFORE_FEATURES, LiveBroker
 from controller.core.effects import SubmitReassignments
 from controller.core.pacing.throttle_settings import Entity
 from controller.core.records import Change, Decision, Event
@@ -237,7 +237,7 @@ class LeaderAndIsr:
 
     controller_epoch: model.ControllerEpoch
     states: tuple[LeaderAndIsrState, ...]
-    live_leaders: tuple[model.LiveBroker, ...]
+    live_leaders: tuple[LiveBroker, ...]
     protocol: str = BEFORE_FEATURES
     """The inter-broker protocol that determines the version of the request."""
 
@@ -263,7 +263,7 @@ class UpdateMetadata:
 
     controller_epoch: model.ControllerEpoch
     states: tuple[UpdateMetadataState, ...]
-    live_brokers: tuple[model.LiveBroker, ...]
+    live_brokers: tuple[LiveBroker, ...]
     protocol: str = BEFORE_FEATURES
     """The inter-broker protocol that determines the version of the request."""
 
@@ -300,7 +300,7 @@ class Channels(Protocol):
     which the channel was opened.
     """
 
-    def open(self, broker: model.LiveBroker) -> None:
+    def open(self, broker: LiveBroker) -> None:
         """Connect in the background; another broker epoch replaces an open channel."""
         ...
 
@@ -340,7 +340,7 @@ class TopicConfigs(Protocol):
 class BrokerSettings(Protocol):
     """Settings of brokers that change with a restart only (DescribeConfigs)."""
 
-    def describe_brokers(self, brokers: Sequence[model.LiveBroker]) -> None:
+    def describe_brokers(self, brokers: Sequence[LiveBroker]) -> None:
         """Ask each broker in the background: a ``BrokerSettingsRead`` follows for each."""
         ...
 
@@ -350,7 +350,7 @@ class LogDirs(Protocol):
 
     def describe(
         self,
-        brokers: Sequence[model.LiveBroker],
+        brokers: Sequence[LiveBroker],
         partitions: Sequence[model.TopicPartition],
         *,
         is_whole: bool,
@@ -369,7 +369,7 @@ class LogDirs(Protocol):
         """
         ...
 
-    def alter(self, broker: model.LiveBroker, replicas: Mapping[model.TopicPartition, str]) -> None:
+    def alter(self, broker: LiveBroker, replicas: Mapping[model.TopicPartition, str]) -> None:
         """
         Request a directory for each replica, once: ``LogDirsAltered`` follows for all of them.
 

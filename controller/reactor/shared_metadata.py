@@ -12,14 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
-from controller.core.model import (
-    EPOCH_DURING_DELETE,
-    LEADER_DURING_DELETE,
-    NO_LEADER,
-    PartitionState,
-    TopicPartition,
-    ZkVersion,
-)
+from controller.core.deletions.model import EPOCH_DURING_DELETE, LEADER_DURING_DELETE
+from controller.core.model import NO_LEADER, PartitionState, TopicPartition, ZkVersion
 from controller.core.view import ClusterView
 from controller.reactor.ports import UpdateMetadataState
 

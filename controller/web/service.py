@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from controller.core.model import is_loopback
+from controller.core.cluster.model import is_loopback
 from controller.errors import InvalidInputError
 from controller.reactor.ports import Clock
 from controller.server_tls import ServerTls

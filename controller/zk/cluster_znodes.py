@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from controller.core.calls.records import ProducerIdsRead
-from controller.core.model import BrokerEpoch, BrokerId, LiveBroker
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerEpoch, BrokerId
 from controller.core.role.records import ClaimGuardsRead
 from controller.zk.znode_reads import Hidden, ZnodeReads
 from controller.znodes import paths

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.model import BrokerEpoch, BrokerId
 from controller.znodes import json_documents as documents
 
 _FORMATS: Final = (1, 2, 3, 4, 5)

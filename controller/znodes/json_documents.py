@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn, TypeGuard
 
-from controller.core.model import ANY_LOG_DIR, BrokerId, LogDirs, Replicas
+from controller.core.model import BrokerId, LogDirs, Replicas
+from controller.core.requests.submissions import ANY_LOG_DIR
 
 INT_MAX: Final = 2**31 - 1
 """Ids, partitions, versions and epochs are Java ints."""

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from controller.core.model import LogDirs, Replicas, TopicPartition, ZkVersion, Zxid, listed_dirs
-from controller.core.requests.submissions import NO_DIRS, LegacyPlan, NamedDirs
+from controller.core.model import LogDirs, Replicas, TopicPartition, ZkVersion, Zxid
+from controller.core.requests.submissions import NO_DIRS, LegacyPlan, NamedDirs, listed_dirs
 from controller.znodes import json_documents as documents
 from controller.znodes.paths import valid_topic
 

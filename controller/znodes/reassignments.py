@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final, TypeGuard
 
 from controller.core import model
+from controller.core.requests.submissions import listed_dirs
 from controller.znodes import json_documents as documents
 from controller.znodes.paths import valid_request
 
@@ -111,7 +112,7 @@ def encode_spec(spec: model.ReassignmentSpec) -> bytes:
     if spec.asked is not None:
         document["asked"] = spec.asked
     if spec.log_dirs:
-        document["log_dirs"] = model.listed_dirs(spec.target, spec.log_dirs)
+        document["log_dirs"] = listed_dirs(spec.target, spec.log_dirs)
     if spec.unplaced:
         document["unplaced"] = sorted(spec.unplaced)
     return documents.write_document(document)

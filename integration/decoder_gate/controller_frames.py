@@ -12,13 +12,12 @@ from controller.brokers.controller_requests import (
     update_metadata_request,
 )
 from controller.brokers.endpoints import ListenerChoice
+from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
-    Endpoint,
     LeaderEpoch,
-    LiveBroker,
     Replicas,
     TopicPartition,
     ZkVersion,

@@ -13,6 +13,7 @@ from enum import Enum, auto
 from typing import Final
 
 from controller.core.calls.records import RequestAnsweredRecord
+from controller.core.deletions.model import EPOCH_DURING_DELETE, LEADER_DURING_DELETE
 from controller.core.deletions.records import (
     DeletionBegunRecord,
     DeletionRequestedRecord,
@@ -20,13 +21,7 @@ from controller.core.deletions.records import (
     TopicDeletedRecord,
 )
 from controller.core.leadership.records import PreferredTriedRecord, StateCreatedRecord, StateRecord
-from controller.core.model import (
-    EPOCH_DURING_DELETE,
-    LEADER_DURING_DELETE,
-    BrokerId,
-    Route,
-    TopicPartition,
-)
+from controller.core.model import BrokerId, Route, TopicPartition
 from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
 from controller.core.reassignments import phases
 from controller.core.reassignments.records import (

@@ -11,12 +11,12 @@ from confluent_kafka import Producer
 from kazoo.exceptions import NoNodeError
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
+from controller.core.cluster.model import LiveBroker
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
-    LiveBroker,
     PartitionState,
     Replicas,
     TopicPartition,

@@ -15,13 +15,12 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient
 
+from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
-    Endpoint,
     LeaderEpoch,
-    LiveBroker,
     Replicas,
     TopicPartition,
     ZkVersion,

@@ -37,7 +37,8 @@ from controller.brokers.messages import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.model import BrokerEpoch, BrokerId
 from controller.core.records import Event
 
 WAIT_S: Final = 10.0

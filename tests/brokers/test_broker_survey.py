@@ -8,7 +8,8 @@ from kafka.protocol.admin import DescribeConfigsResponse, DescribeLogDirsRespons
 
 from controller.brokers.broker_survey import SILENT, BrokerSurvey, disks_of
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker, LogDir
+from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.model import BrokerEpoch, BrokerId, LogDir
 from controller.doctor.snapshot import Disks
 from tests.brokers.fakes import Answer, Drop, FakeBroker, Garbage, Hold, Reaction, Received
 from tests.core.builders import tp

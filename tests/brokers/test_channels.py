@@ -13,8 +13,9 @@ from controller.brokers.channels import BrokerChannels, ChannelOptions, ChannelS
 from controller.brokers.connections import ConnectionLimits
 from controller.brokers.endpoints import ListenerChoice
 from controller.brokers.messages import LeaderAndIsrResponse
+from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.leadership.records import LeaderAndIsrAnswered
-from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.core.model import BrokerEpoch, BrokerId
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.records import UpdateMetadataAnswered
 from tests.brokers.builders import (

@@ -18,7 +18,8 @@ from controller.brokers.cluster_controller import (
     ClusterController,
 )
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.core.model import AlterOutcome, BrokerId, LiveBroker, TopicPartition
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import AlterOutcome, BrokerId, TopicPartition
 from controller.core.reassignments.records import ReassignmentsAltered
 from controller.core.role.records import ReassignmentsProbed
 from controller.kafka_errors import (

@@ -17,13 +17,12 @@ from controller.brokers.controller_requests import (
 from controller.brokers.endpoints import ListenerChoice
 from controller.brokers.messages import frame_of
 from controller.brokers.versions import Versions
+from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
-    Endpoint,
     LeaderEpoch,
-    LiveBroker,
     TopicPartition,
     ZkVersion,
 )

@@ -6,7 +6,8 @@ import pytest
 from pydantic import SecretStr
 
 from controller.brokers.endpoints import ListenerChoice, Security
-from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.model import BrokerEpoch, BrokerId
 from controller.credentials import ClientTls, Password
 from controller.errors import BrokerUnreachableError
 

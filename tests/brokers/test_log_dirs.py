@@ -17,17 +17,10 @@ from controller.brokers import log_dirs as adapter
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.log_dirs import NAMED_MAX, REFUSED, SPACE_VERSION, BrokerLogDirs
 from controller.clocks import MonotonicClock
+from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.disks.placements import NO_ANSWER
 from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed
-from controller.core.model import (
-    BrokerEpoch,
-    BrokerId,
-    Endpoint,
-    LiveBroker,
-    LogDir,
-    PlacedReplica,
-    TopicPartition,
-)
+from controller.core.model import BrokerEpoch, BrokerId, LogDir, PlacedReplica, TopicPartition
 from controller.kafka_errors import KAFKA_STORAGE_ERROR
 from tests.brokers.fakes import (
     KAFKA_2_6,

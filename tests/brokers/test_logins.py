@@ -20,7 +20,7 @@ from kafka.protocol.sasl import (
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.topic_configs import TopicConfigQuery
-from controller.core.model import LiveBroker
+from controller.core.cluster.model import LiveBroker
 from controller.core.topics.model import NEVER_REQUESTED
 from controller.credentials import ClientTls, Password
 from integration.rigs.certificates import CertificateAuthority

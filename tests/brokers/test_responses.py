@@ -13,8 +13,9 @@ from controller.brokers.responses import (
     event_of,
     unsendable,
 )
+from controller.core.cluster.model import LiveBroker
 from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
-from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, LiveBroker, TopicPartition
+from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.records import UpdateMetadataAnswered
 from controller.kafka_errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION

@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 
 from controller.cli.app import build_app
 from controller.cli.context import CommandContext
+from controller.core.cluster.model import LiveBroker
 from controller.core.model import (
-    LiveBroker,
     PartitionAssignment,
     PartitionState,
     ReassignmentSpec,

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.core import model
+from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.pacing.controls import Controls, Limits, Pauses
 from controller.core.pacing.throttle_settings import (
@@ -102,12 +103,12 @@ class FakeClusterZnodes(ClusterZnodes):
         """Return registered brokers."""
         return frozenset(BrokerId(b) for b in self._found.brokers)
 
-    def brokers(self) -> dict[BrokerId, model.LiveBroker]:
+    def brokers(self) -> dict[BrokerId, LiveBroker]:
         """Return the brokers of the snapshot, and the others where there are topics."""
         found = dict(self._found.snapshot.znodes.brokers)
         for broker in sorted(self.broker_ids()) if self._found.topics else ():
             epoch, rack = model.BrokerEpoch(broker), self._found.racks.get(broker)
-            found[broker] = model.LiveBroker(broker, epoch, (), rack)
+            found[broker] = LiveBroker(broker, epoch, (), rack)
         return found
 
     def cluster_id(self) -> str | None:

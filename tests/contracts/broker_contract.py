@@ -14,12 +14,12 @@ from typing import Final, Protocol
 
 import pytest
 
+from controller.core.cluster.model import LiveBroker
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
-    LiveBroker,
     PartitionState,
     Replicas,
     TopicPartition,

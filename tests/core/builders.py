@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from controller.core.apply import apply, record_effect, versions_moved
 from controller.core.calls.broker_requests import Permission
+from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.cluster.records import BrokerSettingsRead, BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
@@ -40,10 +41,8 @@ from controller.core.model import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
-    Endpoint,
     Instant,
     LeaderEpoch,
-    LiveBroker,
     PartitionAssignment,
     PartitionState,
     ReassignmentSpec,

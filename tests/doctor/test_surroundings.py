@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.model import BrokerId, Endpoint, LiveBroker
+from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.model import BrokerId
 from controller.core.role.records import ClaimGuardsRead
 from controller.doctor.environment_checks import (
     NOTIFICATIONS_MAX,

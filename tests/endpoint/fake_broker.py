@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from controller.core.model import BrokerEpoch, BrokerId, Endpoint, LiveBroker
+from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.model import BrokerEpoch, BrokerId
 from controller.endpoint import codec
 
 LISTENER = "PLAINTEXT"

@@ -7,6 +7,9 @@ Where a name of the core moves, this module is the one to change.
 from __future__ import annotations
 
 from controller import kafka_errors as kafka_errors
+from controller.core.cluster.model import (
+    LiveBroker as LiveBroker,
+)
 from controller.core.cluster.records import BrokerSettingsRead as BrokerSettingsRead
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered as LeaderAndIsrAnswered,
@@ -34,9 +37,6 @@ from controller.core.model import (
 )
 from controller.core.model import (
     LeaderEpoch as LeaderEpoch,
-)
-from controller.core.model import (
-    LiveBroker as LiveBroker,
 )
 from controller.core.model import (
     PartitionAssignment as PartitionAssignment,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from controller.core.cluster.model import LiveBroker
 from controller.core.cluster.records import BrokersRead
-from controller.core.model import BrokerId, ControllerEpoch, Instant, LiveBroker, TopicPartition
+from controller.core.model import BrokerId, ControllerEpoch, Instant, TopicPartition
 from controller.core.options import Options, TenurePolicy
 from controller.core.pacing.records import AppliedThrottlesRead
 from controller.core.reassignments.records import OrphansRead, SpecsRead

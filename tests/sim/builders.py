@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from controller.core.cluster.model import LiveBroker
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
-    LiveBroker,
     Replicas,
     TopicPartition,
     ZkVersion,

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from controller.core.cluster.model import LiveBroker
 from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
-from controller.core.model import BrokerId, LiveBroker, TopicPartition
+from controller.core.model import BrokerId, TopicPartition
 from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
 from controller.core.role.records import UpdateMetadataAnswered
 from controller.reactor.ports import (

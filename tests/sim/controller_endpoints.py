@@ -33,13 +33,12 @@ from controller.core.calls.topic_requests import (
     RequestOnTopics,
     TopicAnswer,
 )
+from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
-    Endpoint,
     LeaderEpoch,
-    LiveBroker,
     PartitionState,
     TopicAssignment,
     TopicPartition,

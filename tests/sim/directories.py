@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
+from controller.core.cluster.model import LiveBroker
 from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed
-from controller.core.model import Instant, LiveBroker, PlacedReplica, TopicPartition
+from controller.core.model import Instant, PlacedReplica, TopicPartition
 from controller.core.options import EngineName, Options
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor

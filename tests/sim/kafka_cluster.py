@@ -13,14 +13,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller import kafka_errors
-from controller.core.cluster.model import BEFORE_FEATURES
+from controller.core.cluster.model import BEFORE_FEATURES, LiveBroker
 from controller.core.leadership.model import RECOVERING
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
-    LiveBroker,
     PartitionAssignment,
     PartitionState,
     Replicas,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from controller.core.calls.records import ProducerIdsRead
+from controller.core.cluster.model import LiveBroker
 from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.model import TopicTree
 from controller.core.deletions.records import DeletionsRead, TopicTreesRead
@@ -24,7 +25,6 @@ from controller.core.leadership.records import (
 )
 from controller.core.model import (
     BrokerId,
-    LiveBroker,
     PartitionState,
     ReassignmentSpec,
     RequestId,

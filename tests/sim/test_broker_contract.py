@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from controller.core.cluster.model import LiveBroker
 from controller.core.model import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
-    LiveBroker,
     PartitionState,
     Replicas,
     TopicPartition,

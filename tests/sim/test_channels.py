@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from controller import kafka_errors
+from controller.core.cluster.model import LiveBroker
 from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
-from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, LiveBroker, TopicPartition
+from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.records import UpdateMetadataAnswered
 from tests.sim.builders import Recorder, leader_and_isr, stop_replica, update_metadata

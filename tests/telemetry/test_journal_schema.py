@@ -17,7 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.core.model import LiveBroker, TopicPartition
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import TopicPartition
 from controller.core.pacing.controls import Limits, Pause, Pauses
 from controller.core.records import Record
 from controller.core.requests.submissions import RequestOptions

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from controller.core.model import BrokerId, Endpoint, LiveBroker
+from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.model import BrokerId
 from controller.znodes.brokers import decode_broker
 from tests.znodes.strategies import ANY_BYTES, document
 

@@ -23,7 +23,8 @@ from controller.cli.stock import files, texts
 from controller.cli.stock.old_tool import OldStockTool, run_old_tool
 from controller.cli.stock.tool import StockTool, run_tool
 from controller.cli.verify import verify_plan
-from controller.core.model import BrokerId, LiveBroker
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerId
 from controller.doctor.snapshot import Disks
 from controller.errors import InvalidInputError
 from controller.previews.entries import read_entries

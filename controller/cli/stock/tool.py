@@ -18,13 +18,8 @@ from controller.cli.exits import Exit
 from controller.cli.output import NOTHING_WRITTEN, print_line, print_lines, print_note
 from controller.cli.stock import cluster, texts
 from controller.cli.stock.files import Placement, StockPlan
-from controller.core.model import (
-    BrokerId,
-    LiveBroker,
-    PartitionAssignment,
-    Replicas,
-    TopicPartition,
-)
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerId, PartitionAssignment, Replicas, TopicPartition
 from controller.doctor.snapshot import Disks
 from controller.errors import (
     BrokerUnreachableError,

@@ -11,12 +11,42 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from ipaddress import ip_address
 from typing import ClassVar, Final, NamedTuple
 
 from controller.core import model
 from controller.core.ledger import Ledger, Lifetime
-from controller.core.model import BrokerId, Instant
+from controller.core.model import BrokerEpoch, BrokerId, Instant
 from controller.errors import InvalidInputError
+
+
+class Endpoint(NamedTuple):
+    """A listener that a broker advertises."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a server on this host is reached from this machine only."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBroker:
+    """A broker registration; a bounced broker has another ``epoch``."""
+
+    id: BrokerId
+    epoch: BrokerEpoch
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    has_features: bool = False
+    """Registrations carry ``features`` from inter-broker protocol 2.7 on."""
 
 
 class KnownSettings(NamedTuple):
@@ -42,7 +72,7 @@ class ClusterLedger(Ledger):
 
     lifetime: ClassVar[Lifetime] = Lifetime.PROCESS
 
-    brokers: dict[BrokerId, model.LiveBroker] = field(default_factory=dict)
+    brokers: dict[BrokerId, LiveBroker] = field(default_factory=dict)
     registered: dict[BrokerId, Instant] = field(default_factory=dict)
     """When brokers were seen to register; not of those that the first read showed."""
     broker_settings: dict[BrokerId, KnownSettings] = field(default_factory=dict)
@@ -57,7 +87,7 @@ class ClusterLedger(Ledger):
         """Return the brokers that were seen to register at that time or later."""
         return {broker for broker, at in self.registered.items() if at >= since}
 
-    def record_settings_request(self, brokers: Iterable[model.LiveBroker], now: Instant) -> None:
+    def record_settings_request(self, brokers: Iterable[LiveBroker], now: Instant) -> None:
         """Note that brokers were queried; those that are gone are forgotten."""
         settings = self.broker_settings
         for gone in settings.keys() - self.brokers.keys():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from controller.core import model
+from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId
 from controller.core.record_kinds import Fact
 from controller.core.worklist import Flags
@@ -18,7 +19,7 @@ class BrokersRead(Fact):
 
     wakes: ClassVar[Flags] = ("tenure",)
 
-    brokers: Mapping[BrokerId, model.LiveBroker]
+    brokers: Mapping[BrokerId, LiveBroker]
 
 
 @dataclass(frozen=True, slots=True)

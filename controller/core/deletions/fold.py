@@ -14,21 +14,14 @@ from controller.core import wakeups
 from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.deletions import deletion_yields, records
 from controller.core.deletions.deletion_requests import note_topic
-from controller.core.deletions.model import DeletedTopic, TopicDeletion
+from controller.core.deletions.model import EPOCH_DURING_DELETE, DeletedTopic, TopicDeletion
 from controller.core.deletions.pending_deletions import (
     is_carried_out,
     is_leader_withheld,
     replicas_of,
 )
 from controller.core.leadership.records import StatesRead
-from controller.core.model import (
-    EPOCH_DURING_DELETE,
-    BrokerId,
-    Instant,
-    PartitionState,
-    TopicAssignment,
-    TopicPartition,
-)
+from controller.core.model import BrokerId, Instant, PartitionState, TopicAssignment, TopicPartition
 from controller.core.pacing import fold as pacing
 from controller.core.pacing import isr_health
 from controller.core.pacing.throttle_settings import topic_entity

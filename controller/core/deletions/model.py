@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from controller.core import model
 from controller.core.ledger import Ledger, Lifetime
-from controller.core.model import START, BrokerId, Instant, TopicPartition, ZkVersion, Zxid
+from controller.core.model import (
+    START,
+    BrokerId,
+    Instant,
+    LeaderEpoch,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
+
+LEADER_DURING_DELETE: Final = BrokerId(-2)
+"""
+The leader in UpdateMetadata for a partition that is being deleted: brokers remove it from the
+metadata they serve.
+"""
+EPOCH_DURING_DELETE: Final = LeaderEpoch(-2)
+"""The leader epoch in StopReplica for a replica whose topic is being deleted: never fenced."""
 
 
 class TopicTree(NamedTuple):

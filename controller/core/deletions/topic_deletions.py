@@ -25,8 +25,9 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from controller.core import effects, wakeups
+from controller.core.cluster.model import LiveBroker
 from controller.core.deletions import pending_deletions
-from controller.core.deletions.model import TopicDeletion, TopicTree
+from controller.core.deletions.model import EPOCH_DURING_DELETE, TopicDeletion, TopicTree
 from controller.core.deletions.records import (
     DeletionBegunRecord,
     DeletionBlockedRecord,
@@ -34,14 +35,7 @@ from controller.core.deletions.records import (
     PartitionZnodesDeletedRecord,
     TopicDeletedRecord,
 )
-from controller.core.model import (
-    EPOCH_DURING_DELETE,
-    START,
-    BrokerId,
-    Instant,
-    LiveBroker,
-    TopicPartition,
-)
+from controller.core.model import START, BrokerId, Instant, TopicPartition
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist

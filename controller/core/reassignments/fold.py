@@ -9,18 +9,11 @@ from typing import assert_never
 
 from controller.core import model, wakeups
 from controller.core.deletions import fold as deletion_fold
+from controller.core.deletions.model import EPOCH_DURING_DELETE
 from controller.core.disks import disk_reservations, log_directories
 from controller.core.disks.disk_reservations import log_dropped
 from controller.core.leadership.broker_responses import is_current, is_refused
-from controller.core.model import (
-    EPOCH_DURING_DELETE,
-    AlterOutcome,
-    BlockedBy,
-    BrokerId,
-    Instant,
-    Route,
-    TopicPartition,
-)
+from controller.core.model import AlterOutcome, BlockedBy, BrokerId, Instant, Route, TopicPartition
 from controller.core.pacing import adaptive_limit
 from controller.core.reassignments import in_flight, phases, records, start_pending
 from controller.core.reassignments.in_flight import first_phase

@@ -16,7 +16,7 @@ from typing import Final
 
 from controller.core import model
 from controller.core.model import Replicas, TopicPartition
-from controller.core.requests.submissions import NO_DIRS, NamedDirs
+from controller.core.requests.submissions import NO_DIRS, NamedDirs, listed_dirs
 
 REQUIRED: Final = (
     "require_approval is set: only approved plans are accepted; see `reassigner execute --approved`"
@@ -46,7 +46,7 @@ def plan_hash(
             "partition": p.partition,
             "replicas": entries[p],
             "original_replicas": expected.get(p),
-            **({"log_dirs": model.listed_dirs(entries[p], log_dirs[p])} if p in log_dirs else {}),
+            **({"log_dirs": listed_dirs(entries[p], log_dirs[p])} if p in log_dirs else {}),
         }
         for p in sorted(entries)
     ]

@@ -15,6 +15,16 @@ from typing import Final, Literal
 
 from controller.core.model import LogDirs, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
 
+ANY_LOG_DIR: Final = "any"
+"""In the place of a directory: the broker chooses."""
+
+
+def listed_dirs(replicas: Replicas, log_dirs: LogDirs) -> list[str]:
+    """Return the directories of replicas as plans list them."""
+    named = dict(log_dirs)
+    return [named.get(r, ANY_LOG_DIR) for r in replicas]
+
+
 NamedDirs = Mapping[TopicPartition, LogDirs]
 """The log directories of the entries of a plan that name any."""
 

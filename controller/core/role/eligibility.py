@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from controller.core.model import Endpoint, LiveBroker
+from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.options import EngineName
 from controller.core.reassignments.gates import ids
 from controller.core.view import ClusterView

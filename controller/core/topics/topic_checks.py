@@ -21,7 +21,8 @@ from typing import Final
 
 from controller import kafka_errors
 from controller.core.calls.topic_requests import NewTopic, TopicRefusedError
-from controller.core.model import BrokerId, LiveBroker, Replicas
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerId, Replicas
 from controller.core.view import ClusterView
 from controller.kafka_errors import (
     INVALID_PARTITIONS,

@@ -21,10 +21,10 @@ from controller.core.calls.topic_requests import (
     TopicResult,
     TopicToDelete,
 )
+from controller.core.deletions.model import EPOCH_DURING_DELETE
 from controller.core.deletions.records import DeletionRequestedRecord, DeletionsRead
 from controller.core.effects import ReadTopics, Respond
 from controller.core.model import (
-    EPOCH_DURING_DELETE,
     BrokerId,
     ControllerEpoch,
     Instant,

@@ -8,6 +8,7 @@ import pytest
 
 from controller.core.apply import apply, record_effect
 from controller.core.cluster.records import BrokerSettingsRead
+from controller.core.deletions.model import EPOCH_DURING_DELETE
 from controller.core.deletions.pending_deletions import progress_of
 from controller.core.deletions.records import (
     DeletionBegunRecord,
@@ -34,7 +35,6 @@ from controller.core.leadership.records import (
     StatesRead,
 )
 from controller.core.model import (
-    EPOCH_DURING_DELETE,
     BlockedBy,
     BrokerId,
     ControllerEpoch,

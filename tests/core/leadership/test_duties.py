@@ -8,6 +8,7 @@ from time import process_time
 import pytest
 
 from controller.core.apply import record_effect
+from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
@@ -42,10 +43,8 @@ from controller.core.model import (
     BlockedBy,
     BrokerId,
     ControllerEpoch,
-    Endpoint,
     Instant,
     LeaderEpoch,
-    LiveBroker,
     PartitionAssignment,
     PartitionState,
     TopicAssignment,

@@ -19,6 +19,7 @@ from controller.core.calls.broker_requests import (
     RequestFromBroker,
 )
 from controller.core.calls.records import BrokerRequestReceived
+from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.model import TopicDeletion
 from controller.core.effects import ReadPurpose, ReadStates, Respond, SendUpdateMetadata
@@ -34,10 +35,8 @@ from controller.core.model import (
     NO_LEADER,
     BrokerEpoch,
     BrokerId,
-    Endpoint,
     Instant,
     LeaderEpoch,
-    LiveBroker,
     PartitionAssignment,
     PartitionState,
     Replicas,

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.apply import apply
+from controller.core.cluster.model import Endpoint
 from controller.core.cluster.records import BrokersRead
 from controller.core.effects import ResignController, SendLeaderAndIsr, SendStopReplica
 from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult, StatesRead
@@ -16,7 +17,6 @@ from controller.core.model import (
     BlockedBy,
     BrokerId,
     ControllerEpoch,
-    Endpoint,
     Instant,
     LeaderEpoch,
     PartitionAssignment,

@@ -8,9 +8,10 @@ import pytest
 
 from controller.core.calls.broker_requests import AlterPartition
 from controller.core.calls.records import BrokerRequestReceived
+from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.cluster.records import BrokersRead
 from controller.core.effects import ResignController
-from controller.core.model import BrokerEpoch, BrokerId, Endpoint, Instant, LiveBroker
+from controller.core.model import BrokerEpoch, BrokerId, Instant
 from controller.core.options import EngineName, Options
 from controller.core.pacing.records import WallClockRead
 from controller.core.role.broker_acceptance import CUT_OFF_S, UNMEASURED_S, WHOLE_S

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.cluster import protocols
+from controller.core.cluster.model import LiveBroker
 from controller.core.cluster.records import BrokerSettingsRead, BrokersRead
 from controller.core.effects import (
     ClaimController,
@@ -26,7 +27,6 @@ from controller.core.model import (
     BrokerId,
     ControllerEpoch,
     Instant,
-    LiveBroker,
     PartitionAssignment,
     TopicAssignment,
     ZkVersion,
