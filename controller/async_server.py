@@ -176,13 +176,13 @@ class AsyncServer(ABC, Generic[C]):
         """Serve a connection until this returns or raises any error."""
 
     @abstractmethod
-    def _failed(self, message: str, error: BaseException | None) -> None:
+    def _report_failure(self, message: str, error: BaseException | None) -> None:
         """Report an unexpected error; the connection is closed by then."""
 
-    def _changed(self, count: int) -> None:
+    def _count_open(self, count: int) -> None:
         """So many connections are open now."""
 
-    def _crowded(self, peer: C, /) -> None:
+    def _report_crowding(self, peer: C, /) -> None:
         """A connection is closed, as there is one too many."""
 
     def _run(self) -> None:
@@ -190,12 +190,12 @@ class AsyncServer(ABC, Generic[C]):
 
     async def _listen(self) -> None:
         def failed(_: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-            self._failed(context["message"], context.get("exception"))
+            self._report_failure(context["message"], context.get("exception"))
 
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(failed)
         self._stopping = asyncio.Event()
-        server = await asyncio.start_server(self._accepted, sock=self._socket, backlog=BACKLOG)
+        server = await asyncio.start_server(self._accept, sock=self._socket, backlog=BACKLOG)
         self._is_up.set()
         await self._stopping.wait()
         # Without ``wait_closed``, which waits for all connections as of Python 3.12.
@@ -203,13 +203,13 @@ class AsyncServer(ABC, Generic[C]):
         for connection in tuple(self._connections):
             connection.close()
 
-    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, port = (writer.get_extra_info("peername") or ("unknown", 0))[:2]
         connection = self._opened(reader, writer, str(host), int(port))
         writer.transport.set_write_buffer_limits(high=0)
         self._make_room(connection.address)
         self._connections.add(connection)
-        self._changed(len(self._connections))
+        self._count_open(len(self._connections))
         task = asyncio.get_running_loop().create_task(self._serve(connection))
         self._tasks.add(task)
         task.add_done_callback(partial(self._ended, connection))
@@ -227,7 +227,7 @@ class AsyncServer(ABC, Generic[C]):
         least = min(
             candidates, key=lambda c: (c.is_served, c.was_served, -crowds[c.address], c.used_at)
         )
-        self._crowded(least)
+        self._report_crowding(least)
         self._connections.discard(least)
         least.close()
 
@@ -235,10 +235,10 @@ class AsyncServer(ABC, Generic[C]):
         self._tasks.discard(task)
         connection.close()
         self._connections.discard(connection)
-        self._changed(len(self._connections))
+        self._count_open(len(self._connections))
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._failed("a connection failed", error)
+            self._report_failure("a connection failed", error)
 
 
 def _bind(address: HttpAddress) -> socket.socket:

@@ -57,17 +57,17 @@ class LimitChanges:
             raise InvalidInputError("name a broker or a request, not both")
         if self.broker is not None:
             own = found.brokers.get(self.broker, controls.BrokerLimits())
-            changed = replace(own, **self._changed(own, "one broker"))
+            changed = replace(own, **self._changed_values(own, "one broker"))
             brokers = {**found.brokers, self.broker: changed}
             return replace(found, brokers=_not_empty(brokers, controls.BrokerLimits()))
         if self.request is not None:
             requested = found.requests.get(self.request, controls.RequestLimits())
-            wanted = replace(requested, **self._changed(requested, "one request"))
+            wanted = replace(requested, **self._changed_values(requested, "one request"))
             requests = {**found.requests, self.request: wanted}
             return replace(found, requests=_not_empty(requests, controls.RequestLimits()))
-        return replace(found, **self._changed(found, "all"))
+        return replace(found, **self._changed_values(found, "all"))
 
-    def _changed(self, found: AnyLimits, whose: str) -> dict[str, Any]:
+    def _changed_values(self, found: AnyLimits, whose: str) -> dict[str, Any]:
         own = {NAMES[f.name]: f.name for f in fields(found) if f.name in NAMES}
         wanted = {**dict.fromkeys(self.unset), **self.values}
         for name in wanted:

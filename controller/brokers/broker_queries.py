@@ -113,7 +113,7 @@ class PooledQuery(BrokerQuery):
         known = self._open.get(broker.id)
         return known[1] if known is not None and known[0] == broker and known[1].is_open else None
 
-    async def _connected(self, broker: LiveBroker) -> BrokerConnection:
+    async def _open_connection(self, broker: LiveBroker) -> BrokerConnection:
         """
         Return the broker's connection, opened if there is none.
 

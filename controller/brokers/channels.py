@@ -209,7 +209,7 @@ class _Channel:
             try:
                 connection = await self._connect()
             except (TransientError, ProtocolError) as error:
-                self._disconnected(str(error))
+                self._handle_disconnect(str(error))
                 failures += 1
             else:
                 failures = 1 if await self._converse(connection) else failures + 1
@@ -245,7 +245,7 @@ class _Channel:
         finally:
             self._connection = None
             connection.close()
-        self._disconnected(lost)
+        self._handle_disconnect(lost)
         return got_answer
 
     async def _answer(
@@ -278,7 +278,7 @@ class _Channel:
             if is_open:
                 self._inbox.put(event)
 
-    def _disconnected(self, why: str) -> None:
+    def _handle_disconnect(self, why: str) -> None:
         since = _now() if self._state.connected else self._state.since
         self._state = replace(self._state, connected=False, since=since, last_error=why)
 

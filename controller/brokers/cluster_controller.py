@@ -168,7 +168,7 @@ class ClusterController(BrokerQuery):
         connection = await self._connection(controller, call.gate)
         understood = connection.understood.get(ApiKey.AlterPartitionReassignments)
         if call.is_probe or understood is None:
-            self._probed(controller, is_understood=understood is not None)
+            self._answer_probe(controller, is_understood=understood is not None)
         if understood is None:
             self._fail(call, "the controller does not know the request")
         elif call.entries:
@@ -207,7 +207,7 @@ class ClusterController(BrokerQuery):
         if getattr(answer, "error_code", NONE) == NOT_CONTROLLER:
             raise _NotControllerError("the broker that was to elect is not the controller")
 
-    def _probed(self, controller: LiveBroker, *, is_understood: bool) -> None:
+    def _answer_probe(self, controller: LiveBroker, *, is_understood: bool) -> None:
         problem = (
             f"broker {controller.id}, the controller, does not serve AlterPartitionReassignments: "
             "it is older than Kafka 2.4"

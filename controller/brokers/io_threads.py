@@ -67,7 +67,7 @@ class IoThread:
 
     def spawn(self, coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a coroutine function to its end; on the IO thread only."""
-        self.net.call_soon_with_future(coroutine).add_errback(self._crashed)
+        self.net.call_soon_with_future(coroutine).add_errback(self._handle_crash)
 
     async def resolve(self, host: str, port: int) -> list[Address]:
         """
@@ -90,7 +90,7 @@ class IoThread:
         except (OSError, ValueError, OverflowError) as error:
             raise BrokerUnreachableError(f"{host} cannot be resolved: {error}") from error
 
-    def _crashed(self, error: BaseException) -> None:
+    def _handle_crash(self, error: BaseException) -> None:
         if not self._stopping:
             self._crash = error
 

@@ -66,7 +66,7 @@ class _Query:
     is_whole: bool
     encoded: dict[tuple[int, bool], Frame] = field(default_factory=dict, compare=False)
 
-    def merged(self, later: _Query) -> _Query:
+    def merge_with(self, later: _Query) -> _Query:
         """Return one query instead of this and a later one."""
         is_whole = self.is_whole or later.is_whole
         if (later.partitions, later.is_whole) == (self.partitions, is_whole):
@@ -163,7 +163,7 @@ class BrokerLogDirs(PooledQuery):
     def _add_query(self, brokers: Sequence[LiveBroker], query: _Query) -> None:
         for broker in brokers:
             line = self._lines.setdefault(broker, _Line(broker))
-            line.query = query if line.query is None else line.query.merged(query)
+            line.query = query if line.query is None else line.query.merge_with(query)
             self._begin(line)
 
     def _add_alterations(
@@ -184,17 +184,17 @@ class BrokerLogDirs(PooledQuery):
         while line.alterations or line.query is not None:
             if line.alterations:
                 alterations, line.alterations = line.alterations, {}
-                self._inbox.put(await self._altered(line.broker, alterations, line.since))
+                self._inbox.put(await self._alter(line.broker, alterations, line.since))
             elif line.query is not None:
                 query, line.query = line.query, None
-                self._inbox.put(await self._described(line.broker, query))
+                self._inbox.put(await self._describe(line.broker, query))
         del self._lines[line.broker]
 
-    async def _altered(
+    async def _alter(
         self, broker: LiveBroker, alterations: Mapping[TopicPartition, str], since: float
     ) -> LogDirsAltered:
         try:
-            connection = await self._connected(broker)
+            connection = await self._open_connection(broker)
             if time.monotonic() - since > FRESH_S:
                 problem = "it took too long to reach the broker"
             else:
@@ -206,10 +206,10 @@ class BrokerLogDirs(PooledQuery):
         results = (DirectoryResult(p, d, NO_ANSWER, problem) for p, d in alterations.items())
         return LogDirsAltered(broker.id, broker.epoch, tuple(results))
 
-    async def _described(self, broker: LiveBroker, query: _Query) -> LogDirsDescribed:
+    async def _describe(self, broker: LiveBroker, query: _Query) -> LogDirsDescribed:
         silent = LogDirsDescribed(broker.id, broker.epoch, self._clock.now(), query.partitions)
         try:
-            connection = await self._connected(broker)
+            connection = await self._open_connection(broker)
             version = version_of(connection)
             capacities = {} if version >= SPACE_VERSION else self._capacities(broker.id)
             is_whole = (

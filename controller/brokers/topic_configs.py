@@ -228,7 +228,7 @@ class TopicConfigQuery(PooledQuery):
         protocol: str | None = None
         problem = ""
         try:
-            connection = await self._connected(broker)
+            connection = await self._open_connection(broker)
             _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
             wanted = (DELETION, PROTOCOL)
             request = _request(((BROKER, str(broker.id)),), wanted, min(highest, VERSION_MAX))
@@ -246,7 +246,7 @@ class TopicConfigQuery(PooledQuery):
     async def _query(
         self, broker: LiveBroker, topics: Sequence[str]
     ) -> Mapping[str, model.TopicConfig | str]:
-        connection = await self._connected(broker)
+        connection = await self._open_connection(broker)
         _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
         resources = [(TOPIC, topic) for topic in topics]
         request = _request(resources, WANTED, min(highest, VERSION_MAX))

@@ -94,7 +94,7 @@ class TopicValidation:
 
     def defaults(self) -> TopicDefaults | None:
         """Return what new topics depend on; None: only Kafka's controller can create topics."""
-        first = self._agreed("topic_defaults", FOR_NEW_TOPICS)
+        first = self._common_settings("topic_defaults", FOR_NEW_TOPICS)
         if first is None or first.get(CREATE_POLICY):
             return None
         protocols = {configured.get(PROTOCOL) or "" for configured in self._known.values()}
@@ -110,7 +110,7 @@ class TopicValidation:
 
     def is_deletion_enabled(self) -> bool | None:
         """Return ``delete.topic.enable``; None: only Kafka's controller can delete topics."""
-        agreed = self._agreed("topic_deletion", (DELETION,))
+        agreed = self._common_settings("topic_deletion", (DELETION,))
         return None if agreed is None else _BOOLEANS.get(agreed[DELETION] or "")
 
     def config_problems(
@@ -122,7 +122,7 @@ class TopicValidation:
         None: brokers do not say, or have a policy for changes of settings.
         """
         examples = tuple(islice(self.topics(), EXAMPLES))
-        agreed = self._agreed("topic_policies", (ALTER_POLICY,))
+        agreed = self._common_settings("topic_policies", (ALTER_POLICY,))
         if not examples or agreed is None or agreed[ALTER_POLICY]:
             return None
 
@@ -171,7 +171,9 @@ class TopicValidation:
                     return found
         return None
 
-    def _agreed(self, subject: str, names: Collection[str]) -> Mapping[str, str | None] | None:
+    def _common_settings(
+        self, subject: str, names: Collection[str]
+    ) -> Mapping[str, str | None] | None:
         """
         Return the settings that all live brokers have; None: they differ, or one is not known.
 

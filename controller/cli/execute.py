@@ -199,7 +199,7 @@ class Execution(submitting.PlanExecution):
         topics = dict.fromkeys(p.topic for p in self._plan)
         return self._plan.keys() & set(self._operator.partitions.reassigned_partitions(topics))
 
-    def _interrupted(self) -> Exit:
+    def _report_interrupt(self) -> Exit:
         total, still = len(self._plan), len(self._open())
         print_note(
             f"Interrupted; request {self._request} continues: {still} of {total} are not done."
@@ -232,7 +232,7 @@ class Execution(submitting.PlanExecution):
             refused = {r.partition for r in state.refused}
             accepted = [p for p in self._plan if p not in refused]
             print_line(f"Accepted as {self._request}: {names_text(accepted)}")
-        print_lines(self._superseded())
+        print_lines(self._superseded_lines())
         return code
 
     def _document(
@@ -280,7 +280,7 @@ class LegacyExecution(submitting.PlanExecution):
             request_state.counts_line(entries), ended, is_over=ended == len(entries)
         )
 
-    def _interrupted(self) -> Exit:
+    def _report_interrupt(self) -> Exit:
         print_note(
             f"Interrupted; the reassignment continues: {request_state.counts_line(self._read())}."
         )
@@ -313,7 +313,7 @@ class LegacyExecution(submitting.PlanExecution):
             print_line(f"Accepted as {self._request}: {_names(accepted)}")
         if done:
             print_line(f"Done: {_names(done)}")
-        print_lines(self._superseded())
+        print_lines(self._superseded_lines())
         return code
 
     def _document(

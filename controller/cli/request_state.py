@@ -128,14 +128,14 @@ class RequestState:
 
     def counts(self) -> dict[str, int]:
         """Return the number of entries by state."""
-        counted = self._counted()
+        counted = self._counts()
         return {"total": self.total} | {s.value: counted[s] for s in EntryState}
 
     def sentence(self) -> str:
         """Summarize the states of the entries."""
-        return counts_sentence(self.total, self._counted())
+        return counts_sentence(self.total, self._counts())
 
-    def _counted(self) -> Counter[EntryState]:
+    def _counts(self) -> Counter[EntryState]:
         counted = Counter(entry.state for entry in self.entries)
         counted[EntryState.REFUSED] += len(self.refused)
         summary = self.summary

@@ -180,7 +180,7 @@ class PlanExecution(ABC):
         try:
             self._wait()
         except KeyboardInterrupt:
-            return self._interrupted()
+            return self._report_interrupt()
         return self._report()
 
     def _await_daemon(self, is_taken_up: Callable[[], bool]) -> bool:
@@ -198,7 +198,7 @@ class PlanExecution(ABC):
                     return
                 self._context.sleep(FOLLOW_S)
 
-    def _superseded(self) -> Iterable[str]:
+    def _superseded_lines(self) -> Iterable[str]:
         """Describe what the plan supersedes; what is refused is reported with the reason."""
         return (f"It {c.superseded_text()}" for c in self._conflicts if not c.is_refused)
 
@@ -218,7 +218,7 @@ class PlanExecution(ABC):
         """Read the progress."""
 
     @abstractmethod
-    def _interrupted(self) -> Exit:
+    def _report_interrupt(self) -> Exit:
         """Report after Ctrl-C, which stops no reassignment."""
 
     @abstractmethod

@@ -143,7 +143,7 @@ class ClientService:
             # Nothing that such a peer sends is decoded here.
             return await self._relayed(peer, upstream, header, frame)
         if key in CEDABLE:
-            return await self._ceded(peer, upstream, header, frame)
+            return await self._serve_or_cede(peer, upstream, header, frame)
         if key in client_codec.SERVED:
             return await self._as_controller(peer, upstream, header, frame)
         if key in self._brokers.versions:
@@ -236,7 +236,7 @@ class ClientService:
 
     # --- what only Kafka's controller carries out ----------------------------------------------
 
-    async def _ceded(
+    async def _serve_or_cede(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
     ) -> Answer | None:
         """
@@ -246,7 +246,7 @@ class ClientService:
         """
         tenure = self._tickets.tenure
         operation = CEDABLE[header.api_key]
-        wanted, seen = await self._wanted(peer, upstream, header, frame)
+        wanted, seen = await self._read_wanted(peer, upstream, header, frame)
         if seen.controller == self._own_id:
             permission = None
             if tenure is not None:
@@ -265,7 +265,7 @@ class ClientService:
         self._count(header, "by_broker")
         return await upstream.begin(frame)
 
-    async def _wanted(
+    async def _read_wanted(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
     ) -> tuple[TopicsWanted | None, relayed_frames.SeenController]:
         """

@@ -108,7 +108,7 @@ class ScramExchange:
 
         """
         self._keys_of = keys_of
-        self._server = ScramMechanism(mechanism).make_server(self._known)
+        self._server = ScramMechanism(mechanism).make_server(self._stored_keys)
         self._user: str | None = None
         self._is_over = False
 
@@ -130,7 +130,7 @@ class ScramExchange:
             reason = getattr(getattr(error, "server_error", None), "value", "")
             return AuthenticationFailed(_WRONG if reason == "invalid-proof" else _MALFORMED)
 
-    def _known(self, user: str) -> ScramKeys:
+    def _stored_keys(self, user: str) -> ScramKeys:
         self._user = user
         return self._keys_of(user)
 

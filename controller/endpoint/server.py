@@ -120,28 +120,28 @@ class EndpointServer(AsyncServer[Peer]):
         self._logged: dict[tuple[str, str], float] = {}
         self._log = structlog.stdlib.get_logger("controller.endpoint")
 
-    def _failed(self, message: str, error: BaseException | None) -> None:
+    def _report_failure(self, message: str, error: BaseException | None) -> None:
         self._observer.endpoint_refused("error")
         self._log.error("endpoint_failed", error=message, exc_info=error)
 
-    def _changed(self, count: int) -> None:
+    def _count_open(self, count: int) -> None:
         self._observer.endpoint_connections(count)
 
-    def _crowded(self, peer: Peer) -> None:
-        self._refused(peer, "crowded", "too many connections")
+    def _report_crowding(self, peer: Peer) -> None:
+        self._record_refusal(peer, "crowded", "too many connections")
 
     async def _serve(self, peer: Peer) -> None:
         try:
             await self._converse(peer)
         except UnauthenticatedError as error:
-            self._refused(peer, "unauthenticated", str(error))
+            self._record_refusal(peer, "unauthenticated", str(error))
             await asyncio.sleep(FAILED_S)
         except ssl.SSLError as error:
-            self._refused(peer, "tls", error.reason or str(error))
+            self._record_refusal(peer, "tls", error.reason or str(error))
         except ProtocolError as error:
-            self._refused(peer, "protocol", str(error))
+            self._record_refusal(peer, "protocol", str(error))
         except TimeoutError:
-            self._refused(peer, "slow", "too slow, or idle")
+            self._record_refusal(peer, "slow", "too slow, or idle")
         except (asyncio.IncompleteReadError, OSError):
             pass  # the peer closed the connection
 
@@ -182,7 +182,7 @@ class EndpointServer(AsyncServer[Peer]):
             raise ProtocolError(f"API key {header.api_key} is not served")
         return service
 
-    def _refused(self, peer: Peer, reason: str, why: str) -> None:
+    def _record_refusal(self, peer: Peer, reason: str, why: str) -> None:
         """Count a closed connection, and log it unless the same was logged just now."""
         self._observer.endpoint_refused(reason)
         now, key = asyncio.get_running_loop().time(), (peer.address, reason)

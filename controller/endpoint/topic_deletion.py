@@ -115,7 +115,7 @@ class TopicDeletionService:
         if error is not None:
             return _encode(header, [DeletionResult(t, error) for t in wanted.deleted])
         try:
-            judged = [self._judged(topic, seen) for topic in wanted.deleted]
+            judged = [self._judge(topic, seen) for topic in wanted.deleted]
         except RightsUnknownError:
             return None
         found: Mapping[str, TopicResult] = {}
@@ -132,10 +132,10 @@ class TopicDeletionService:
             found = {result.name: result for result in answered.results}
         marked = {name: result.czxid for name, result in found.items() if not result.error}
         is_awaited = marked and wanted.timeout_s > 0
-        left = await self._awaited(marked, until, permission) if is_awaited else set(marked)
+        left = await self._await_end(marked, until, permission) if is_awaited else set(marked)
         return _encode(header, [_result_of(result, found, left) for result in judged])
 
-    async def _awaited(
+    async def _await_end(
         self, marked: Mapping[str, Zxid], until: float, permission: Permission
     ) -> set[str]:
         """
@@ -165,7 +165,7 @@ class TopicDeletionService:
             return topic.name
         return self._listed.names_by_id.get(topic.topic_id)
 
-    def _judged(self, topic: NamedTopic, seen: relayed_frames.SeenController) -> DeletionResult:
+    def _judge(self, topic: NamedTopic, seen: relayed_frames.SeenController) -> DeletionResult:
         """
         Return the result for a topic that is not deleted; without an error: the loop decides.
 

@@ -162,8 +162,8 @@ class TopicService:
         now = asyncio.get_running_loop().time()
         until = now + min(max(wanted.timeout_s, 0.0), TIMEOUT_MAX_S)
         if header.api_key == ApiKey.DeleteTopics:
-            return await self._deleted(header, wanted, seen, until, permission)
-        return await self._added(header, wanted, seen, upstream, until, permission)
+            return await self._serve_deletions(header, wanted, seen, until, permission)
+        return await self._serve_additions(header, wanted, seen, upstream, until, permission)
 
     async def _query_brokers(self, question: Callable[[], Given], until: float) -> Given:
         """
@@ -181,7 +181,7 @@ class TopicService:
         async with asyncio.timeout(max(until - loop.time(), self._patience_s)):
             return await loop.run_in_executor(self._threads, question)
 
-    async def _deleted(
+    async def _serve_deletions(
         self,
         header: RequestHeader,
         wanted: TopicsWanted,
@@ -201,7 +201,7 @@ class TopicService:
             header, wanted, seen, until, permission, is_enabled=is_enabled
         )
 
-    async def _added(  # noqa: PLR0913, PLR0917 - a request, and the rights to it
+    async def _serve_additions(  # noqa: PLR0913, PLR0917 - a request, and the rights to it
         self,
         header: RequestHeader,
         wanted: TopicsWanted,

@@ -199,12 +199,12 @@ class DirectoryBalance:
             InvalidInputError: a broker does not exist, or the size of its directories is unknown.
 
         """
-        wanted = self._wanted()
+        wanted = self._wanted_volumes()
         progress("evening out log directories")
         uneven = {
             b: volumes for b, volumes in wanted.items() if self._empty_plan(volumes).distance()
         }
-        for broker, held in self._held(uneven):
+        for broker, held in self._movable_replicas(uneven):
             volumes = uneven.pop(broker)
             self._even_out(broker, volumes, held)
         for broker, volumes in sorted(uneven.items()):  # those without any replica that may move
@@ -226,7 +226,7 @@ class DirectoryBalance:
         )
         return self._moved.table(), waves, summary
 
-    def _wanted(self) -> dict[int, list[int]]:
+    def _wanted_volumes(self) -> dict[int, list[int]]:
         """Return the volumes of the brokers to even out, of those with several."""
         table, named = self._table, self._options.dir_brokers
         index = {broker: n for n, broker in enumerate(table.ids)}
@@ -249,7 +249,7 @@ class DirectoryBalance:
             self._notes.append("no broker has log directories on several volumes of known size")
         return several
 
-    def _held(self, brokers: dict[int, list[int]]) -> Iterator[tuple[int, list[Any]]]:
+    def _movable_replicas(self, brokers: dict[int, list[int]]) -> Iterator[tuple[int, list[Any]]]:
         """Yield the replicas of each broker that may move."""
         if not brokers:
             return

@@ -96,7 +96,7 @@ class Planner:
         options, cluster = self._options, self._cluster
         self._progress("summing up the loads of brokers")
         ledger = frames.ledger_of(cluster, cluster.parts)
-        required = self._required()
+        required = self._required_move()
         if options.replication_factor:
             ledger = self._with_factor(ledger, options.replication_factor)
         sizes, counts = ledger.bands(options.tolerance)
@@ -123,7 +123,7 @@ class Planner:
 
     # --- required moves ------------------------------------------------------------------------
 
-    def _required(self) -> RequiredMove:
+    def _required_move(self) -> RequiredMove:
         replaced: dict[int, int] = {}
         for broker, other in self._options.replace.items():
             for one in (broker, other):
@@ -307,7 +307,7 @@ class Planner:
         for leader, follower, count in swaps.groupBy("leader", "follower").count().collect():
             offered[leader, follower] = count
         swapped = leader_flows(led, offered, within, group)
-        chosen = self._swapped(swaps, swapped)
+        chosen = self._swaps(swaps, swapped)
         joined = rows.join(chosen, ["topic", "partition"], "left")
         moved = F.transform(
             "after",
@@ -325,7 +325,7 @@ class Planner:
         movable = self._movable.select("topic").distinct()
         return rows.join(F.broadcast(movable), "topic", "left_semi")
 
-    def _swapped(self, swaps: Any, flow: Any) -> Any:
+    def _swaps(self, swaps: Any, flow: Any) -> Any:
         """Return of each pair the wanted number of swaps, those with the lowest dice."""
         wanted = self._spark.createDataFrame(
             [(int(a), int(b), int(flow[a, b])) for a, b in np.argwhere(flow > 0)],

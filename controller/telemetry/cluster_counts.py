@@ -219,7 +219,9 @@ class _Counting:
         is_begun = _is_begun(reassignment)
         reason = self._waits.of(reassignment)
         if reason is not None:
-            self._blocked(partition, request, reason, since_of(reassignment), is_begun=is_begun)
+            self._count_blocked(
+                partition, request, reason, since_of(reassignment), is_begun=is_begun
+            )
         self.copying += reassignment.is_copying
         if is_begun:
             self.moving[request] = self.moving.get(request, 0) + 1
@@ -238,10 +240,10 @@ class _Counting:
             found += 1
             if requests.legacy is not None:
                 request = legacy_request_id(requests.legacy.czxid)
-                self._blocked(partition, request, reason, None, is_begun=False)
+                self._count_blocked(partition, request, reason, None, is_begun=False)
         return found
 
-    def _blocked(
+    def _count_blocked(
         self,
         partition: TopicPartition,
         request: RequestId,

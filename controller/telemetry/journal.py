@@ -207,7 +207,7 @@ class Journal:
 
     def _append(self, entries: list[Entry]) -> None:
         if self._file.closed:  # an earlier rotation failed
-            self._file = self._reopened()
+            self._file = self._reopen()
         lines = bytearray()
         for entry in entries:
             lines += f"{line_of(*entry)}\n".encode("ascii")
@@ -230,15 +230,15 @@ class Journal:
         """Rename the file to ``journal.jsonl.1``, the former ``.1`` to ``.2``, and so on."""
         self._file.close()
         for number in range(self._files_max - 1, 0, -1):
-            source = self._path if number == 1 else self._numbered(number - 1)
+            source = self._path if number == 1 else self._numbered_path(number - 1)
             if source.exists():
-                source.replace(self._numbered(number))
-        self._file = self._reopened()
+                source.replace(self._numbered_path(number))
+        self._file = self._reopen()
         self._size = 0
 
-    def _reopened(self) -> RawIOBase:
+    def _reopen(self) -> RawIOBase:
         # With only one file there is no name to rotate to.
         return self._path.open("wb" if self._files_max == 1 else "ab", buffering=0)
 
-    def _numbered(self, number: int) -> Path:
+    def _numbered_path(self, number: int) -> Path:
         return self._path.with_name(f"{FILE_NAME}.{number}")

@@ -57,7 +57,7 @@ class Measurements:
             case LeadershipGained() | LeadershipLost() | Deposed():
                 metrics.leader.set(view.role.leading)
             case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
-                self._answered(event)
+                self._count_answer(event)
             case ReassignmentsAltered(results=results, took_s=took_s):
                 metrics.alter_entry_seconds.observe(took_s)
                 for result in results:
@@ -70,7 +70,7 @@ class Measurements:
         metrics.tenure_held.set(view.is_controller)
         self._forget_brokers(view)
 
-    def _answered(self, event: rpc_names.Answer) -> None:
+    def _count_answer(self, event: rpc_names.Answer) -> None:
         metrics, kind, broker = self._metrics, rpc_names.request_name(event), str(event.broker)
         metrics.rpc_seconds.labels(broker, kind).observe(event.took_s)
         metrics.effects_in_flight.labels(broker).set(0)

@@ -115,14 +115,14 @@ class TelemetryObserver:
 
     def on_event(self, event: Event, view: ClusterView) -> None:
         """Log, count and time an event."""
-        self._timed(event)
+        self._measure(event)
         self._leading = view.role.leading
         self._follow_copies(event, view)
         self._write(self._events.of(event, view), keep=True)
         self._measurements.event(event, view, had_tenure=self._had_tenure)
         if isinstance(event, Deposed | LeadershipLost):
             self._phases.forget()
-            self._copied(self._publisher.copies.forget(self._clock.now()))
+            self._publish_copies(self._publisher.copies.forget(self._clock.now()))
         elif isinstance(event, ControllerClaimed):
             self._phases.take_up(view)
         turned = self._had_tenure != (view.tenure.held is not None)
@@ -133,16 +133,22 @@ class TelemetryObserver:
     def _follow_copies(self, event: Event, view: ClusterView) -> None:
         match event:
             case StatesRead():
-                self._copied(self._publisher.copies.states_read(event, view, self._clock.now()))
+                self._publish_copies(
+                    self._publisher.copies.states_read(event, view, self._clock.now())
+                )
             case TopicsRead():
-                self._copied(self._publisher.copies.topics_read(event, view, self._clock.now()))
+                self._publish_copies(
+                    self._publisher.copies.topics_read(event, view, self._clock.now())
+                )
             case LogDirsDescribed():
-                self._copied(self._publisher.copies.sizes_described(event, view, self._clock.now()))
+                self._publish_copies(
+                    self._publisher.copies.sizes_described(event, view, self._clock.now())
+                )
                 self._write(self._requests.sizes(event, view), keep=True)
             case _:
                 pass
 
-    def _copied(self, events: Iterable[CopyEvent]) -> None:
+    def _publish_copies(self, events: Iterable[CopyEvent]) -> None:
         found = list(events)
         if not found:
             return
@@ -163,7 +169,7 @@ class TelemetryObserver:
         self._measurements.count_copies(found)
         self._write(copy_events(found, now, self._wall()), keep=True)
 
-    def _timed(self, event: Event) -> None:
+    def _measure(self, event: Event) -> None:
         """Measure how long the event waited, and how long handling it took."""
         arrived = None if self._arrivals is None else self._arrivals.arrival_of(event)
         if arrived is None:
@@ -181,7 +187,9 @@ class TelemetryObserver:
             self._measurements.phase(phase)
             self._write([phase_event(phase)], keep=True)
             self._publisher.timelines.add_change(phase, self._wall())
-        self._copied(self._publisher.copies.follow_change(change, moved, view, self._clock.now()))
+        self._publish_copies(
+            self._publisher.copies.follow_change(change, moved, view, self._clock.now())
+        )
         if any(isinstance(r, PROGRESS) for r in change.records):
             self._progress_at = self._clock.now()
         self._measurements.count_change(change)
@@ -230,10 +238,10 @@ class TelemetryObserver:
         self._lines.tend()
         snapshot = self._publisher.tend(view, at_once=at_once)
         if snapshot is not None:
-            self._published(view, snapshot)
+            self._publish(view, snapshot)
         return self._publisher.due_in_s
 
-    def _published(self, view: ClusterView, snapshot: StatusSnapshot) -> None:
+    def _publish(self, view: ClusterView, snapshot: StatusSnapshot) -> None:
         self._metrics.show(snapshot)
         self._write(self._events.eligibility(view), keep=True)
         self._write(self._health.of(view, snapshot.work.in_flight), keep=True)

@@ -77,7 +77,7 @@ class PhaseMemory:
 
     def changes(self, change: Change, view: ClusterView) -> list[EnteredPhase]:
         """Return the phase changes of a committed change."""
-        self._accepted(change, view)
+        self._record_acceptance(change, view)
         ended = {r.partition: r.request for r in change.records if isinstance(r, SpecEndedRecord)}
         found = [
             self._change(r, view, ended.get(r.partition))
@@ -88,7 +88,7 @@ class PhaseMemory:
             self._seen.pop(partition, None)
         return found
 
-    def _accepted(self, change: Change, view: ClusterView) -> None:
+    def _record_acceptance(self, change: Change, view: ClusterView) -> None:
         """Remember since when an accepted reassignment is pending."""
         for record in change.records:
             if isinstance(record, SpecRecord) and record.partition not in self._seen:

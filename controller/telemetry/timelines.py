@@ -81,7 +81,7 @@ class Timelines:
     ) -> None:
         """Add that a partition entered ``phase`` after ``seconds`` in the phase ``before``."""
         with self._lock:
-            timeline = self._kept(request)
+            timeline = self._timeline_of(request)
             self._requests.move_to_end(request)
             spans = timeline.partitions.get(partition)
             if spans is None:
@@ -100,13 +100,13 @@ class Timelines:
     def end_request(self, summary: Mapping[str, Any], wall: datetime) -> None:
         """Add the summary of an ended request, and end its phases; a later summary replaces it."""
         with self._lock:
-            timeline = self._kept(str(summary["request"]))
+            timeline = self._timeline_of(str(summary["request"]))
             timeline.summary = summary
             for spans in timeline.partitions.values():
                 if spans and spans[-1].until is None:
                     spans[-1].until = wall
 
-    def _kept(self, request: str) -> Timeline:
+    def _timeline_of(self, request: str) -> Timeline:
         """Return a request's timeline, made if missing; drop the oldest beyond the bound."""
         timeline = self._requests.setdefault(request, Timeline())
         while len(self._requests) > REQUESTS_KEPT:

@@ -102,12 +102,12 @@ class Access:
         scheme, _, token = given.partition(" ")
         if scheme.lower() != "bearer":
             return text(HTTPStatus.UNAUTHORIZED, "a bearer token is needed", WWW_Authenticate=REALM)
-        holder = self._checked(token.strip(), request.client)
+        holder = self._check(token.strip(), request.client)
         return holder if isinstance(holder, Response) else Identity(holder.name, holder.role)
 
     def log_in(self, token: str, client: str) -> tuple[Identity, str] | Response:
         """Begin a session; return its identity and the cookie, or the refusal of the token."""
-        holder = self._checked(token, client)
+        holder = self._check(token, client)
         if isinstance(holder, Response):
             return holder
         until = Instant(self._clock.now() + SESSION_S)
@@ -145,7 +145,7 @@ class Access:
             return ""
         return "" if morsel is None else morsel.value
 
-    def _checked(self, token: str, client: str) -> Holder | Response:
+    def _check(self, token: str, client: str) -> Holder | Response:
         """Return the holder of an accepted token, or the refusal."""
         with self._lock:
             now = self._clock.now()

@@ -88,7 +88,7 @@ class Coalescer:
             case "request_ended":
                 self._add(NotificationKind.ENDED, at, _end_text(event.fields), event)
             case "cancellation_seen":
-                self._cancelled(event, at)
+                self._add_cancellation(event, at)
             case "refused":
                 refused = event.fields
                 self._gather(NotificationKind.REFUSED, refused["request"], 1, _refusal(refused))
@@ -122,7 +122,7 @@ class Coalescer:
     def _add(self, kind: NotificationKind, at: datetime, text: str, event: LogEvent) -> None:
         self._once.append(Notification(kind, at, text, event.fields))
 
-    def _cancelled(self, event: LogEvent, at: datetime) -> None:
+    def _add_cancellation(self, event: LogEvent, at: datetime) -> None:
         """Add a cancellation the first time it is seen."""
         request = event.fields["request"]
         if request in self._cancellations:

@@ -102,7 +102,7 @@ class PagePlans:
 
         """
         goal = proposal.Goal(all_topics=True, removed=frozenset({broker}))
-        with self._connected() as (operator, _):
+        with self._connect_for_preview() as (operator, _):
             basis = proposal.read_basis(operator, goal)
             brokers = operator.cluster.brokers().values()
             answers = self._query_brokers(self._settings, brokers, ())
@@ -136,7 +136,7 @@ class PagePlans:
             ReassignmentConflictError: as above.
 
         """
-        with self._connected() as (operator, queries):
+        with self._connect_for_preview() as (operator, queries):
             wanted = PlanSubmission(plan=plan, options=options)
             found = check(operator, wanted).dry_run(operator, queries)
         forecast, changes = found.preview.forecast, found.changes
@@ -184,12 +184,12 @@ class PagePlans:
             ReassignmentConflictError: as above.
 
         """
-        with self._connected() as (operator, _):
+        with self._connect_for_preview() as (operator, _):
             wanted = PlanSubmission(plan=plan, options=options)
             return check(operator, wanted).write(operator).request
 
     @contextmanager
-    def _connected(self) -> Iterator[tuple[OperatorClient, ClusterQueries]]:
+    def _connect_for_preview(self) -> Iterator[tuple[OperatorClient, ClusterQueries]]:
         settings = self._settings
         queries = ClusterQueries(
             min_insync=partial(self._query_min_insync, settings),

@@ -83,7 +83,7 @@ class HttpServer(AsyncServer[HttpConnection]):
         """Pages that are being made."""
         self._log = structlog.stdlib.get_logger(__name__)
 
-    def _failed(self, message: str, error: BaseException | None) -> None:
+    def _report_failure(self, message: str, error: BaseException | None) -> None:
         self._log.error("http_failed", error=message, exc_info=error)
 
     async def _serve(self, connection: HttpConnection) -> None:
@@ -130,16 +130,16 @@ class HttpServer(AsyncServer[HttpConnection]):
             await connection.body()
             if request.name in PROBES:
                 return routes.answer(request), False
-            return await self._made(connection, limit, request, routes.answer), False
+            return await self._make(connection, limit, request, routes.answer), False
         if connection.method != "POST" or not routes.takes_forms:
             return text(HTTPStatus.METHOD_NOT_ALLOWED, READ_ONLY, Allow="GET, HEAD"), True
         length, most = request.headers.get("content-length", ""), routes.body_max(request)
         if not is_number(length) or int(length) > most:
             return text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {most} bytes"), True
         request = replace(request, body=await connection.body())
-        return await self._made(connection, limit, request, routes.post), False
+        return await self._make(connection, limit, request, routes.post), False
 
-    async def _made(
+    async def _make(
         self,
         connection: HttpConnection,
         limit: asyncio.Timeout,

@@ -221,7 +221,7 @@ class Claims:
             if tried is not None:
                 if not self._session.wait(self._session.timeout_s):
                     return "the connection to ZooKeeper is gone"
-                if (found := self._found(tried)) is not None:
+                if (found := self._find_lost_claim(tried)) is not None:
                     return found
             outcome = self._try(at_once=at_once)
             tried = outcome if isinstance(outcome, _Tried) else None
@@ -314,7 +314,7 @@ class Claims:
         data = encode_controller(self._controller_id, self._now_ms())
         multi.create(paths.CONTROLLER, data, ephemeral=True)
 
-    def _found(self, tried: _Tried) -> Claim | None:
+    def _find_lost_claim(self, tried: _Tried) -> Claim | None:
         """Return the claim whose answer was lost, if it was made."""
         controller = self._reader.get(paths.CONTROLLER)
         epoch = self._reader.get(paths.CONTROLLER_EPOCH)

@@ -29,7 +29,7 @@ class ClusterZnodes:
 
     def broker_ids(self) -> frozenset[BrokerId]:
         """Return the ids of the registered brokers."""
-        return frozenset(self._listed())
+        return frozenset(self._listed_brokers())
 
     def brokers(self) -> dict[BrokerId, LiveBroker]:
         """
@@ -39,7 +39,7 @@ class ClusterZnodes:
         counts as one that forbids a claim.
         """
         brokers: dict[BrokerId, LiveBroker] = {}
-        for broker, shown in self._znodes.show_many(self._listed(), paths.broker_path):
+        for broker, shown in self._znodes.show_many(self._listed_brokers(), paths.broker_path):
             if shown is None:
                 continue
             epoch = BrokerEpoch(shown.czxid)
@@ -105,7 +105,7 @@ class ClusterZnodes:
                 return decode_leader(found.data)
         return None
 
-    def _listed(self) -> list[BrokerId]:
+    def _listed_brokers(self) -> list[BrokerId]:
         numbers = map(paths.parse_number, self._znodes.children(paths.BROKER_IDS))
         return [BrokerId(number) for number in numbers if number is not None]
 

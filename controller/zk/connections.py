@@ -82,7 +82,7 @@ class ZooKeeperConnection:
                 + (f": {problem}" if problem else "")
             )
         try:
-            with self._translated():
+            with self._translate_errors():
                 found = self._result_of(self._client.exists_async(paths.BROKER_IDS))
         except errors.ControllerError:
             self.close()
@@ -191,12 +191,12 @@ class ZooKeeperConnection:
 
         def sent() -> Iterator[tuple[Key, Any]]:
             for key in dict.fromkeys(keys):
-                with self._translated():
+                with self._translate_errors():
                     pending = begin(path_of(key))
                 yield key, pending
 
         for key, pending in ahead(sent(), window):
-            with self._translated():
+            with self._translate_errors():
                 try:
                     found = read(self._result_of(pending))
                 except exceptions.NoNodeError:
@@ -212,7 +212,7 @@ class ZooKeeperConnection:
 
     def create(self, path: str, data: bytes) -> Znode | None:
         """Create a znode, with its parents; None where there is one already."""
-        with self._translated():
+        with self._translate_errors():
             try:
                 _, stat = self._result_of(self._creation(path, data))
             except exceptions.NodeExistsError:
@@ -229,7 +229,7 @@ class ZooKeeperConnection:
             until_closed: Whether ZooKeeper deletes it when this connection ends.
 
         """
-        with self._translated():
+        with self._translate_errors():
             made, _ = self._result_of(
                 self._creation(path, data, sequence=True, ephemeral=until_closed)
             )
@@ -258,7 +258,7 @@ class ZooKeeperConnection:
 
     def replace(self, path: str, data: bytes, version: ZkVersion) -> bool:
         """Replace the data of a znode at a version; False where it has changed or is gone."""
-        with self._translated():
+        with self._translate_errors():
             try:
                 self._result_of(self._client.set_async(path, data, version))
             except (exceptions.BadVersionError, exceptions.NoNodeError):
@@ -267,7 +267,7 @@ class ZooKeeperConnection:
 
     def delete(self, path: str, version: ZkVersion) -> bool:
         """Delete a znode at a version; False where it has changed or is gone."""
-        with self._translated():
+        with self._translate_errors():
             try:
                 self._result_of(self._client.delete_async(path, version))
             except (exceptions.BadVersionError, exceptions.NoNodeError):
@@ -276,7 +276,7 @@ class ZooKeeperConnection:
 
     def commit(self, multi: Iterable[Operation]) -> bool:
         """Write all or nothing; False where something has changed or is gone."""
-        with self._translated():
+        with self._translate_errors():
             transaction = self._client.transaction()
             fill(transaction, multi, cluster_acl(self._acl_of))
             try:
@@ -336,7 +336,7 @@ class ZooKeeperConnection:
         return pending.get(timeout=self._connect_s)
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Translate kazoo's errors."""
         try:
             yield

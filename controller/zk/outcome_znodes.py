@@ -71,14 +71,14 @@ class OutcomeZnodes:
 
     def ended_requests(self) -> dict[model.RequestId, bool]:
         """Return the requests with records, and whether each has ended."""
-        listed = self._listed(self.requests())
+        listed = self._list_records(self.requests())
         return {request: paths.SUMMARY in names for request, names in listed.items()}
 
     def histories(
         self, requests: Iterable[model.RequestId] | None = None
     ) -> dict[model.RequestId, RequestHistory]:
         """Return the records of these requests or of all, the oldest first."""
-        listed = self._listed(self.requests() if requests is None else requests)
+        listed = self._list_records(self.requests() if requests is None else requests)
         czxids = dict(self._czxids(listed))
         pieces = {request: _Pieces(request) for request in listed}
         wanted = [(r, n) for r, names in listed.items() for n in names if not _is_accepted(n)]
@@ -101,7 +101,7 @@ class OutcomeZnodes:
     def accepted_entries(self, request: model.RequestId) -> tuple[AcceptedEntry, ...]:
         """Return the accepted entries of a request, in the order in which they were accepted."""
         names = self._znodes.children(paths.history_path(request))
-        read = [read for _, read in self._accepted(request, _shards(names, "accepted"))]
+        read = [read for _, read in self._read_accepted(request, _shards(names, "accepted"))]
         return tuple(entry for r in read if r is not None and not isinstance(r, str) for entry in r)
 
     # --- for the daemon --------------------------------------------------------------------------
@@ -113,12 +113,12 @@ class OutcomeZnodes:
         Of an ended request only the names are read; of an open one also its parts, refusals and
         outcomes other than done.
         """
-        listed = self._listed(
+        listed = self._list_records(
             request for request in self.requests() if paths.valid_request(request)
         )
         ended = [request for request, names in listed.items() if paths.SUMMARY in names]
         unfinished = {
-            request: self._open(request, names)
+            request: self._open_history(request, names)
             for request, names in listed.items()
             if names and paths.SUMMARY not in names
         }
@@ -129,7 +129,7 @@ class OutcomeZnodes:
         """Return the accepted entries of a request, with everything that a cancellation needs."""
         names = self._znodes.children(paths.history_path(request))
         entries: list[AcceptedEntry] = []
-        for shard, read in self._accepted(request, _shards(names, "accepted")):
+        for shard, read in self._read_accepted(request, _shards(names, "accepted")):
             if read is None:
                 self._report_gone(request, shard)
             elif not isinstance(read, str):
@@ -140,7 +140,7 @@ class OutcomeZnodes:
         options = self._options(request, names)
         return AcceptedRead(request, tuple(entries), options, elsewhere)
 
-    def _open(self, request: model.RequestId, names: Sequence[str]) -> OpenHistory:
+    def _open_history(self, request: model.RequestId, names: Sequence[str]) -> OpenHistory:
         shards = {name: shard for name in names if (shard := paths.parse_shard(name))}
         wanted = [
             name
@@ -196,7 +196,7 @@ class OutcomeZnodes:
 
     # --- for both --------------------------------------------------------------------------------
 
-    def _listed(
+    def _list_records(
         self, requests: Iterable[model.RequestId]
     ) -> dict[model.RequestId, tuple[str, ...]]:
         """List the records of requests, without hidden ones."""
@@ -213,7 +213,7 @@ class OutcomeZnodes:
             if czxid is not None and not isinstance(czxid, str):
                 yield request, czxid
 
-    def _accepted(
+    def _read_accepted(
         self, request: model.RequestId, shards: Sequence[paths.Shard]
     ) -> Iterator[tuple[paths.Shard, tuple[AcceptedEntry, ...] | str | None]]:
         return decode_many(

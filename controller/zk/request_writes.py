@@ -81,7 +81,7 @@ class RequestWrites:
             InvalidInputError: the plan is too large for one znode.
 
         """
-        made = self._connection.create(paths.LEGACY_PLAN, self._encoded(entries, log_dirs))
+        made = self._connection.create(paths.LEGACY_PLAN, self._encode(entries, log_dirs))
         if made is None:
             raise ReassignmentConflictError(
                 f"{paths.LEGACY_PLAN} exists already: a plan is being carried out"
@@ -112,9 +112,9 @@ class RequestWrites:
                     f"{paths.LEGACY_PLAN} cannot be added to: {plan.unreadable}"
                 )
             if plan is None:
-                return self._encoded(entries, log_dirs)
+                return self._encode(entries, log_dirs)
             kept = {p: named for p, named in plan.log_dirs.items() if p not in entries}
-            return self._encoded({**plan.entries, **entries}, {**kept, **log_dirs})
+            return self._encode({**plan.entries, **entries}, {**kept, **log_dirs})
 
         return self._connection.edit(paths.LEGACY_PLAN, extended).czxid
 
@@ -203,10 +203,10 @@ class RequestWrites:
             stop=stop_after_delay(wait_s),
             wait=AGAIN,
             reraise=True,
-        )(self._connection.edit, paths.CANCEL, lambda z: self._joined(z, wanted))
+        )(self._connection.edit, paths.CANCEL, lambda z: self._join(z, wanted))
         return decode_cancellation(written.data, written.version, written.czxid, written.created_ms)
 
-    def _joined(self, znode: Znode | None, wanted: Cancellation) -> bytes:
+    def _join(self, znode: Znode | None, wanted: Cancellation) -> bytes:
         found = cancellation_of(znode)
         # Once recorded it stays so, and the write requires the version that was looked up.
         is_selected = found is not None and self._connection.exists(
@@ -247,7 +247,7 @@ class RequestWrites:
             InvalidInputError: it is too large for one znode.
 
         """
-        made = self._connection.create(paths.QUEUE, self._encoded(entries, log_dirs))
+        made = self._connection.create(paths.QUEUE, self._encode(entries, log_dirs))
         if made is None:
             raise ReassignmentConflictError(
                 f"{paths.QUEUE} exists already: wait until its entries have started, or see "
@@ -281,7 +281,7 @@ class RequestWrites:
                 return frozenset()
             if (
                 self._connection.replace(
-                    paths.QUEUE, self._encoded(left, queue.log_dirs), found.version
+                    paths.QUEUE, self._encode(left, queue.log_dirs), found.version
                 )
                 if left
                 else self._connection.delete(paths.QUEUE, found.version)
@@ -370,7 +370,7 @@ class RequestWrites:
             return absent if isinstance(would_be, str) else would_be
         return _read(path, decode, self._connection.edit(path, changed))
 
-    def _encoded(
+    def _encode(
         self,
         entries: Mapping[TopicPartition, Replicas],
         log_dirs: NamedDirs,

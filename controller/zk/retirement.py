@@ -67,7 +67,7 @@ class Retirement:
             ReassignmentConflictError: a daemon lives, or others change the same znodes each time.
 
         """
-        with self._elected() as candidacy:
+        with self._hold_lock() as candidacy:
             kept: set[str] = set()
             for retired in self._lift_all(candidacy):
                 if not retired.is_done:
@@ -103,7 +103,7 @@ class Retirement:
     # --- the lock --------------------------------------------------------------------------------
 
     @contextmanager
-    def _elected(self) -> Iterator[str]:
+    def _hold_lock(self) -> Iterator[str]:
         """Hold the lock of the daemons' election; yield the name of the candidacy."""
         self._refuse_others()
         connection = self._connection

@@ -99,7 +99,7 @@ class OldStockTool(StockTool):
         if found.active:
             print_line("There is an existing assignment running.")
             return
-        checked = self._checked(plan, throttle, log_dir_throttle)
+        checked = self._check(plan, throttle, log_dir_throttle)
         print_line(texts.current_text(_current(found, plan)))
         if throttle >= 0:
             print_line(texts.RUN_VERIFY_BEFORE_2_6)

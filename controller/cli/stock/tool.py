@@ -141,7 +141,7 @@ class StockTool:
         if unknown:
             raise InvalidInputError(f"Unknown broker id {unknown[0]}")
         current = _current(found, entries)
-        checked = self._checked(plan, throttle, log_dir_throttle)
+        checked = self._check(plan, throttle, log_dir_throttle)
         print_line(texts.current_text(current))
         if throttle >= 0 or log_dir_throttle >= 0:
             print_line(texts.RUN_VERIFY)
@@ -181,7 +181,7 @@ class StockTool:
 
     # --- the daemon ----------------------------------------------------------------------------
 
-    def _checked(self, plan: StockPlan, throttle: int, log_dir_throttle: int) -> CheckedSubmission:
+    def _check(self, plan: StockPlan, throttle: int, log_dir_throttle: int) -> CheckedSubmission:
         """Check that a daemon would take a plan now."""
         context, operator = self._context, self._operator
         checked = cluster.check_plan(
