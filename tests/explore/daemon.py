@@ -18,7 +18,6 @@ from tests.explore.zookeeper import Reader, Watch, Znode, ZooKeeper
 CONTROLLER_ID: Final = p.BrokerId(1000000)
 LOCK: Final = f"{p.paths.LEADER}/lock"
 LANES: Final = ("watch", "levels", "bulk", "again", "configs", "settings", "claims")
-CONFIG: Final = p.TopicConfig(min_insync_replicas=1, unclean_leader_election=False)
 
 
 class DiedError(Exception):
@@ -98,8 +97,11 @@ class Points:
 class DaemonStore:
     """``reactor.ports.Store``: writes are immediate, reads wait in lanes."""
 
-    def __init__(self, zookeeper: ZooKeeper, lanes: dict[str, tuple[Any, ...]]) -> None:
+    def __init__(
+        self, zookeeper: ZooKeeper, lanes: dict[str, tuple[Any, ...]], min_isr: int
+    ) -> None:
         self.zookeeper = zookeeper
+        self.min_isr = min_isr
         self.lanes = lanes
         self.session = zookeeper.open_session()
         self.claim: Claim | None = None
@@ -282,7 +284,8 @@ class DaemonStore:
             case ("stand",):
                 return self._stand()
             case ("describe", topics, asked):
-                return ("events", (p.TopicConfigsRead(dict.fromkeys(topics, CONFIG), asked),))
+                config = p.TopicConfig(self.min_isr, unclean_leader_election=False)
+                return ("events", (p.TopicConfigsRead(dict.fromkeys(topics, config), asked),))
             case ("setting", broker, epoch):
                 told = p.BrokerSettingsRead(broker, epoch, deletes_topics=True, protocol="2.6")
                 return ("events", (told,))
@@ -545,11 +548,17 @@ class DaemonConfigs:
 class Daemon:
     """One process, from its start to its end."""
 
-    def __init__(
-        self, zookeeper: ZooKeeper, clock: Clock, options: Any, sent: list[Any], strays: list[Any]
+    def __init__(  # noqa: PLR0917 - the parts it is composed of
+        self,
+        zookeeper: ZooKeeper,
+        clock: Clock,
+        options: p.Options,
+        sent: list[Any],
+        strays: list[Any],
+        min_isr: int,
     ) -> None:
         self.lanes: dict[str, tuple[Any, ...]] = {}
-        self.store = DaemonStore(zookeeper, self.lanes)
+        self.store = DaemonStore(zookeeper, self.lanes, min_isr)
         self.channels = DaemonChannels(sent, strays)
         self.configs = DaemonConfigs(self.store)
         self.points = Points()

@@ -183,6 +183,10 @@ def _copies_kept(system: System, session: int, before: Any, after: Any) -> Itera
     )
     if view is None:
         return
+    shape, dropped = system.shape, set(system.assignment().removing_replicas)
+    floor = min(shape.min_isr, len(shape.target))
+    if dropped & set(before.isr) - set(after.isr) and len(after.isr) < floor:
+        yield f"a step drops {dropped}: {after.isr} is below min.insync.replicas {floor}"
     live = {b.id for b in system.brokers.values() if b.is_alive}
     good = [m for m in before.isr if m in live and _is_complete(system, m)]
     if good and all(_is_known_lost(system, view, m) for m in after.isr):

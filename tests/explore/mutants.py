@@ -75,36 +75,6 @@ MUTANTS: Final = (
         ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),
     Mutant(
-        "wait for a deletion for ever",
-        NATIVE,
-        "if phase.waiting and self.now < phase.deadline:",
-        "if phase.waiting:",
-        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
-    ),
-    Mutant(
-        "take a refused deletion for done",
-        f"{REASSIGNMENTS}.fold",
-        "if event.broker not in phase.waiting or error not in (NONE, KAFKA_STORAGE_ERROR):",
-        "if event.broker not in phase.waiting:",
-        ("swap",),
-    ),
-    Mutant(
-        "stop without deleting",
-        CONTEXT,
-        "for delete in (False, True)",
-        "for delete in (False, False)",
-    ),
-    Mutant(
-        "delete an orphan before the leader confirms",
-        ORPHANS,
-        """    return view.reassignments_tenure.confirmed.get(orphan.partition) == (
-        state.leader,
-        state.leader_epoch,
-    )""",
-        "    return True",
-        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
-    ),
-    Mutant(
         "end the record of an orphan before its deletion",
         ORPHANS,
         "            if _is_obsolete(view, orphan):",
@@ -139,18 +109,14 @@ MUTANTS: Final = (
         NATIVE,
         "blocked = self.drop_blocked(dropping) or self.copies_gate(dropping)",
         "blocked = None",
-    ),
-    Mutant(
-        "elect a leader outside the ISR",
-        CONTEXT,
-        "return leader_selection.reassigned_leader(target, self.state.isr, self.is_staying)",
-        "return leader_selection.reassigned_leader(target, target, self.is_staying)",
+        ("min ISR",),
     ),
     Mutant(
         "keep the dropped replicas in the ISR",
         NATIVE,
         "isr = tuple(r for r in self.state.isr if r in target)",
         "isr = self.state.isr",
+        ("jump",),
     ),
     Mutant(
         "keep the dropped replicas in the ISR at the start",
@@ -189,7 +155,7 @@ MUTANTS: Final = (
         f"{LEADERSHIP}.state_writes",
         "expected_version=state.version,",
         "expected_version=model.ZkVersion(-1),",
-        ("move, late",),
+        ("move, a follower lags", "move, late"),
     ),
     Mutant(
         "write a state with the controller epoch of its last writer",
@@ -217,14 +183,14 @@ MUTANTS: Final = (
         "return tuple(r for r in state.isr if r == leader or (stays(r, partition) and r not in "
         "bounced))",
         "return state.isr",
-        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
+        ("move, broker 2 loses its log", "move, broker 1 loses its log"),
     ),
     Mutant(
         "elect no leader for a dead one",
         DUTIES,
         "    if not view.is_live(state.leader, partition) or state.leader in bounced:\n",
         "    if False:\n",
-        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
+        ("RF 1 moves, broker 1 dies", "move, broker 1 dies"),
     ),
     Mutant(
         "let a restarted leader lead on",
@@ -247,6 +213,27 @@ MUTANTS: Final = (
         or may_have_requested_before(view, partition, state)""",
         "",
         ("move, late write of a lost log",),
+    ),
+    Mutant(
+        "elect a leader outside the ISR",
+        f"{LEADERSHIP}.leader_selection",
+        "        if replica in isr and is_live(replica):",
+        "        if is_live(replica):",
+        ("RF 1 moves, broker 1 dies",),
+    ),
+    Mutant(
+        "elect a dead leader",
+        f"{LEADERSHIP}.leader_selection",
+        "        if replica in isr and is_live(replica):",
+        "        if replica in isr:",
+        ("move, broker 1 dies",),
+    ),
+    Mutant(
+        "forget restarts while a partition cannot be judged",
+        "controller.core.cycle",
+        "    _keep_bounces(view, due)",
+        "    pass",
+        ("move, broker 1 loses its log", "move, broker 2 loses its log"),
     ),
     # responses
     Mutant(
@@ -334,6 +321,23 @@ MUTANTS: Final = (
         "    view.due.add(partitions)\n    wakeups.wake(view.due, wakeups.Trigger.WRITES_RETRIED)",
         "    pass",
         ("move, daemon dies or breaks",),
+    ),
+    Mutant(
+        "expect the version before one's own write",
+        f"{LEADERSHIP}.fold",
+        "version=model.ZkVersion(record.expected_version + 1),",
+        "version=record.expected_version,",
+        ("move, daemon dies or breaks",),
+    ),
+    Mutant(
+        "send what was queued when the role was lost",
+        "controller.reactor.loop",
+        """        self._outbox.clear()
+        self._alter_queue.clear()
+        self._placements.clear()
+        self._channels.close_all()""",
+        "        pass",
+        ("two daemons", "move, daemon dies or breaks"),
     ),
     # the begin and the end of a reassignment
     Mutant(

@@ -6,6 +6,7 @@ The shapes: which cluster, which plan, which faults, and how many of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tests.explore.production import Options
@@ -62,6 +63,7 @@ SMALL: Final = (
     native("move, daemon dies or breaks", *MOVE, faults=IN_DAEMON),
     native("swap", (1, 2), (3, 4)),
     native("swap, daemon dies or breaks", (1, 2), (3, 4), faults=IN_DAEMON),
+    native("jump", *MOVE, faults=IN_DAEMON, options=replace(OPTIONS, step_size=None)),
     native("order alone", (1, 2), (2, 1), faults=IN_DAEMON),
     native("RF 1 to 2", (1,), (1, 2), faults=IN_DAEMON),
     native("RF 2 to 1", (1, 2), (2,), faults=IN_DAEMON),
@@ -101,6 +103,8 @@ ALL: Final = (*SMALL, *LARGE)
 KILL: Final = frozenset({"kill"})
 LOSE: Final = frozenset({"lose log"})
 FOCUSED: Final = (
+    native("move, a follower lags", *MOVE, faults=frozenset({"slow"})),
+    native("min ISR", *MOVE, faults=frozenset({"slow"}), min_isr=2, delays=1),
     native("move, broker 1 dies", *MOVE, faults=KILL, mortal=(1,)),
     native("move, broker 2 dies", *MOVE, faults=KILL, mortal=(2,)),
     native("move, broker 3 dies", *MOVE, faults=KILL, mortal=(3,)),

@@ -674,7 +674,10 @@ class System:
 
     def start_daemon(self, number: int) -> None:
         """Start a daemon's process."""
-        daemon = Daemon(self.zookeeper, self.clock, self.shape.options, self.sent, self.strays)
+        shape = self.shape
+        daemon = Daemon(
+            self.zookeeper, self.clock, shape.options, self.sent, self.strays, shape.min_isr
+        )
         if number < len(self.daemons):
             self.daemons[number] = daemon
         else:
