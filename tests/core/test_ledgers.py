@@ -9,7 +9,9 @@ from typing import Final
 
 import pytest
 
+from controller.core.leadership.model import LeadershipLedger
 from controller.core.ledger import Ledger, Lifetime
+from controller.core.model import TopicPartition
 from controller.core.options import Options
 from controller.core.view import ClusterView
 
@@ -66,3 +68,19 @@ def test_the_end_of_a_lifetime_replaces_its_ledgers_and_no_other(lifetime: Lifet
     view.end(lifetime)
     for name, ledger in ledgers(view).items():
         assert (ledger is not before[name]) == (ledger.lifetime is lifetime), name
+
+
+def test_nothing_is_left_of_a_partition_whose_topic_is_gone_but_reads_under_way() -> None:
+    """A later topic of the name would be judged by the facts of the former."""
+    ledger, partition = LeadershipLedger(), TopicPartition("t", 0)
+    under_way = {"seeding", "refreshing", "awaited_reads"}
+    of_partitions = [
+        f.name
+        for f in fields(ledger)
+        if str(f.type).startswith(("dict[TopicPartition", "set[TopicPartition"))
+    ]
+    for name in of_partitions:
+        facts = getattr(ledger, name)
+        facts.update({partition: None} if isinstance(facts, dict) else {partition})
+    ledger.forget(partition)
+    assert {name for name in of_partitions if getattr(ledger, name)} == under_way

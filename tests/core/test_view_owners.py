@@ -39,7 +39,7 @@ CHANGING: Final = frozenset(
             "sort",
             "forget_brokers",
         ),
-        *("put", "drop", "note", "note_all", "settle", "put_topic", "pop_topic", "request_of"),
+        *("put", "drop", "note", "note_all", "settle", "id_written", "forget", "request_of"),
         *("record_deleted_znodes", "record_stop", "record_settings_request"),
     }
 )

@@ -321,37 +321,18 @@ def topic_deleted(view: ClusterView, name: str) -> None:
 
 def forget_topic(view: ClusterView, name: str) -> None:
     """Forget a topic that is gone, and everything about its partitions that is read again."""
-    topics, leadership = view.topics, view.leadership
-    reassignments_tenure = view.reassignments_tenure
-    topic = topics.pop(name)
+    topic = view.topics.forget(name)
     view.deletions.running.pop(name, None)
     view.deletions.waits.pop(name, None)
-    topics.configs.pop(name, None)
-    topics.config_answers.pop(name, None)
-    topics.requested_configs.pop(name, None)
-    topics.config_errors.pop(name, None)
     # The settings of a later topic of the name may have the version of these.
     pacing.forget_settings(view, topic_entity(name))
+    leadership = view.leadership
     leadership.offline = {(b, p) for b, p in leadership.offline if p.topic != name}
     for number in topic.partitions if topic else ():
         partition = TopicPartition(name, number)
         view.reassignments.before.pop(partition, None)
-        leadership.states.pop(partition, None)
-        leadership.distrusted.pop(partition, None)
-        leadership.watched.pop(partition, None)
-        leadership.stateless.discard(partition)
-        leadership.unreadable.pop(partition, None)
-        leadership.unseeded.pop(partition, None)
-        leadership.acked.pop(partition, None)
-        reassignments_tenure.confirmed.pop(partition, None)
-        leadership.bounced.pop(partition, None)
-        reassignments_tenure.whole_since.pop(partition, None)
-        leadership.lost_requests.pop(partition, None)
-        leadership.epochs_due.discard(partition)
-        leadership.isr_changes_confirmed.pop(partition, None)
-        leadership.told_ineligible.pop(partition, None)
-        leadership.preferred.pop(partition, None)
-        leadership.leaderless.pop(partition, None)
+        view.reassignments_tenure.forget(partition)
+        leadership.forget(partition)
         isr_health.forget_health(view, partition)
         if partition in view.reassignments.by_partition:
             view.due.add((partition,))

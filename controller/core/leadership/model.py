@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from controller.core import model
 from controller.core.ledger import Ledger, Lifetime
@@ -126,6 +126,27 @@ class LeadershipLedger(Ledger):
 
     They stay until that registration ends: the broker stops, however its request was answered.
     """
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Forget what is read again of a partition whose topic is gone."""
+        by_partition: tuple[dict[TopicPartition, Any], ...] = (
+            self.states,
+            self.distrusted,
+            self.watched,
+            self.unreadable,
+            self.unseeded,
+            self.acked,
+            self.bounced,
+            self.lost_requests,
+            self.isr_changes_confirmed,
+            self.told_ineligible,
+            self.preferred,
+            self.leaderless,
+        )
+        for facts in by_partition:
+            facts.pop(partition, None)
+        self.stateless.discard(partition)
+        self.epochs_due.discard(partition)
 
     def is_acknowledged(self, partition: TopicPartition) -> bool:
         """Return whether the current leader acknowledged its epoch in this tenure."""

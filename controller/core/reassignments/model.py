@@ -269,3 +269,8 @@ class ReassignmentTenure(Ledger):
     """Orphans whose deletion was requested in this tenure."""
     orphan_logs: dict[tuple[BrokerId, TopicPartition], str] = field(default_factory=dict)
     """The log directories in which the logs of orphans stand, as brokers reported them."""
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Forget what was found of a partition whose topic is gone."""
+        self.confirmed.pop(partition, None)
+        self.whole_since.pop(partition, None)

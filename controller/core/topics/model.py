@@ -149,9 +149,13 @@ class TopicLedger(Ledger):
         self.by_name[name].topic_id, self.by_name[name].lacks_id = topic_id, False
         self.names_by_id[topic_id] = name
 
-    def pop(self, name: str) -> Topic | None:
-        """Remove a topic, and return what was known of it."""
+    def forget(self, name: str) -> Topic | None:
+        """Forget a topic that is gone and its settings, and return what was known of it."""
         self._forget_id(name)
+        self.configs.pop(name, None)
+        self.config_answers.pop(name, None)
+        self.requested_configs.pop(name, None)
+        self.config_errors.pop(name, None)
         return self.by_name.pop(name, None)
 
     def _forget_id(self, name: str) -> None:
