@@ -163,12 +163,12 @@ def refusal(header: RequestHeader, error: int) -> bytes:
 
 def results_of(answer: ClientAnswer) -> int:
     """Return how many partitions an answer to a request of ``SERVED`` names."""
-    if isinstance(answer, client_requests.ListReassignmentsResponse):
+    if isinstance(answer, client_requests.ListReassignmentsAnswer):
         return len(answer.reassignments)
     return len(getattr(answer, "results", ()))
 
 
-def _elect_response(version: int, answer: client_requests.ElectLeadersResponse) -> ApiMessage:
+def _elect_response(version: int, answer: client_requests.ElectLeadersAnswer) -> ApiMessage:
     return ElectLeadersResponse(
         version=version,
         throttle_time_ms=0,
@@ -177,7 +177,7 @@ def _elect_response(version: int, answer: client_requests.ElectLeadersResponse) 
     )
 
 
-def _alter_response(version: int, answer: client_requests.AlterReassignmentsResponse) -> ApiMessage:
+def _alter_response(version: int, answer: client_requests.AlterReassignmentsAnswer) -> ApiMessage:
     return AlterPartitionReassignmentsResponse(
         version=version,
         throttle_time_ms=0,
@@ -187,7 +187,7 @@ def _alter_response(version: int, answer: client_requests.AlterReassignmentsResp
     )
 
 
-def _list_response(version: int, answer: client_requests.ListReassignmentsResponse) -> ApiMessage:
+def _list_response(version: int, answer: client_requests.ListReassignmentsAnswer) -> ApiMessage:
     topics: dict[str, list[tuple[Any, ...]]] = {}
     for (topic, number), *replicas in answer.reassignments:
         topics.setdefault(topic, []).append((number, *replicas))
@@ -212,7 +212,7 @@ REQUESTS: Final[Mapping[int, ServedRequest]] = {
         versions=(0, 2),
         message=ElectLeadersRequest,
         value_of=_elect_leaders,
-        answer=client_requests.ElectLeadersResponse,
+        answer=client_requests.ElectLeadersAnswer,
         message_of=_elect_response,
     ),
     ApiKey.AlterPartitionReassignments: ServedRequest(
@@ -220,14 +220,14 @@ REQUESTS: Final[Mapping[int, ServedRequest]] = {
         message=AlterPartitionReassignmentsRequest,
         folds=(("partitions", _target),),
         value_of=_alter,
-        answer=client_requests.AlterReassignmentsResponse,
+        answer=client_requests.AlterReassignmentsAnswer,
         message_of=_alter_response,
     ),
     ApiKey.ListPartitionReassignments: ServedRequest(
         versions=(0, 0),
         message=ListPartitionReassignmentsRequest,
         value_of=_list,
-        answer=client_requests.ListReassignmentsResponse,
+        answer=client_requests.ListReassignmentsAnswer,
         message_of=_list_response,
     ),
 }

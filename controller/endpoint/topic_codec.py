@@ -177,8 +177,8 @@ def encode(header: RequestHeader, answer: TopicAnswer, effective: Effective) -> 
         ProtocolError: the answer is not one to this request, or a value does not fit its field.
 
     """
-    is_new = isinstance(answer, topic_requests.CreateTopicsResponse)
-    is_growth = isinstance(answer, topic_requests.CreatePartitionsResponse)
+    is_new = isinstance(answer, topic_requests.CreateTopicsAnswer)
+    is_growth = isinstance(answer, topic_requests.CreatePartitionsAnswer)
     if (is_new, is_growth) != (
         header.api_key == ApiKey.CreateTopics,
         header.api_key == ApiKey.CreatePartitions,

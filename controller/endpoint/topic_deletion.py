@@ -20,7 +20,7 @@ from controller.core.calls.broker_requests import Permission
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
     DeleteTopics,
-    DeleteTopicsResponse,
+    DeleteTopicsAnswer,
     TopicResult,
     TopicToDelete,
 )
@@ -124,7 +124,7 @@ class TopicDeletionService:
             request = DeleteTopics(permitted, wanted.timeout_s)
             within_s = max(until - now(), 0.0) + GRACE_S
             answered = await self._tickets.answer_to(request, permission, within_s)
-            if not isinstance(answered, DeleteTopicsResponse):
+            if not isinstance(answered, DeleteTopicsAnswer):
                 return None
             if answered.error:
                 refused = [DeletionResult(t, answered.error) for t in wanted.deleted]
@@ -152,7 +152,7 @@ class TopicDeletionService:
         left_s = max(until - now(), 0.0)
         request = AwaitDeletions(marked, left_s)
         answered = await self._tickets.answer_to(request, permission, left_s + GRACE_S)
-        if isinstance(answered, DeleteTopicsResponse) and not answered.error:
+        if isinstance(answered, DeleteTopicsAnswer) and not answered.error:
             return {result.name for result in answered.results if result.error}
         while left := {name for name in left if self._listed.exists(name, marked[name])}:
             if now() >= until:

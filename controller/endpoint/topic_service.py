@@ -24,7 +24,7 @@ from controller.core.calls.broker_requests import Permission
 from controller.core.calls.topic_requests import (
     CreatePartitions,
     CreateTopics,
-    CreateTopicsResponse,
+    CreateTopicsAnswer,
     EffectiveConfig,
     RequestOnTopics,
     TopicAnswer,
@@ -250,7 +250,7 @@ class TopicService:
             )
         except TimeoutError:
             late = (TopicResult(name, REQUEST_TIMED_OUT) for name in sorted(permitted))
-            return CreateTopicsResponse(NONE, tuple(late))
+            return CreateTopicsAnswer(NONE, tuple(late))
         if request is None:
             return None
         given = topic_answer(request, ())
@@ -307,7 +307,7 @@ class TopicService:
         """
         names = [r.name for r in given.results if r.error == NONE]
         is_shown = header.version >= topic_codec.FIRST_WITH_CONFIGS
-        if not names or not is_shown or not isinstance(given, CreateTopicsResponse):
+        if not names or not is_shown or not isinstance(given, CreateTopicsAnswer):
             return {}
         now = asyncio.get_running_loop().time
         shown_until = now() + SETTINGS_S

@@ -13,17 +13,17 @@ from kafka.protocol.api_key import ApiKey
 
 from controller.core.calls.client_requests import (
     AlterReassignments,
-    AlterReassignmentsResponse,
+    AlterReassignmentsAnswer,
     ElectLeaders,
-    ElectLeadersResponse,
+    ElectLeadersAnswer,
     ListReassignments,
-    ListReassignmentsResponse,
+    ListReassignmentsAnswer,
     OngoingReassignment,
     PartitionResult,
 )
 from controller.core.calls.topic_requests import (
-    CreatePartitionsResponse,
-    CreateTopicsResponse,
+    CreatePartitionsAnswer,
+    CreateTopicsAnswer,
     EffectiveConfig,
     MorePartitions,
     NewTopic,
@@ -71,7 +71,7 @@ def answer(  # noqa: PLR0911 - one return per request
     header = codec.RequestHeader(key, version, -2_000_000_001, "1")
     match key:
         case ApiKey.ElectLeaders:
-            given = ElectLeadersResponse(0, RESULTS) if is_full else ElectLeadersResponse(41)
+            given = ElectLeadersAnswer(0, RESULTS) if is_full else ElectLeadersAnswer(41)
             meant: dict[str, object] = {
                 "throttleTimeMs": 0,
                 **({"errorCode": given.error} if version >= 1 else {}),
@@ -81,7 +81,7 @@ def answer(  # noqa: PLR0911 - one return per request
             }
             return client_codec.encode(header, given), meant
         case ApiKey.AlterPartitionReassignments:
-            altered = AlterReassignmentsResponse(0 if is_full else 41, RESULTS * is_full)
+            altered = AlterReassignmentsAnswer(0 if is_full else 41, RESULTS * is_full)
             meant = {
                 "throttleTimeMs": 0,
                 "errorCode": altered.error,
@@ -93,7 +93,7 @@ def answer(  # noqa: PLR0911 - one return per request
             ongoing = OngoingReassignment(
                 TopicPartition(LONG, 7), _ids(3, 4, 1), _ids(3, 4), _ids(1)
             )
-            listed = ListReassignmentsResponse(0 if is_full else 41, (ongoing,) * is_full)
+            listed = ListReassignmentsAnswer(0 if is_full else 41, (ongoing,) * is_full)
             rows = [
                 {
                     "partitionIndex": 7,
@@ -113,7 +113,7 @@ def answer(  # noqa: PLR0911 - one return per request
             return _created(header, is_full=is_full)
         case ApiKey.CreatePartitions:
             results = (TopicResult("orders", 0, None, 9), TopicResult(LONG, 37, "why: é"))
-            grown = CreatePartitionsResponse(0, results * is_full)
+            grown = CreatePartitionsAnswer(0, results * is_full)
             rows = [
                 {"name": r.name, "errorCode": r.error, "errorMessage": r.message}
                 for r in grown.results
@@ -133,7 +133,7 @@ def _created(header: codec.RequestHeader, *, is_full: bool) -> tuple[bytes, obje
         TopicResult("hidden", 0, None, 12, 3, TOPIC_ID),
         TopicResult(LONG, 36, "Topic exists: é"),
     )
-    given = CreateTopicsResponse(0, results * is_full)
+    given = CreateTopicsAnswer(0, results * is_full)
     frame = topic_codec.encode(header, given, {"orders": SETTINGS, "hidden": 29})
     rows: list[dict[str, object]] = []
     for result in given.results:

@@ -19,8 +19,8 @@ from kafka.protocol.api_key import ApiKey
 
 from controller.core.calls import broker_requests, client_requests
 from controller.core.calls.topic_requests import (
-    CreatePartitionsResponse,
-    CreateTopicsResponse,
+    CreatePartitionsAnswer,
+    CreateTopicsAnswer,
     TopicResult,
 )
 from controller.core.model import BrokerId
@@ -158,10 +158,10 @@ def _client_outcome_of(frame: bytes) -> str:
     if header.api_key == ApiKey.DeleteTopics:
         ended = [topic_codec.DeletionResult(topic, 17, "é") for topic in wanted.deleted]
         topic_codec.encode_deletion(header, ended)
-        return "DeleteTopicsResponse"
+        return "DeleteTopicsAnswer"
     results = tuple(TopicResult(name, 17, name) for name in wanted.names)
     is_new = header.api_key == ApiKey.CreateTopics
-    answer = CreateTopicsResponse(0, results) if is_new else CreatePartitionsResponse(0, results)
+    answer = CreateTopicsAnswer(0, results) if is_new else CreatePartitionsAnswer(0, results)
     topic_codec.encode(header, answer, {})
     return type(answer).__name__
 

@@ -30,9 +30,9 @@ from controller.core.calls import client_requests
 from controller.core.calls.broker_requests import AlterPartitionAnswer
 from controller.core.calls.client_requests import (
     AlterReassignments,
-    AlterReassignmentsResponse,
+    AlterReassignmentsAnswer,
     CedeRole,
-    CedeRoleResponse,
+    CedeRoleAnswer,
     ClientAnswer,
     ElectLeaders,
     PartitionResult,
@@ -405,7 +405,7 @@ def test_connection_that_ends_within_an_answer_ends_that_of_the_client() -> None
 def test_answers_of_the_daemon_that_are_not_read_have_a_share_for_each_address() -> None:
     """A client that reads nothing takes none of the others' memory."""
     waiting = [PartitionResult(TopicPartition("t", n), 39, "x" * 100) for n in range(60_000)]
-    given = AlterReassignmentsResponse(0, tuple(waiting))
+    given = AlterReassignmentsAnswer(0, tuple(waiting))
     size = len(client_codec.encode(codec.header_of(alter_request()), given))
     with public(
         lambda header, _: altered(header, NOT_CONTROLLER), answer=lambda _: given
@@ -463,7 +463,7 @@ def test_daemon_answers_what_a_broker_permits_and_does_not_answer() -> None:
     result = PartitionResult(TopicPartition("t", 0), 39, "why")
     with public(
         lambda header, _: altered(header, NOT_CONTROLLER),
-        answer=lambda _: AlterReassignmentsResponse(0, (result,)),
+        answer=lambda _: AlterReassignmentsAnswer(0, (result,)),
     ) as served:
         (answer,) = served.exchange(alter_request())
         body = AlterPartitionReassignmentsResponse.decode(answer[5:], version=0)
@@ -489,7 +489,7 @@ def test_without_the_role_a_client_hears_the_brokers_answer_and_has_to_connect_a
     """Another daemon of the same id may have the role, at another address."""
     with public(
         lambda header, _: altered(header, NOT_CONTROLLER),
-        answer=lambda _: AlterReassignmentsResponse(NOT_CONTROLLER),
+        answer=lambda _: AlterReassignmentsAnswer(NOT_CONTROLLER),
     ) as served:
         answer, closed = served.exchange(alter_request(), alter_request())
         body = AlterPartitionReassignmentsResponse.decode(answer[5:], version=0)
@@ -681,7 +681,7 @@ def test_long_request_for_topics_is_read_only_with_a_right_on_the_cluster(
             return given[4:8] + b"not controller"
         return seen(header, OWN_ID, *operations)
 
-    with public(broker, answer=lambda _: CedeRoleResponse(NOT_CONTROLLER)) as served:
+    with public(broker, answer=lambda _: CedeRoleAnswer(NOT_CONTROLLER)) as served:
         with socket.create_connection(served.server.address, timeout=WITHIN_S) as client:
             client.sendall(framed(frame))
             if operations:
@@ -703,7 +703,7 @@ def test_long_request_delays_no_other_peer() -> None:
         return altered(header, NOT_CONTROLLER) if frame == long else frame[4:8]
 
     with (
-        public(broker, answer=lambda _: AlterReassignmentsResponse(0)) as served,
+        public(broker, answer=lambda _: AlterReassignmentsAnswer(0)) as served,
         socket.create_connection(served.server.address, timeout=WITHIN_S) as client,
         socket.create_connection(served.server.address, timeout=WITHIN_S) as other,
     ):
@@ -765,12 +765,12 @@ class Handover:
         self.controller = OWN_ID
         self.operations = operations
 
-    def give_back(self, event: Event) -> CedeRoleResponse:
+    def give_back(self, event: Event) -> CedeRoleAnswer:
         """Answer a CedeRole."""
         assert isinstance(event, ClientRequestReceived)
         assert event.request == CedeRole("CreateTopics")
         self.controller = 2
-        return CedeRoleResponse(NOT_CONTROLLER)
+        return CedeRoleAnswer(NOT_CONTROLLER)
 
     def broker(self, number: int) -> Callable[[codec.RequestHeader, bytes], bytes]:
         """Return what a broker answers: whether it is the controller, in place of a result."""
@@ -797,7 +797,7 @@ def test_request_of_a_client_that_gave_up_is_not_carried_out() -> None:
     cluster = Handover(CREATE)
     left = threading.Event()
 
-    def give_back(event: Event) -> CedeRoleResponse:
+    def give_back(event: Event) -> CedeRoleAnswer:
         left.wait(WITHIN_S)
         return cluster.give_back(event)
 
@@ -846,7 +846,7 @@ def test_unclean_election_goes_to_the_loop_as_such() -> None:
         assert isinstance(event, ClientRequestReceived)
         partition = TopicPartition("t", 0)
         assert event.request == ElectLeaders((partition,), 1.0, is_unclean=True)
-        return client_requests.ElectLeadersResponse(0, (PartitionResult(partition, 83),))
+        return client_requests.ElectLeadersAnswer(0, (PartitionResult(partition, 83),))
 
     unclean = ElectLeadersRequest(
         version=2, election_type=1, topic_partitions=[("t", [0])], timeout_ms=1000
@@ -873,7 +873,7 @@ def test_election_that_a_broker_without_partitions_permits_is_the_controllers(
 
     def elected(_event: Event) -> ClientAnswer:
         done = PartitionResult(TopicPartition("t", 0), 0)
-        return client_requests.ElectLeadersResponse(0, (done,))
+        return client_requests.ElectLeadersAnswer(0, (done,))
 
     everything = ElectLeadersRequest(
         version=2, election_type=0, topic_partitions=None, timeout_ms=1000

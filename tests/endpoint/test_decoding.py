@@ -20,7 +20,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.api_key import ApiKey
 
 from controller.core.calls.broker_requests import AlterPartitionAnswer
-from controller.core.calls.client_requests import AlterReassignmentsResponse
+from controller.core.calls.client_requests import AlterReassignmentsAnswer
 from controller.endpoint import client_codec, codec, messages, relayed_frames, strict_decoding
 from controller.endpoint.peers import PARTITION_BYTES, SMALL_FRAME, EndpointLimits
 from controller.endpoint.strict_decoding import ROWS_MAX, UNPACED_MAX
@@ -98,7 +98,7 @@ def test_request_about_more_than_a_cluster_has_is_refused_by_an_error() -> None:
     """The client learns the reason, and keeps its connection."""
     with public(
         lambda header, _: altered(header, NOT_CONTROLLER),
-        answer=lambda _: AlterReassignmentsResponse(0),
+        answer=lambda _: AlterReassignmentsAnswer(0),
     ) as served:
         began = time.process_time()
         long, short = served.exchange(alteration(ROWS_MAX + 1), alteration(1))

@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.api_key import ApiKey
 
 from controller.core.calls.broker_requests import BrokerAnswer
-from controller.core.calls.client_requests import CedeRoleResponse, ClientAnswer
+from controller.core.calls.client_requests import CedeRoleAnswer, ClientAnswer
 from controller.core.calls.topic_requests import TopicAnswer
 from controller.endpoint import broker_service, client_codec, client_service, codec, relayed_frames
 from controller.endpoint.codec import RequestHeader
@@ -22,7 +22,7 @@ def test_every_answer_of_the_core_is_encoded() -> None:
     """A row of ``codec.REQUESTS`` or ``client_codec.REQUESTS`` is missing otherwise."""
     of_brokers = {codec.REQUESTS[key].answer for key in codec.OF_BROKERS}
     assert of_brokers == set(get_args(BrokerAnswer))
-    elsewhere = {*get_args(TopicAnswer), CedeRoleResponse}
+    elsewhere = {*get_args(TopicAnswer), CedeRoleAnswer}
     of_clients = {request.answer for request in client_codec.REQUESTS.values()}
     assert of_clients == set(get_args(ClientAnswer)) - elsewhere
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
 
-from controller.core.calls.client_requests import CedeRole, CedeRoleResponse
+from controller.core.calls.client_requests import CedeRole, CedeRoleAnswer
 from controller.core.calls.records import ClientRequestReceived
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
@@ -241,7 +241,7 @@ def test_brokers_that_differ_make_the_daemon_give_the_role_back() -> None:
 
     def give_back(_event: Event) -> object:
         given_back.set()
-        return CedeRoleResponse(41)
+        return CedeRoleAnswer(41)
 
     with public(broker, answer=give_back) as served:
         assert served.exchange(deletion("a"))[0][4:] == b"deleted"

@@ -20,7 +20,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataResponse
 
 from controller.core.calls.broker_requests import Permission
-from controller.core.calls.client_requests import CedeRole, CedeRoleResponse
+from controller.core.calls.client_requests import CedeRole, CedeRoleAnswer
 from controller.core.calls.records import ClientRequestReceived
 from controller.core.calls.topic_requests import (
     CreatePartitions,
@@ -130,7 +130,7 @@ def created(event: Event) -> object:
     """Answer as the loop does after it created everything."""
     assert isinstance(event, ClientRequestReceived)
     if isinstance(event.request, CedeRole):
-        return CedeRoleResponse(41)
+        return CedeRoleAnswer(41)
     assert isinstance(event.request, CreateTopics | CreatePartitions)
     results = (TopicResult(t.name, 0, None, 2, 1, ID) for t in event.request.topics)
     return topic_answer(event.request, tuple(results))

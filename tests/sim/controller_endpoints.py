@@ -28,8 +28,8 @@ from controller.core.calls.broker_requests import (
 from controller.core.calls.client_requests import ClientAnswer
 from controller.core.calls.records import BrokerRequestReceived, ClientRequestReceived
 from controller.core.calls.topic_requests import (
-    CreatePartitionsResponse,
-    CreateTopicsResponse,
+    CreatePartitionsAnswer,
+    CreateTopicsAnswer,
     RequestOnTopics,
     TopicAnswer,
 )
@@ -151,7 +151,7 @@ class SimEndpoint:
             permitted in {None, self._tenure} or response.error == kafka_errors.NOT_CONTROLLER,
             f"request {ticket} was permitted in tenure {permitted}, not in {self._tenure}",
         )
-        if isinstance(response, CreateTopicsResponse | CreatePartitionsResponse):
+        if isinstance(response, CreateTopicsAnswer | CreatePartitionsAnswer):
             self._answer_client(ticket, response)
             return
         request, reply = self._waiting.pop(ticket, (None, None))

@@ -10,9 +10,9 @@ import pytest
 from controller import kafka_errors
 from controller.core.calls.topic_requests import (
     CreatePartitions,
-    CreatePartitionsResponse,
+    CreatePartitionsAnswer,
     CreateTopics,
-    CreateTopicsResponse,
+    CreateTopicsAnswer,
     MorePartitions,
     NewTopic,
     RequestOnTopics,
@@ -243,7 +243,7 @@ def waiting(world: World, request: RequestOnTopics = CREATION) -> SimEndpoint:
 
 def answer(world: World, result: TopicResult, request: RequestOnTopics = CREATION) -> None:
     """Let the daemon answer."""
-    kind = CreateTopicsResponse if isinstance(request, CreateTopics) else CreatePartitionsResponse
+    kind = CreateTopicsAnswer if isinstance(request, CreateTopics) else CreatePartitionsAnswer
     rules_of(world).daemon_answers(daemon_of(world)[1], 77, request, kind(0, (result,)))
 
 

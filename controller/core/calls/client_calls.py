@@ -26,12 +26,12 @@ from controller.core import effects, wakeups
 from controller.core.calls import client_elections, client_requests
 from controller.core.calls.client_requests import (
     AlterReassignments,
-    AlterReassignmentsResponse,
+    AlterReassignmentsAnswer,
     CedeRole,
     ClientAnswer,
     ElectLeaders,
     ListReassignments,
-    ListReassignmentsResponse,
+    ListReassignmentsAnswer,
     OngoingReassignment,
     PartitionResult,
     PendingClientRequest,
@@ -200,16 +200,16 @@ def _alter_answer(
     pending: PendingClientRequest,
     request: AlterReassignments,
     now: Instant,
-) -> AlterReassignmentsResponse | effects.SubmitReassignments | None:
+) -> AlterReassignmentsAnswer | effects.SubmitReassignments | None:
     if pending.results is not None:
         settled = _settled_results(view, pending, request, now)
-        return None if settled is None else AlterReassignmentsResponse(0, settled)
+        return None if settled is None else AlterReassignmentsAnswer(0, settled)
     judged = _Judged()
     for partition, target in request.targets.items():
         _judge(view, partition, target, judged)
     if judged.waits:
         is_late = now >= pending.since + PATIENCE_S
-        return AlterReassignmentsResponse(kafka_errors.REQUEST_TIMED_OUT) if is_late else None
+        return AlterReassignmentsAnswer(kafka_errors.REQUEST_TIMED_OUT) if is_late else None
     if judged.targets or judged.cancelled:
         return effects.SubmitReassignments(
             ticket,
@@ -219,7 +219,7 @@ def _alter_answer(
             request.client,
             Instant(pending.since + PATIENCE_S),
         )
-    return AlterReassignmentsResponse(0, tuple(judged.results))
+    return AlterReassignmentsAnswer(0, tuple(judged.results))
 
 
 def _judge(
@@ -368,7 +368,7 @@ def _reversal_result(
 # --- ListPartitionReassignments ------------------------------------------------------------------
 
 
-def _list_answer(view: ClusterView, request: ListReassignments) -> ListReassignmentsResponse:
+def _list_answer(view: ClusterView, request: ListReassignments) -> ListReassignmentsAnswer:
     ongoing: list[OngoingReassignment] = []
     for partition, reassignment in view.reassignments.by_partition.items():
         if request.partitions is not None and partition not in request.partitions:
@@ -378,7 +378,7 @@ def _list_answer(view: ClusterView, request: ListReassignments) -> ListReassignm
             ongoing.append(_ongoing(partition, assignment, reassignment.spec.target))
     if view.reassignments_tenure.may_have_foreign:
         ongoing += _not_adopted(view, request)
-    return ListReassignmentsResponse(0, tuple(ongoing))
+    return ListReassignmentsAnswer(0, tuple(ongoing))
 
 
 def _not_adopted(view: ClusterView, request: ListReassignments) -> Iterator[OngoingReassignment]:

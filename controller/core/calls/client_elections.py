@@ -14,7 +14,7 @@ from typing import Final
 from controller import kafka_errors
 from controller.core.calls.client_requests import (
     ElectLeaders,
-    ElectLeadersResponse,
+    ElectLeadersAnswer,
     PartitionResult,
     PendingClientRequest,
 )
@@ -37,7 +37,7 @@ def answer_elections(
     pending: PendingClientRequest,
     request: ElectLeaders,
     now: Instant,
-) -> ElectLeadersResponse | Change | None:
+) -> ElectLeadersAnswer | Change | None:
     """Return the results of the elections, or the record of the request; None: it waits."""
     patience_s = min(request.timeout_s, PATIENCE_S)
     if pending.results is None:
@@ -53,7 +53,7 @@ def answer_elections(
         results += tuple(PartitionResult(p, timed_out) for p in sorted(unread))
         if wanted:
             return Change((ElectionsRequestedRecord(ticket, wanted, results, request.is_unclean),))
-        return ElectLeadersResponse(0, results)
+        return ElectLeadersAnswer(0, results)
     is_late = now >= pending.since + patience_s
     results = pending.results
     for partition in sorted(pending.electing):
@@ -62,7 +62,7 @@ def answer_elections(
             return None
         late = PartitionResult(partition, kafka_errors.REQUEST_TIMED_OUT)
         results = (*results, result or late)
-    return ElectLeadersResponse(0, results)
+    return ElectLeadersAnswer(0, results)
 
 
 def _is_unread(view: ClusterView, partition: TopicPartition) -> bool:

@@ -15,11 +15,11 @@ from controller.core.calls import topic_requests
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
     CreatePartitions,
-    CreatePartitionsResponse,
+    CreatePartitionsAnswer,
     CreateTopics,
-    CreateTopicsResponse,
+    CreateTopicsAnswer,
     DeleteTopics,
-    DeleteTopicsResponse,
+    DeleteTopicsAnswer,
     TopicResult,
 )
 from controller.core.model import Instant, Replicas, RequestId, TopicPartition
@@ -100,7 +100,7 @@ class OngoingReassignment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ElectLeadersResponse:
+class ElectLeadersAnswer:
     """The answer to an ElectLeaders; of all partitions, it leaves out those without need."""
 
     error: int
@@ -108,7 +108,7 @@ class ElectLeadersResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterReassignmentsResponse:
+class AlterReassignmentsAnswer:
     """The answer to an AlterPartitionReassignments."""
 
     error: int
@@ -116,7 +116,7 @@ class AlterReassignmentsResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class ListReassignmentsResponse:
+class ListReassignmentsAnswer:
     """The answer to a ListPartitionReassignments."""
 
     error: int
@@ -124,20 +124,20 @@ class ListReassignmentsResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class CedeRoleResponse:
+class CedeRoleAnswer:
     """The answer to a CedeRole."""
 
     error: int
 
 
 ClientAnswer = (
-    ElectLeadersResponse
-    | AlterReassignmentsResponse
-    | ListReassignmentsResponse
-    | CreateTopicsResponse
-    | CreatePartitionsResponse
-    | DeleteTopicsResponse
-    | CedeRoleResponse
+    ElectLeadersAnswer
+    | AlterReassignmentsAnswer
+    | ListReassignmentsAnswer
+    | CreateTopicsAnswer
+    | CreatePartitionsAnswer
+    | DeleteTopicsAnswer
+    | CedeRoleAnswer
 )
 
 
@@ -174,12 +174,12 @@ def error_answer(request: RequestFromClient, error: int) -> ClientAnswer:
     match request:
         case ElectLeaders(partitions=partitions):
             each = (PartitionResult(p, error) for p in partitions or ())
-            return ElectLeadersResponse(error, tuple(each))
+            return ElectLeadersAnswer(error, tuple(each))
         case AlterReassignments():
-            return AlterReassignmentsResponse(error)
+            return AlterReassignmentsAnswer(error)
         case ListReassignments():
-            return ListReassignmentsResponse(error)
+            return ListReassignmentsAnswer(error)
         case CreateTopics() | CreatePartitions() | DeleteTopics() | AwaitDeletions():
             return topic_requests.error_answer(request, error)
         case CedeRole():
-            return CedeRoleResponse(error)
+            return CedeRoleAnswer(error)

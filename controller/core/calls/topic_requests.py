@@ -179,7 +179,7 @@ class TopicResult(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTopicsResponse:
+class CreateTopicsAnswer:
     """The answer to a CreateTopics; the error concerns the whole request."""
 
     error: int
@@ -187,7 +187,7 @@ class CreateTopicsResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class CreatePartitionsResponse:
+class CreatePartitionsAnswer:
     """The answer to a CreatePartitions; the error concerns the whole request."""
 
     error: int
@@ -195,14 +195,14 @@ class CreatePartitionsResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteTopicsResponse:
+class DeleteTopicsAnswer:
     """The answer to a DeleteTopics or AwaitDeletions; the error concerns the whole request."""
 
     error: int
     results: tuple[TopicResult, ...] = ()
 
 
-TopicAnswer = CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResponse
+TopicAnswer = CreateTopicsAnswer | CreatePartitionsAnswer | DeleteTopicsAnswer
 
 
 def topic_answer(
@@ -213,11 +213,11 @@ def topic_answer(
     """Return the answer with these results."""
     match request:
         case CreateTopics():
-            return CreateTopicsResponse(error, results)
+            return CreateTopicsAnswer(error, results)
         case CreatePartitions():
-            return CreatePartitionsResponse(error, results)
+            return CreatePartitionsAnswer(error, results)
         case DeleteTopics() | AwaitDeletions():
-            return DeleteTopicsResponse(error, results)
+            return DeleteTopicsAnswer(error, results)
 
 
 def error_answer(

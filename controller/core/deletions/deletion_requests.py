@@ -20,7 +20,7 @@ from controller import kafka_errors
 from controller.core.calls.client_requests import PendingClientRequest
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
-    DeleteTopicsResponse,
+    DeleteTopicsAnswer,
     TopicResult,
     TopicToDelete,
 )
@@ -57,14 +57,14 @@ def request_deletion(
 
 def answer_waiting(
     view: ClusterView, pending: PendingClientRequest, request: AwaitDeletions, now: Instant
-) -> DeleteTopicsResponse | None:
+) -> DeleteTopicsAnswer | None:
     """Return which topics brokers do not know any more; None: some are still known."""
     left = {name for name, czxid in request.topics.items() if not is_dropped(view, name, czxid)}
     if left and now < pending.since + request.timeout_s:
         return None
     late, done = kafka_errors.REQUEST_TIMED_OUT, kafka_errors.NONE
     results = (TopicResult(name, late if name in left else done) for name in request.topics)
-    return DeleteTopicsResponse(kafka_errors.NONE, tuple(results))
+    return DeleteTopicsAnswer(kafka_errors.NONE, tuple(results))
 
 
 def _unknown(request: TopicToDelete) -> int:

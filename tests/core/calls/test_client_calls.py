@@ -10,14 +10,14 @@ from controller import kafka_errors
 from controller.core.calls.client_calls import CEDE_AFTER_S, CEDE_WITHIN_S, DROP_S, PATIENCE_S
 from controller.core.calls.client_requests import (
     AlterReassignments,
-    AlterReassignmentsResponse,
+    AlterReassignmentsAnswer,
     CedeRole,
-    CedeRoleResponse,
+    CedeRoleAnswer,
     ClientAnswer,
     ElectLeaders,
-    ElectLeadersResponse,
+    ElectLeadersAnswer,
     ListReassignments,
-    ListReassignmentsResponse,
+    ListReassignmentsAnswer,
     OngoingReassignment,
     RequestFromClient,
     SubmittedReassignments,
@@ -95,7 +95,7 @@ def submitted(driver: Driver, ticket: int = 1) -> None:
 
 def errors(answer: object) -> dict[int, int]:
     """Return the error of each partition."""
-    assert isinstance(answer, AlterReassignmentsResponse | ElectLeadersResponse)
+    assert isinstance(answer, AlterReassignmentsAnswer | ElectLeadersAnswer)
     assert answer.error == 0
     return {r.partition.partition: r.error for r in answer.results}
 
@@ -203,7 +203,7 @@ def test_failed_write_is_reported() -> None:
     done = SubmittedReassignments(None, None, "ZooKeeper does not allow it")
     driver.observe(ReassignmentsSubmitted(1, done))
     (answer,) = answers(driver)
-    assert isinstance(answer, AlterReassignmentsResponse)
+    assert isinstance(answer, AlterReassignmentsAnswer)
     (result,) = answer.results
     assert (result.error, result.message) == (-1, "ZooKeeper does not allow it")
 
@@ -243,7 +243,7 @@ def test_an_entry_that_is_accepted_is_no_error_where_the_others_are_refused_toge
     driver.observe(KillSwitchRead(is_on=True))
     pass_time(driver, 1.0)
     (answer,) = answers(driver)
-    assert isinstance(answer, AlterReassignmentsResponse)
+    assert isinstance(answer, AlterReassignmentsAnswer)
     found = {r.partition.topic: r.error for r in answer.results}
     assert found == {"t": 0, "u": kafka_errors.POLICY_VIOLATION}
 
@@ -292,7 +292,7 @@ def test_cancelling_is_answered_when_the_added_replicas_are_dropped() -> None:
     driver.observe(StopReplicaAnswered(BrokerId(3), epoch, 0, (deleted,), resent=False))
     assert [errors(a) for a in answers(driver, 2)] == [{0: 0}]
     send(driver, ListReassignments(None), 3)
-    assert answers(driver, 3) == [ListReassignmentsResponse(0)]
+    assert answers(driver, 3) == [ListReassignmentsAnswer(0)]
 
 
 def test_cancelling_is_answered_although_a_broker_hangs() -> None:
@@ -340,7 +340,7 @@ def listed(driver: Driver, *partitions: int, ticket: int = 50) -> list[OngoingRe
     chosen = frozenset(map(tp, partitions)) if partitions else None
     send(driver, ListReassignments(chosen), ticket)
     (answer,) = answers(driver, ticket)
-    assert isinstance(answer, ListReassignmentsResponse)
+    assert isinstance(answer, ListReassignmentsAnswer)
     assert answer.error == 0
     return list(answer.reassignments)
 
@@ -376,7 +376,7 @@ def test_reassignment_that_is_not_adopted_for_long_is_listed() -> None:
     assert not answers(driver)
     pass_time(driver, PATIENCE_S)
     ongoing = OngoingReassignment(tp(), replicas(3, 2, 1), replicas(3), replicas(1))
-    assert answers(driver) == [ListReassignmentsResponse(0, (ongoing,))]
+    assert answers(driver) == [ListReassignmentsAnswer(0, (ongoing,))]
 
 
 # --- ElectLeaders --------------------------------------------------------------------------------
@@ -504,10 +504,10 @@ def test_unclean_election_is_refused_where_it_is_needless_or_impossible() -> Non
 @pytest.mark.parametrize(
     ("request_", "expected"),
     [
-        (ElectLeaders((), 1.0), ElectLeadersResponse(41)),
-        (alter({0: (3, 4)}), AlterReassignmentsResponse(41)),
-        (ListReassignments(None), ListReassignmentsResponse(41)),
-        (CedeRole("CreateTopics"), CedeRoleResponse(41)),
+        (ElectLeaders((), 1.0), ElectLeadersAnswer(41)),
+        (alter({0: (3, 4)}), AlterReassignmentsAnswer(41)),
+        (ListReassignments(None), ListReassignmentsAnswer(41)),
+        (CedeRole("CreateTopics"), CedeRoleAnswer(41)),
     ],
 )
 def test_only_the_controller_answers(request_: RequestFromClient, expected: ClientAnswer) -> None:

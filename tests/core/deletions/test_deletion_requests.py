@@ -12,9 +12,9 @@ from controller.core.calls.records import ClientRequestReceived
 from controller.core.calls.topic_requests import (
     AwaitDeletions,
     CreateTopics,
-    CreateTopicsResponse,
+    CreateTopicsAnswer,
     DeleteTopics,
-    DeleteTopicsResponse,
+    DeleteTopicsAnswer,
     NewTopic,
     TopicAnswer,
     TopicDefaults,
@@ -70,13 +70,13 @@ def send(driver: Driver, request: DeleteTopics, ticket: int = 1) -> None:
 def answers(driver: Driver, ticket: int = 1) -> list[TopicAnswer]:
     """Return the answers to a ticket."""
     found = [e.response for e in driver.sent if isinstance(e, Respond) and e.ticket == ticket]
-    return [r for r in found if isinstance(r, CreateTopicsResponse | DeleteTopicsResponse)]
+    return [r for r in found if isinstance(r, CreateTopicsAnswer | DeleteTopicsAnswer)]
 
 
 def results(driver: Driver, ticket: int = 1) -> dict[str, int]:
     """Return the errors in the only answer."""
     (answer,) = answers(driver, ticket)
-    assert isinstance(answer, DeleteTopicsResponse)
+    assert isinstance(answer, DeleteTopicsAnswer)
     assert answer.error == 0
     return {r.name: r.error for r in answer.results}
 
@@ -318,7 +318,7 @@ def test_write_that_zookeeper_rejects_otherwise_is_an_error() -> None:
     )
     later(driver, 1)
     (answer,) = answers(driver)
-    assert isinstance(answer, DeleteTopicsResponse)
+    assert isinstance(answer, DeleteTopicsAnswer)
     text = "ZooKeeper rejects /admin/delete_topics/t: NO_AUTH"
     assert answer.results == (TopicResult("t", -1, text),)
 
@@ -329,7 +329,7 @@ def test_role_that_is_lost_is_not_answered_by_us() -> None:
     driver.view.tenure.fenced = "a test"
     send(driver, deletion("t"))
     (answer,) = answers(driver)
-    assert answer == DeleteTopicsResponse(41, (TopicResult("t", 41),))
+    assert answer == DeleteTopicsAnswer(41, (TopicResult("t", 41),))
     assert not requested(driver)
 
 

@@ -12,9 +12,9 @@ from controller.core.calls.client_requests import ClientAnswer, RequestFromClien
 from controller.core.calls.records import ClientRequestReceived
 from controller.core.calls.topic_requests import (
     CreatePartitions,
-    CreatePartitionsResponse,
+    CreatePartitionsAnswer,
     CreateTopics,
-    CreateTopicsResponse,
+    CreateTopicsAnswer,
     MorePartitions,
     NewTopic,
     TopicDefaults,
@@ -82,13 +82,13 @@ def send(driver: Driver, request: RequestFromClient, ticket: int = 1) -> None:
 def answers(driver: Driver, ticket: int = 1) -> list[ClientAnswer]:
     """Return the answers to a ticket."""
     found = [e.response for e in driver.sent if isinstance(e, Respond) and e.ticket == ticket]
-    return [r for r in found if isinstance(r, CreateTopicsResponse | CreatePartitionsResponse)]
+    return [r for r in found if isinstance(r, CreateTopicsAnswer | CreatePartitionsAnswer)]
 
 
 def results(driver: Driver, ticket: int = 1) -> dict[str, TopicResult]:
     """Return the results in the only answer."""
     (answer,) = answers(driver, ticket)
-    assert isinstance(answer, CreateTopicsResponse | CreatePartitionsResponse)
+    assert isinstance(answer, CreateTopicsAnswer | CreatePartitionsAnswer)
     assert answer.error == 0
     return {r.name: r for r in answer.results}
 
