@@ -81,13 +81,6 @@ MUTANTS: Final = (
         "            if True:",
         ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),
-    Mutant(
-        "leave orphans where they are",
-        ORPHANS,
-        "if orphan.broker in view.cluster.brokers and _is_deletable(view, orphan):",
-        "if False:",
-        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
-    ),
     # the ISR and the leader
     Mutant(
         "drop before the target is in sync",
@@ -103,13 +96,6 @@ MUTANTS: Final = (
         GATES,
         "    if not lagging:\n        return None\n    assignment",
         "    if lagging or not lagging:\n        return None\n    assignment",
-    ),
-    Mutant(
-        "judge no copies before a drop",
-        NATIVE,
-        "blocked = self.drop_blocked(dropping) or self.copies_gate(dropping)",
-        "blocked = None",
-        ("min ISR",),
     ),
     Mutant(
         "keep the dropped replicas in the ISR",
@@ -250,7 +236,7 @@ MUTANTS: Final = (
         "            leadership.acked[partition] = (event.broker, epoch)",
         "        if state.leader == event.broker:\n"
         "            leadership.acked[partition] = (event.broker, state.leader_epoch)",
-        ("swap", "move, late"),
+        ("move, late",),
     ),
     Mutant(
         "take the answer of a follower",
@@ -259,7 +245,7 @@ MUTANTS: Final = (
         "            leadership.acked[partition] = (event.broker, epoch)",
         "        if state.leader_epoch == epoch:\n"
         "            leadership.acked[partition] = (state.leader, epoch)",
-        ("swap", "move, late"),
+        ("move, late",),
     ),
     Mutant(
         "acknowledge nothing",
@@ -343,10 +329,11 @@ MUTANTS: Final = (
     Mutant(
         "end the record and leave the topic znode",
         NATIVE,
-        "        if not assigned and self.assignment != "
-        "model.PartitionAssignment(self.spec.target):",
-        "        if False:",
-        ("RF 1 to 2",),
+        "        if target == self.spec.target:\n"
+        "            written = () if self.assignment == plain else "
+        "(AssignmentRecord(self.partition, plain),)",
+        "        if target == self.spec.target:\n"
+        "            written = (AssignmentRecord(self.partition, self.assignment),)",
     ),
     Mutant(
         "end after the first step",
@@ -354,14 +341,6 @@ MUTANTS: Final = (
         "        if target == self.spec.target:\n            written = ()",
         "        if True:\n            written = ()",
         ("swap",),
-    ),
-    Mutant(
-        "leave the topic znode as the step left it",
-        NATIVE,
-        "written = () if self.assignment == plain else "
-        "(AssignmentRecord(self.partition, plain),)\n"
-        '            return self.end((*before, *written), "the target is in sync")',
-        'written = ()\n            return self.end(before, "the target is in sync")',
     ),
     Mutant(
         "resume a step as if nothing were unknown",

@@ -115,7 +115,7 @@ def edges(system: System, budget: Budget) -> Iterator[Edge]:  # noqa: C901, PLR0
             yield Edge(actor)
         for timer in timers:
             yield Edge(timer)
-    is_free = shape.recovers_freely or not enabled
+    is_free = shape.recovers_freely or not ready
     for recovery in system.recoveries() if is_free or budget.delays else ():
         yield Edge(recovery, cost=FREE if is_free else DELAY)
     if budget.faults:

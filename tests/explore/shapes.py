@@ -104,7 +104,7 @@ KILL: Final = frozenset({"kill"})
 LOSE: Final = frozenset({"lose log"})
 FOCUSED: Final = (
     native("move, a follower lags", *MOVE, faults=frozenset({"slow"})),
-    native("min ISR", *MOVE, faults=frozenset({"slow"}), min_isr=2, delays=1),
+    native("min ISR", (1, 2), (3, 4), faults=frozenset({"slow"}), min_isr=2),
     native("move, broker 1 dies", *MOVE, faults=KILL, mortal=(1,)),
     native("move, broker 2 dies", *MOVE, faults=KILL, mortal=(2,)),
     native("move, broker 3 dies", *MOVE, faults=KILL, mortal=(3,)),

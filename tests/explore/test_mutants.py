@@ -1,0 +1,51 @@
+"""The explorer notices changed rules, and repairs of former defects that are taken back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explore.mutants import FINDINGS, MUTANTS, Mutant, applied, shown_by
+from tests.explore.search import explore
+from tests.explore.shapes import MOVE, native
+
+QUICK = {"", "move", "swap", "RF 1 to 2", "jump"}
+"""The first shapes that take less than a second."""
+
+
+def is_quick(mutant: Mutant) -> bool:
+    """Return whether a mutant shows at once."""
+    return (mutant.shapes or ("",))[0] in QUICK
+
+
+@pytest.mark.parametrize("mutant", [*MUTANTS, *FINDINGS], ids=lambda mutant: mutant.name)
+def test_the_text_of_a_mutant_is_found(mutant: Mutant) -> None:
+    """A change of the code that moves the rule has to move the mutant."""
+    with applied(mutant):
+        pass
+
+
+@pytest.mark.parametrize(
+    "mutant", [m for m in MUTANTS if is_quick(m)], ids=lambda mutant: mutant.name
+)
+def test_a_changed_rule_shows_without_a_fault(mutant: Mutant) -> None:
+    """The ordinary course of a plan breaks a law, or does not end."""
+    assert shown_by(mutant) is not None
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "mutant",
+    [*(m for m in MUTANTS if not is_quick(m)), *FINDINGS],
+    ids=lambda mutant: mutant.name,
+)
+def test_a_changed_rule_shows_with_a_fault(mutant: Mutant) -> None:
+    """With one fault or one delay at some instant."""
+    assert shown_by(mutant, seconds=250) is not None
+
+
+def test_nothing_stays_changed() -> None:
+    """The code is as it was."""
+    with applied(MUTANTS[0]):
+        assert explore(native("move", *MOVE)).violation is not None
+    assert explore(native("move", *MOVE)).violation is None
