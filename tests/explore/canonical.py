@@ -13,6 +13,7 @@ import marshal
 from collections import Counter, deque
 from collections.abc import Callable
 from enum import Enum
+from operator import attrgetter
 from types import FunctionType
 from typing import Any, Final
 
@@ -65,17 +66,26 @@ def _sorted(items: list[Any]) -> tuple[Any, ...]:
 
 
 def _dict(value: Any) -> Any:
-    return _sorted([(form(k), form(v)) for k, v in value.items()]) if value else ()
+    if not value:
+        return ()
+    return _sorted(
+        [
+            (k if type(k) in PLAIN else form(k), v if type(v) in PLAIN else form(v))
+            for k, v in value.items()
+        ]
+    )
 
 
 def _set(value: Any) -> Any:
-    return _sorted([form(v) for v in value]) if value else ()
+    return _sorted([v if type(v) in PLAIN else form(v) for v in value]) if value else ()
 
 
 def _sequence(value: Any) -> Any:
-    return tuple([form(v) for v in value]) if value else ()
+    return tuple([v if type(v) in PLAIN else form(v) for v in value]) if value else ()
 
 
+PLAIN: Final = frozenset({int, str, bytes, bool, type(None)})
+"""Types whose values are their own form."""
 FORMERS: Final[dict[type, Former]] = {
     int: _same,
     str: _same,
@@ -93,7 +103,7 @@ FORMERS: Final[dict[type, Former]] = {
 }
 
 
-def _former_of(kind: type) -> Former:
+def _former_of(kind: type) -> Former:  # noqa: PLR0911 - one per kind of class
     own = kind.__dict__.get("form")
     if isinstance(own, FunctionType):
         return lambda value: form(own(value))
@@ -111,7 +121,13 @@ def _former_of(kind: type) -> Former:
         names_of = tuple(f.name for f in dataclasses.fields(kind))
     if not kind.__dictoffset__:
         wanted = tuple(n for n in names_of if n not in ignored)
-        return lambda value: (name, *[form(getattr(value, n)) for n in wanted])
+        if len(wanted) < 2:
+            return lambda value: (name, *[form(getattr(value, n)) for n in wanted])
+        fields = attrgetter(*wanted)
+        return lambda value: (
+            name,
+            *[v if type(v) in PLAIN else form(v) for v in fields(value)],
+        )
     return lambda value: (
         name,
         *[form(item) for key, item in sorted(vars(value).items()) if key not in ignored],

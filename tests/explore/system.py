@@ -137,12 +137,8 @@ class System:
 
     def form(self) -> Any:
         """Return the canonical form."""
-        zookeeper = self.zookeeper
-        return form_at(
+        rest = form_at(
             (
-                zookeeper.nodes,
-                zookeeper.watches,
-                zookeeper.sessions,
                 self.brokers,
                 self.daemons,
                 self.strays,
@@ -152,6 +148,7 @@ class System:
             ),
             self.clock.t,
         )
+        return self.zookeeper.form(), rest
 
     def mortals(self) -> Iterator[Broker]:
         """Yield the brokers that may die now."""

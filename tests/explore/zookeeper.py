@@ -78,10 +78,21 @@ def parent_of(path: str) -> str:
 class ZooKeeper:
     """Znodes, sessions and watches."""
 
-    __slots__ = ("fired", "next_session", "nodes", "sessions", "watches", "written", "zxid")
+    __slots__ = (
+        "contents",
+        "fired",
+        "next_session",
+        "nodes",
+        "sessions",
+        "watches",
+        "written",
+        "zxid",
+    )
 
     def __init__(self) -> None:
         self.nodes: dict[str, Znode] = {"/": ROOT}
+        self.contents: tuple[object, ...] | None = None
+        """The canonical form of the znodes; None after a write."""
         self.zxid = 1
         self.sessions: frozenset[int] = frozenset({NO_SESSION})
         self.next_session = 1
@@ -94,7 +105,7 @@ class ZooKeeper:
     def copy(self) -> ZooKeeper:
         """Return an independent copy."""
         other = ZooKeeper.__new__(ZooKeeper)
-        other.nodes = self.nodes.copy()
+        other.nodes, other.contents = self.nodes.copy(), self.contents
         other.zxid = self.zxid
         other.sessions = self.sessions
         other.next_session = self.next_session
@@ -102,6 +113,13 @@ class ZooKeeper:
         other.fired = self.fired.copy()
         other.written = self.written.copy()
         return other
+
+    def form(self) -> tuple[object, ...]:
+        """Return the canonical form."""
+        if self.contents is None:
+            self.contents = tuple((path, *node) for path, node in sorted(self.nodes.items()))
+        watches = tuple((*k, tuple(sorted(v))) for k, v in sorted(self.watches.items()))
+        return self.contents, watches, tuple(sorted(self.sessions))
 
     # --- sessions ------------------------------------------------------------------------------
 
@@ -183,7 +201,7 @@ class ZooKeeper:
         if session not in self.sessions:
             raise SessionExpiredError
         before = self.nodes
-        self.nodes = before.copy()
+        self.nodes, self.contents = before.copy(), None
         touched: dict[str, None] = {}
         made: list[str] = []
         ordered = any(operation.path.startswith(ORDERED) for operation in operations)
