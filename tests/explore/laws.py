@@ -15,6 +15,9 @@ from tests.explore.brokers import DURING_DELETE
 from tests.explore.system import PARTITION, STATE_PATH, TOPIC_PATH, System
 from tests.explore.zookeeper import Znode
 
+EPOCHS_MAX = 60
+"""More leader epochs than any history of a shape needs."""
+
 
 def broken(system: System) -> str | None:
     """Judge what happened since the last call, and the state; return the first broken law."""
@@ -183,6 +186,10 @@ def _copies_kept(system: System, session: int, before: Any, after: Any) -> Itera
     )
     if view is None:
         return
+    if after.leader not in {-1, before.leader, *view.cluster.brokers}:
+        yield f"broker {after.leader} is elected, and is known to be dead"
+    if after.leader_epoch > EPOCHS_MAX:
+        yield f"the leader epoch rises without end: {after.leader_epoch}"
     shape, dropped = system.shape, set(system.assignment().removing_replicas)
     floor = min(shape.min_isr, len(shape.target))
     if dropped & set(before.isr) - set(after.isr) and len(after.isr) < floor:

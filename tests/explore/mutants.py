@@ -198,7 +198,7 @@ MUTANTS: Final = (
         """        or _may_lack_a_log(view, partition, state)
         or may_have_requested_before(view, partition, state)""",
         "",
-        ("move, late write of a lost log",),
+        ("RF 1 moves, late write of a lost log",),
     ),
     Mutant(
         "elect a leader outside the ISR",
@@ -378,7 +378,7 @@ FINDINGS: Final = (
         "controller.core.view",
         "return bool(self.leadership.bounced.get(partition) or self.due.held.get(partition))",
         "return False",
-        ("move, broker 1 loses its log", "move, broker 2 loses its log"),
+        ("RF 1 moves, broker 2 loses its log",),
     ),
     Mutant(
         "a restart that is read in the same cycle as the states",
@@ -392,7 +392,7 @@ FINDINGS: Final = (
         DUTIES,
         "        or may_have_requested_before(view, partition, state)\n    ):",
         "    ):",
-        ("move, late write of a lost log",),
+        ("RF 1 moves, late write of a lost log",),
     ),
 )
 DEFAULT: Final = ("move", "swap", "RF 1 to 2")

@@ -114,7 +114,12 @@ FOCUSED: Final = (
     native("move, broker 2 loses its log", *MOVE, faults=LOSE, mortal=(2,), delays=1),
     native("RF 1 moves, broker 2 loses its log", (1,), (2,), faults=LOSE, mortal=(2,), delays=2),
     native(
-        "move, late write of a lost log", *MOVE, faults=LOSE | {"late write"}, mortal=(3,), delays=1
+        "RF 1 moves, late write of a lost log",
+        (1,),
+        (2,),
+        faults=LOSE | {"late write"},
+        mortal=(2,),
+        delays=1,
     ),
 )
 """Parts of these for which a mutant is quickly found."""
