@@ -223,13 +223,6 @@ MUTANTS: Final = (
     ),
     # responses
     Mutant(
-        "take the answer of a former registration",
-        RESPONSES,
-        "broker is not None and broker.epoch == event.broker_epoch",
-        "broker is not None",
-        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
-    ),
-    Mutant(
         "take the answer to a former epoch",
         RESPONSES,
         "        if state.leader == event.broker and state.leader_epoch == epoch:\n"
@@ -371,13 +364,6 @@ FINDINGS: Final = (
         "        note_untreated(view, partition, read)\n\n\ndef _record_read",
         "        if is_first:\n            note_untreated(view, partition, read)\n\n\n"
         "def _record_read",
-        ("RF 1 moves, broker 2 loses its log",),
-    ),
-    Mutant(
-        "a decision by an ISR before a restarted broker is treated",
-        "controller.core.view",
-        "return bool(self.leadership.bounced.get(partition) or self.due.held.get(partition))",
-        "return False",
         ("RF 1 moves, broker 2 loses its log",),
     ),
     Mutant(

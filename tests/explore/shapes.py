@@ -112,7 +112,14 @@ FOCUSED: Final = (
     native("swap, broker 1 dies", (1, 2), (3, 4), faults=KILL, mortal=(1,)),
     native("move, broker 1 loses its log", *MOVE, faults=LOSE, mortal=(1,), delays=1),
     native("move, broker 2 loses its log", *MOVE, faults=LOSE, mortal=(2,), delays=1),
-    native("RF 1 moves, broker 2 loses its log", (1,), (2,), faults=LOSE, mortal=(2,), delays=2),
+    native(
+        "RF 1 moves, broker 2 loses its log",
+        (1,),
+        (2,),
+        faults=LOSE,
+        mortal=(2,),
+        recovers_freely=True,
+    ),
     native(
         "RF 1 moves, late write of a lost log",
         (1,),

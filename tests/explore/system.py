@@ -554,7 +554,7 @@ class System:
         bump = p.SetData(p.paths.CONTROLLER_EPOCH, raised, p.ZkVersion(epoch.version))
         make = p.Make(p.paths.CONTROLLER, data, ephemeral=True)
         self.zookeeper.transact(broker.session, [bump, make])
-        self._send_state()
+        self._do_duty()
 
     def _registered(self) -> dict[int, Broker]:
         return {b.id: b for b in self.brokers.values() if self.zookeeper.is_open(b.session)}
