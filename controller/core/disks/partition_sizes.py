@@ -48,7 +48,7 @@ def sizes_described(view: ClusterView, event: LogDirsDescribed, now: Instant) ->
         ledger.has_unsorted = ledger.has_unsorted or not reassignment.in_flight
         report = SizeReport(event.at, placed.size, broker)
         _take_copied(view, partition, report, now)
-        if _is_the_size(view, partition, broker):
+        if _is_the_size(view, partition, broker, placed.size):
             _take_size(view, partition, report)
             ledger.sizeless.pop(partition, None)
     ledger.measuring.discard(broker)
@@ -58,17 +58,18 @@ def sizes_described(view: ClusterView, event: LogDirsDescribed, now: Instant) ->
         wakeups.wake(view.due, wakeups.Trigger.PENDING_MEASURED)
 
 
-def _is_the_size(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> bool:
+def _is_the_size(view: ClusterView, partition: TopicPartition, broker: BrokerId, size: int) -> bool:
     """Return whether the size of a partition is that of its replica on a broker."""
     state, base = view.leadership.states.get(partition), view.disks_process.measured.get(partition)
-    if state is not None and broker == state.leader:
-        return True
-    if base is not None:
-        return base.broker == broker
-    assignment = view.topics.known_assignment(partition)
     if state is not None:
-        return broker in state.isr
-    return assignment is None or broker not in assignment.adding_replicas
+        if broker == state.leader:
+            return True
+        is_former = base is not None and base.broker in state.isr and base.broker != broker
+        return broker in state.isr and not is_former
+    assignment = view.topics.known_assignment(partition)
+    if assignment is not None and broker in assignment.adding_replicas:
+        return False
+    return base is None or base.broker == broker or size > view.disks_process.sizes[partition]
 
 
 def _take_size(view: ClusterView, partition: TopicPartition, report: SizeReport) -> None:

@@ -175,9 +175,10 @@ def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> N
             known = leadership.states.get(partition)
             if known is not None and read.version < known.version:
                 continue
-            leadership.states[partition] = _since_its_epoch(read, known)
+            former = leadership.overtaken.pop(partition, None)
+            state = leadership.states[partition] = _since_its_epoch(read, known or former)
             if known is None:
-                _state_appeared(view, partition, read, now, is_first=not was_distrusted)
+                _state_appeared(view, partition, state, now, is_first=not was_distrusted)
             leader_selection.note_leader(view, partition, known)
             isr_health.note_isr(view, partition, known, read, now)
             if known is not None and not set(read.isr) <= set(known.isr):

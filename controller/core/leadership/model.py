@@ -66,6 +66,12 @@ class LeadershipLedger(Ledger):
 
     A state whose watch fired is removed until it is read again.
     """
+    overtaken: dict[TopicPartition, model.PartitionState] = field(default_factory=dict)
+    """
+    States before the first rejected write, until they are read again.
+
+    Their leader epoch may still be the present one: then they show since when it is.
+    """
     distrusted: dict[TopicPartition, int] = field(default_factory=dict)
     """The generation in which a rejected write invalidated a state: an earlier read is ignored."""
     stateless: set[TopicPartition] = field(default_factory=set)
@@ -132,6 +138,7 @@ class LeadershipLedger(Ledger):
         by_partition: tuple[dict[TopicPartition, Any], ...] = (
             self.states,
             self.distrusted,
+            self.overtaken,
             self.watched,
             self.unreadable,
             self.unseeded,

@@ -241,7 +241,9 @@ def keep_bounces(view: ClusterView, change: Change) -> None:
 def _distrust(view: ClusterView, partition: TopicPartition) -> None:
     """Forget a state; a read of it that is under way is ignored."""
     leadership = view.leadership
-    leadership.states.pop(partition, None)
+    former = leadership.states.pop(partition, None)
+    if former is not None:
+        leadership.overtaken.setdefault(partition, former)
     leadership.distrusted[partition] = view.role.read_generation
     leadership.stateless.discard(partition)
     leadership.unreadable.pop(partition, None)

@@ -23,6 +23,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.requests.records import LegacyPlanRead
+from controller.core.role.records import Deposed
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.disks.modelled_disks import ModelledDisks
 from tests.core.disks.reports import ROOMY, report
@@ -475,6 +476,38 @@ def test_min_free_is_bytes_or_a_share_of_the_volume() -> None:
     assert MinFree(share=0.02).of(1000) == 20
     texts = [str(MinFree(bytes=7)), str(MinFree(bytes=10 * GB)), str(MinFree(share=0.025))]
     assert texts == ["7 bytes", "10 GB", "2.5%"]
+
+
+def test_replica_that_left_the_isr_does_not_give_the_size() -> None:
+    """The former leader is back with an empty disk, and answers before the present one does."""
+    driver = guarded([0, 1, 2])
+    full = reported(driver, {4: one(50 * GB)})
+    driver.observe(*full)
+    driver.submit({tp(0): [1, 2, 4]})
+    driver.observe(*reported(driver, {0: one(500 * GB)}, held={tp(0): {0: 100 * GB}}), *full)
+    assert waits(driver) is not None
+    live = dict(driver.view.cluster.brokers)
+    del live[BrokerId(0)]
+    driver.observe(BrokersRead(live))
+    after(driver, 30)
+    driver.observe(BrokersRead({**live, BrokerId(0): broker(0, 900)}))
+    after(driver, 1)
+    driver.observe(*reported(driver, {0: one(500 * GB)}, held={tp(0): {0: 0}}))
+    driver.observe(*reported(driver, {4: one(50 * GB)}))
+    assert driver.view.disks_process.sizes[tp(0)] == 100 * GB
+    assert waits(driver) is not None
+
+
+def test_largest_replica_gives_the_size_while_no_state_is_known() -> None:
+    """Before a claim the daemon does not know who lags."""
+    driver = guarded([0, 1, 2])
+    driver.submit({tp(0): [0, 1, 4]})
+    driver.observe(Deposed("another controller"))
+    after(driver, 10)
+    for replica, size in ((2, 1), (0, 100), (1, 99)):
+        held = {tp(0): {replica: size * GB}}
+        driver.observe(*reported(driver, {replica: one(500 * GB)}, held=held))
+    assert driver.view.disks_process.sizes[tp(0)] == 100 * GB
 
 
 def test_without_min_free_nothing_is_reserved_and_nothing_waits() -> None:

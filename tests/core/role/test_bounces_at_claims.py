@@ -238,3 +238,51 @@ def test_a_restart_is_treated_though_the_isr_was_read_after_it() -> None:
     state = driver.view.leadership.states[tp()]
     assert (state.leader, state.isr) == (BrokerId(1), replicas(1))
     assert not [e for e in driver.sent if isinstance(e, SendStopReplica)]
+
+
+def rejected(driver: Driver) -> int:
+    """Decide, reject every change that writes a state, and return how many there were."""
+    count = 0
+    for change in decide(driver.view, take_due(driver.view), driver.now).changes:
+        if any(isinstance(record, StateRecord) for record in change.records):
+            invalidate(driver.view, change)
+            count += 1
+    return count
+
+
+@pytest.mark.parametrize("mzxid", [500, 5000], ids=["before the restart", "after the restart"])
+def test_a_restart_is_treated_though_the_leader_wrote_the_isr_since(mzxid: int) -> None:
+    """
+    Replica 2 enters the ISR, loses its log and is back; then the leader lets 3 into the ISR, too.
+
+    The state that is read after the rejected write may be newer than the registration. Its leader
+    epoch is older, and so may be what the ISR says about 2.
+    """
+    driver = Driver({tp(): (1, 3)}, brokers=(1, 2, 3))
+    driver.submit({tp(): (2, 3)})
+    known = driver.view.leadership.states[tp()]
+    alone = replace(known, isr=replicas(1), version=ZkVersion(known.version + 1))
+    driver.observe(StatesRead({tp(): alone}))
+    alone = driver.view.leadership.states[tp()]
+    driver.observe(live(1, 3))
+    driver.fold(live(1, 2, 3, bounced=(2,)))
+    assert rejected(driver)
+    entered = replace(alone, isr=replicas(1, 2, 3), version=ZkVersion(alone.version + 2))
+    driver.sent.clear()
+    driver.observe(StatesRead(written_at(mzxid, {tp(): entered})))
+    assert BrokerId(2) not in driver.view.leadership.states[tp()].isr
+    assert not [e for e in driver.sent if isinstance(e, SendStopReplica)]
+
+
+def test_the_epoch_rises_for_a_restart_outside_the_isr_though_the_leader_wrote_the_isr() -> None:
+    """The raise was rejected; a request of before the restart could still let the replica in."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    first = driver.view.leadership.states[tp()]
+    alone = replace(first, isr=replicas(1), version=ZkVersion(first.version + 1))
+    driver.observe(StatesRead(written_at(100, {tp(): alone})))
+    known = driver.view.leadership.states[tp()]
+    driver.fold(live(1, 2, 3, bounced=(2,)))
+    assert rejected(driver) == 1
+    entered = replace(known, isr=replicas(1, 3), version=ZkVersion(known.version + 1))
+    driver.observe(StatesRead(written_at(5000, {tp(): entered})))
+    assert driver.view.leadership.states[tp()].leader_epoch > known.leader_epoch
