@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.explore import production as p
-from tests.explore.brokers import DURING_DELETE
+from tests.explore.brokers import DURING_DELETE, Broker
+from tests.explore.production import RETRY_TIMER
 from tests.explore.system import PARTITION, STATE_PATH, TOPIC_PATH, System
 from tests.explore.zookeeper import Znode
 
+DEAD = Broker(-1)
 EPOCHS_MAX = 60
 """More leader epochs than any history of a shape needs."""
 
@@ -51,6 +53,24 @@ def _broken(system: System) -> Iterator[str]:  # noqa: C901 - one law each
         if system.zookeeper.get(path) is None and system.assignment().is_reassigning:
             yield f"the record of the reassignment ended while {system.assignment()} is in flight"
     yield from _nothing_lost(system)
+    yield from _led(system)
+
+
+def _led(system: System) -> Iterator[str]:
+    """When nothing but a timer is left, a leader that is known to be dead has a successor."""
+    state = system.state()
+    if state is None or system.brokers.get(state.leader, DEAD).is_alive:
+        return
+    for daemon in system.daemons:
+        view = None if daemon is None else daemon.reactor.view
+        if daemon is None or view is None or not view.tenure.accepted_by_broker:
+            continue
+        known = view.cluster.brokers
+        is_refused = RETRY_TIMER in daemon.reactor._timers
+        if state.leader in known or is_refused or not any(m in known for m in state.isr):
+            continue
+        if next(system.actors(), None) is None:
+            yield f"leader {state.leader} is known to be dead, and {state.isr} has a live member"
 
 
 # --- data --------------------------------------------------------------------------------------

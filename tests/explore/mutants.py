@@ -176,7 +176,7 @@ MUTANTS: Final = (
         DUTIES,
         "    if not view.is_live(state.leader, partition) or state.leader in bounced:\n",
         "    if False:\n",
-        ("RF 1 moves, broker 1 dies", "move, broker 1 dies"),
+        ("move, broker 1 dies",),
     ),
     Mutant(
         "let a restarted leader lead on",
@@ -252,7 +252,7 @@ MUTANTS: Final = (
         OUTBOX,
         "if batch.live_brokers and (batch.leader_and_isr or not batch.metadata):",
         "if False:",
-        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
+        ("move, broker 2 dies", "move, broker 1 dies"),
     ),
     Mutant(
         "send LeaderAndIsr of the step before",
@@ -292,7 +292,7 @@ MUTANTS: Final = (
         "controller.core.role.invalidation",
         "following.append(effects.ReadStates(tuple(states), effects.ReadPurpose.CONFLICT))",
         "pass",
-        ("move, late",),
+        ("move, a follower lags", "move, late"),
     ),
     Mutant(
         "retry no refused write",
@@ -307,16 +307,6 @@ MUTANTS: Final = (
         "version=model.ZkVersion(record.expected_version + 1),",
         "version=record.expected_version,",
         ("move, daemon dies or breaks",),
-    ),
-    Mutant(
-        "send what was queued when the role was lost",
-        "controller.reactor.loop",
-        """        self._outbox.clear()
-        self._alter_queue.clear()
-        self._placements.clear()
-        self._channels.close_all()""",
-        "        pass",
-        ("two daemons", "move, daemon dies or breaks"),
     ),
     # the begin and the end of a reassignment
     Mutant(
@@ -344,13 +334,6 @@ MUTANTS: Final = (
         ("move, daemon dies or breaks",),
     ),
     Mutant(
-        "do not resume",
-        "controller.core.role.tenure_reset",
-        "    view.due.add(reassignments.by_partition)",
-        "    pass",
-        ("move, daemon dies or breaks",),
-    ),
-    Mutant(
         "end no request",
         "controller.core.requests.completion",
         "if request.open or request.has_ended or not (request.total or request.parts):",
@@ -365,13 +348,6 @@ FINDINGS: Final = (
         "        if is_first:\n            note_untreated(view, partition, read)\n\n\n"
         "def _record_read",
         ("RF 1 moves, broker 2 loses its log",),
-    ),
-    Mutant(
-        "a restart that is read in the same cycle as the states",
-        "controller.core.role.fold",
-        "        _note_untreated(view, joined)",
-        "        pass",
-        ("move, broker 1 loses its log", "move, broker 2 loses its log"),
     ),
     Mutant(
         "a request of a leader that is older than the restart of a replica",

@@ -112,6 +112,7 @@ from controller.errors import (
 from controller.errors import (
     SessionLostError as SessionLostError,
 )
+from controller.reactor.commits import RETRY_TIMER as RETRY_TIMER
 from controller.reactor.loop import Reactor as Reactor
 from controller.reactor.ports import (
     Check as Check,
