@@ -43,7 +43,6 @@ _ROOTS: Final = {
     paths.QUEUE: ZnodeFamily.QUEUE,
     paths.OUTCOMES: ZnodeFamily.HISTORY,
     paths.APPLIED_THROTTLES: ZnodeFamily.APPLIED_THROTTLES,
-    paths.DELETIONS: ZnodeFamily.DELETIONS,
 }
 """The znode to read for a path that is one of these or below it."""
 

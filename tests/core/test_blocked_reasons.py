@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from controller.core.apply import apply, record_effect
@@ -29,6 +32,7 @@ from controller.core.view import ClusterView
 from tests.core.builders import replicas, requested_now, tp
 from tests.telemetry.builders import a_view, partition_state
 
+CORE = Path(__file__).parents[2] / "controller" / "core"
 FULL = Options(max_partitions_in_flight=0)
 
 
@@ -36,6 +40,13 @@ def waits_for(view: ClusterView) -> Blocked | None:
     """Return what the only reassignment waits for."""
     (reassignment,) = view.reassignments.by_partition.values()
     return BlockedReasons(view, Instant(1000.0)).of(reassignment)
+
+
+def test_each_reason_is_returned_somewhere() -> None:
+    """One that no gate returns is documented and never shown."""
+    found = re.compile(r"\bBlocked\(\s*BlockedBy\.(\w+)")
+    returned = {n for path in CORE.rglob("*.py") for n in found.findall(path.read_text("utf-8"))}
+    assert set(BlockedBy.__members__) - returned == set()
 
 
 def test_beyond_the_limit_the_limit_is_waited_for() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from dataclasses import fields
+from inspect import get_annotations, signature
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from controller.core.leadership.model import LeadershipLedger
 from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import TopicPartition
 from controller.core.options import Options
@@ -18,6 +18,11 @@ from controller.core.view import ClusterView
 CORE: Final = Path(__file__).parents[2] / "controller" / "core"
 NO_LEDGERS: Final = {"options", "due"}
 """The settings of the daemon, and the worklist, which lasts for a cycle."""
+NOT_FORGOTTEN: Final = {
+    *("leadership.seeding", "leadership.refreshing", "leadership.awaited_reads"),
+    *("topics.missing", "topics.requested", "topics.unreadable", "topics.names_by_id"),
+}
+"""Reads under way, what the next list of topics ends, and names by the ids that went with them."""
 SUFFIXES: Final = {f"_{lifetime.name.lower()}": lifetime for lifetime in Lifetime}
 
 
@@ -70,17 +75,23 @@ def test_the_end_of_a_lifetime_replaces_its_ledgers_and_no_other(lifetime: Lifet
         assert (ledger is not before[name]) == (ledger.lifetime is lifetime), name
 
 
-def test_nothing_is_left_of_a_partition_whose_topic_is_gone_but_reads_under_way() -> None:
+def test_nothing_is_left_of_what_is_gone_but_reads_under_way() -> None:
     """A later topic of the name would be judged by the facts of the former."""
-    ledger, partition = LeadershipLedger(), TopicPartition("t", 0)
-    under_way = {"seeding", "refreshing", "awaited_reads"}
-    of_partitions = [
-        f.name
-        for f in fields(ledger)
-        if str(f.type).startswith(("dict[TopicPartition", "set[TopicPartition"))
-    ]
-    for name in of_partitions:
-        facts = getattr(ledger, name)
-        facts.update({partition: None} if isinstance(facts, dict) else {partition})
-    ledger.forget(partition)
-    assert {name for name in of_partitions if getattr(ledger, name)} == under_way
+    keys = {"TopicPartition": TopicPartition("t", 0), "str": "t"}
+    left = set()
+    for name, ledger in ledgers(ClusterView(Options())).items():
+        forget = getattr(ledger, "forget", None)
+        if forget is None:
+            continue
+        (kind,) = (parameter.annotation for parameter in signature(forget).parameters.values())
+        of_kind = (f"dict[{kind}", f"set[{kind}")
+        found = {
+            n: getattr(ledger, n)
+            for n, t in get_annotations(type(ledger)).items()
+            if t.startswith(of_kind)
+        }
+        for facts in found.values():
+            facts.update({keys[kind]: None} if isinstance(facts, dict) else {keys[kind]})
+        forget(keys[kind])
+        left |= {f"{name}.{field}" for field, facts in found.items() if facts}
+    assert left == NOT_FORGOTTEN

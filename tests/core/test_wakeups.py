@@ -21,7 +21,7 @@ PRODUCED_BY_CYCLES: Final = {"held", "bounced_from"}
 """What ``take_due`` leaves for the next cycle, or finds in the view."""
 MODULES: Final = sorted(PACKAGE.rglob("*.py"))
 DECLARING: Final = (*get_args(Event), *get_args(Record))
-ROWS: Final = [*WAKEUPS.values(), *(kind.wakes for kind in DECLARING)]
+ROWS: Final = [*WAKEUPS.values(), *(getattr(kind, "wakes", ()) for kind in DECLARING)]
 TIMERS: Final = {getattr(wakeups, name) for name in dir(wakeups) if name.endswith("_TIMER")}
 
 

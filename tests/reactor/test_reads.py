@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import cast
 
 import pytest
@@ -10,6 +14,7 @@ import pytest
 from controller.core.effects import ReadPurpose, ReadStates, ReadTopics
 from controller.core.model import BrokerId, RequestId, TopicPartition, ZkVersion
 from controller.core.pacing.throttle_settings import topic_entity
+from controller.reactor import group_commit, znode_operations
 from controller.reactor.ports import Check, Store, ZnodeFamily
 from controller.reactor.reads import (
     LOST_MAX,
@@ -66,7 +71,13 @@ def test_each_kind_is_requested_once_and_topics_first() -> None:
         (paths.applied_throttle_path(topic_entity("t")), [ZnodeFamily.APPLIED_THROTTLES]),
         (paths.orphan_path(BrokerId(1), TopicPartition("t", 0)), [ZnodeFamily.ORPHANS]),
         (paths.PREFERRED_ELECTION, [ZnodeFamily.PREFERRED_ELECTION]),
+        (paths.deletion_path("t"), [ZnodeFamily.DELETIONS]),
+        (paths.PRODUCER_IDS, [ZnodeFamily.PRODUCER_IDS]),
+        (paths.part_path(RequestId("r"), "request_1"), [ZnodeFamily.HISTORY]),
+        (paths.history_path(RequestId("r")), [ZnodeFamily.HISTORY]),
         (paths.topic_path("t"), []),
+        (paths.state_path(TopicPartition("t", 0)), []),
+        *((path, []) for path in paths.NOTIFICATION_DIRECTORIES.values()),
         (paths.announcements_path(), []),
     ],
 )
@@ -77,11 +88,22 @@ def test_what_the_write_was_about_is_read(path: str, znodes: list[ZnodeFamily]) 
     assert (store.znodes, store.entities) == (znodes, [])
 
 
+def test_the_list_above_has_every_path_that_is_written() -> None:
+    """A znode without a root in ``reads`` would stay as it was before the rejected write."""
+
+    def named_in(module: ModuleType) -> set[str]:
+        return set(re.findall(r"paths\.(\w+_path|[A-Z_]+)", inspect.getsource(module)))
+
+    written = named_in(znode_operations) | named_in(group_commit)
+    assert written - named_in(sys.modules[__name__]) == set()
+
+
 def test_settings_are_read_of_the_one_entity() -> None:
     """An operator wrote the settings first."""
-    store = NotingStore()
-    reread_concerned(store, paths.entity_config_path(topic_entity("t")))
-    assert (store.znodes, store.entities) == ([], [topic_entity("t")])
+    for path in (paths.entity_config_path(topic_entity("t")), paths.topic_config_path("t")):
+        store = NotingStore()
+        reread_concerned(store, path)
+        assert (store.znodes, store.entities) == ([], [topic_entity("t")])
 
 
 def test_our_own_records_are_the_unwatched_znodes() -> None:

@@ -96,6 +96,20 @@ def test_known_labels_are_zero_from_the_start() -> None:
     assert value(metrics, "reassigner_write_rejections_total", error="bad_version") == 0
 
 
+def test_other_labelled_metrics_are_without_series_on_purpose() -> None:
+    """Histograms, which are no alerts, and what a broker or a connection has to cause."""
+    labelled = {
+        name: metric
+        for name, metric in vars(Metrics()).items()
+        if isinstance(metric, MetricWrapperBase) and metric._labelnames
+    }
+    assert {name for name, metric in labelled.items() if not metric._metrics} == {
+        *("event_processing", "turn", "phase_seconds", "rpc_seconds"),
+        *("rpcs_sent", "rpc_errors", "effects_in_flight"),
+        *("endpoint_requests", "endpoint_closed", "endpoint_unreached"),
+    }
+
+
 def test_gauges_show_the_snapshot_and_fall_back_to_zero() -> None:
     """An empty phase is zero."""
     metrics = Metrics()

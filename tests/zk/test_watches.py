@@ -17,6 +17,8 @@ from controller.core.reassignments.records import SpecsRead
 from controller.core.requests.records import LegacyPlanRead, SubmissionsRead
 from controller.core.topics.records import TopicsRead
 from controller.reactor.ports import ZnodeFamily
+from controller.reactor.reads import OWN_RECORDS
+from controller.zk import watches
 from controller.zk.watches import CHUNK, Watches
 from controller.znodes import paths
 from tests.zk.fakes import SESSION, WITHIN_S, FakeClient, FakeInbox, connected_session
@@ -24,6 +26,13 @@ from tests.zk.fakes import SESSION, WITHIN_S, FakeClient, FakeInbox, connected_s
 P = TopicPartition("t", 0)
 STATE = b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[1]}'
 TOPIC = b'{"version":1,"partitions":{"0":[1]}}'
+
+
+def test_every_family_has_one_reader_and_own_records_have_no_watch() -> None:
+    """A family without one would stop the thread that reads it."""
+    assert watches._WATCHED.keys() | watches._OURS.keys() == set(ZnodeFamily)
+    assert watches._OURS.keys() == set(OWN_RECORDS)
+    assert watches._WATCHED.keys().isdisjoint(OWN_RECORDS)
 
 
 class _Bench:
