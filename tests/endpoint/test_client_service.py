@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import pytest
 from kafka.protocol.admin import (
@@ -65,6 +66,9 @@ from tests.endpoint.serving import (
 OWN_ID = 1_000_000
 CREATE, ALTER = 5, 7
 """Operations (``AclOperation``)."""
+RELAYED_KEY: Final = int(ApiKey.DescribeCluster)
+"""A request that brokers answer; if the daemon answers it, tests of the relay need another."""
+RELAYED: Final = struct.pack(">hhih", RELAYED_KEY, 0, 9, -1)
 
 
 class RelayedCall:
@@ -243,7 +247,7 @@ def seen(header: codec.RequestHeader, controller: int, *operations: int) -> byte
 def test_whatever_is_not_known_is_relayed_byte_for_byte() -> None:
     """Over one connection for each client; it ends with the client's."""
     with public(lambda _, frame: frame[4:8] + frame[::-1]) as served:
-        sent = struct.pack(">hhih", 60, 0, 9, -1) + b"any body"
+        sent = RELAYED + b"any body"
         assert served.exchange(sent, sent) == [sent[4:8] + sent[::-1]] * 2
         (broker,) = served.brokers
         assert broker.frames == [sent, sent]
@@ -262,7 +266,7 @@ def test_what_no_client_sends_here_closes_the_connection(key: int) -> None:
 def test_answer_to_another_request_closes_the_connection() -> None:
     """A broker, or what is in its place, is out of step."""
     with public(lambda _h, _f: b"\x00\x00\x00\x01") as served:
-        assert served.exchange(struct.pack(">hhih", 60, 0, 9, -1)) == [b""]
+        assert served.exchange(RELAYED) == [b""]
 
 
 def test_broker_that_cannot_be_reached_is_passed_over() -> None:
@@ -273,7 +277,7 @@ def test_broker_that_cannot_be_reached_is_passed_over() -> None:
         with fake_broker(lambda _h, _f: None, 3) as third:
             dead = third.registration
         relay.update_brokers([gone, dead])
-        sent = struct.pack(">hhih", 60, 0, 9, -1)
+        sent = RELAYED
         for _ in range(4):
             assert served.exchange(sent) == [sent[4:8]]
 
@@ -287,7 +291,7 @@ def test_broker_that_hangs_is_given_up_soon() -> None:
 
     with public(hanging, lambda _, frame: frame[4:8]) as served:
         served.relay.first_s = 0.1
-        sent = struct.pack(">hhih", 60, 0, 9, -1)
+        sent = RELAYED
         found = [served.exchange(sent)[0] for _ in range(2)]
         assert sorted(found) == [b"", sent[4:8]]
         assert served.counts.refused == {"slow": 1}
@@ -357,13 +361,13 @@ def test_connections_of_an_address_lead_to_one_broker_until_it_fails() -> None:
 def test_no_broker_at_all_closes_the_connection() -> None:
     """A client connects to another address then."""
     with public() as served:
-        assert served.exchange(struct.pack(">hhih", 60, 0, 9, -1)) == [b""]
+        assert served.exchange(RELAYED) == [b""]
 
 
 def test_answer_that_a_client_does_not_read_takes_no_memory() -> None:
     """It is passed on in parts, and the rest stays with the broker: others get their answers."""
     size = 16 * 2**20  # More than the kernel keeps for a connection.
-    sent = struct.pack(">hhih", 60, 0, 9, -1)
+    sent = RELAYED
     with public(lambda _, frame: frame[4:8] + bytes(size - 4)) as served:
         memory = served.relay.memory = FrameMemory(2**20)
         with ExitStack() as slow:
@@ -378,7 +382,7 @@ def test_answer_that_a_client_does_not_read_takes_no_memory() -> None:
 def test_connection_that_ends_within_an_answer_ends_that_of_the_client() -> None:
     """What is missing cannot be made up; the client asks again."""
     whole = struct.pack(">i", 9) + bytes(3 * SMALL_FRAME)
-    sent = struct.pack(">hhih", 60, 0, 9, -1)
+    sent = RELAYED
 
     async def broken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(4 + len(sent))
@@ -711,7 +715,7 @@ def test_long_request_delays_no_other_peer() -> None:
         waits = []
         while not served.loop.events:
             began = time.perf_counter()
-            other.sendall(framed(struct.pack(">hhih", 60, 0, 9, -1)))
+            other.sendall(framed(RELAYED))
             assert answer_of(other)
             waits.append(time.perf_counter() - began)
         assert max(waits) < decoding_s / 2
@@ -932,7 +936,7 @@ def test_long_frames_are_read_after_authentication_only(token: bytes, *, is_last
         )
         return answering(header, body)
 
-    long = struct.pack(">hhih", 60, 0, 9, -1) + bytes(SMALL_FRAME)
+    long = RELAYED + bytes(SMALL_FRAME)
     with public(broker, is_sasl=True) as served:
         message = frame_of(SaslAuthenticateRequest(version=2, auth_bytes=b"n,,n=user,r=nonce"))
         first, second = served.exchange(message, long)

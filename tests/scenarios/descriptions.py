@@ -29,6 +29,14 @@ _NOT_SHOWN: Final = (
     paths.APPLIED_THROTTLES,
 )
 """Znodes that a scenario does not show: notifications, epochs, and records of throttles."""
+_CREATED_BY_COMMANDS: Final = (
+    paths.REQUESTS,
+    paths.CANCEL,
+    paths.KILL_SWITCH,
+    paths.CONTROLS,
+    paths.PREFERRED_ELECTION,
+)
+"""Znodes of which a scenario shows the deletion only."""
 _RECORD_KEYS: Final = (
     "original",
     "target",
@@ -86,8 +94,10 @@ def _brokers(parts: list[str], before: Znode | None, after: Znode | None) -> Ite
             yield from _topic(topic, before, after)
         case ["topics", topic, "partitions", number, "state"]:
             yield f"state      {topic}-{number}  {_state(after)}"
-        case _:
+        case ["ids", _] | ["topics", _, "partitions"] | ["topics", _, "partitions", _]:
             return
+        case _:
+            raise ValueError(f"no description of /{'/'.join(parts)}")
 
 
 def _ours(path: str, parts: list[str], after: Znode | None) -> Iterator[str]:
@@ -100,7 +110,9 @@ def _ours(path: str, parts: list[str], after: Znode | None) -> Iterator[str]:
             yield f"delete     {path}"
         case ["admin", "reassign_partitions" | "reassign_partitions_queue"]:
             yield f"plan       {path}  {_plan(after)}"
-        case _:
+        case _ if after.data and not path.startswith(_CREATED_BY_COMMANDS):
+            raise ValueError(f"no description of {path}")
+        case _:  # Created by a command, or only the parent of others.
             return
 
 
