@@ -106,8 +106,8 @@ explore: $(READY) ## every interleaving of small clusters; NAMES="parts of names
 oracle: $(READY) ## compare what seeded histories write and send with what it was; WRITE=1 keeps the present
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.oracle $(if $(WRITE),--write)
 
-chaos: $(READY) ## a random campaign of faults on real brokers; MINUTES=n, SEED=n, KAFKA=3.9.1, PROTOCOL=3.9, DISK_MB=n
-	$(BIN)/python -m integration.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(KAFKA),--kafka $(KAFKA)) $(if $(PROTOCOL),--protocol $(PROTOCOL)) $(if $(DISK_MB),--disk-mb $(DISK_MB))
+chaos: $(READY) ## a random campaign of faults on real brokers; MINUTES=n, SEED=n, ENGINE=delegated, KAFKA=3.9.1, PROTOCOL=3.9, DISK_MB=n
+	$(BIN)/python -m integration.chaos --minutes $(MINUTES) $(if $(ENGINE),--engine $(ENGINE)) $(if $(SEED),--seed $(SEED)) $(if $(KAFKA),--kafka $(KAFKA)) $(if $(PROTOCOL),--protocol $(PROTOCOL)) $(if $(DISK_MB),--disk-mb $(DISK_MB))
 
 forecasts: $(READY) ## how many previews forecast the time of their plans on real brokers; COUNT=n, SEED=n
 	$(BIN)/python -m integration.forecasts $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
