@@ -36,7 +36,7 @@ from controller.errors import ProtocolError, TransientError
 from controller.reactor.ports import Clock, Inbox
 
 VERSION: Final = 1
-"""Of both requests: what every broker serves."""
+"""The version of both requests that every broker serves."""
 SPACE_VERSION: Final = 4
 """Adds the size and the free space of each directory's volume (Kafka 3.3)."""
 NAMED_MAX: Final = 1_000

@@ -356,7 +356,7 @@ class LogDirs(Protocol):
         is_whole: bool,
     ) -> None:
         """
-        Query brokers for their directories, and what they have of these partitions.
+        Query brokers for their log directories and their replicas of these partitions.
 
         A ``LogDirsDescribed`` of each follows, with the reason where it did not answer. What is
         requested while a broker answers is one query after that.

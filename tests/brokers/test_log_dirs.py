@@ -118,7 +118,7 @@ def answered(inbox: CollectingInbox) -> LogDirsDescribed:
 def test_each_broker_answers_for_its_own_replicas(
     log_dirs: BrokerLogDirs, inbox: CollectingInbox
 ) -> None:
-    """With its registration, and what it was asked about."""
+    """The answer has the registration of the broker and the partitions of the query."""
     with ExitStack() as stack:
         fakes = [
             stack.enter_context(describing(directory((ORDERS, size, False)))) for size in (300, 700)

@@ -153,7 +153,7 @@ def _wake_deletions(view: ClusterView, topic: str) -> None:
     wakeups.wake(view.due, wakeups.Trigger.DELETION_CONCERNED)
     wakeups.wake_pending_requests(view)
     if is_carried_out(view, topic):
-        # Its reassignments end: nothing is left of what they would move.
+        # Its reassignments end: there is nothing left to move.
         partitions = (TopicPartition(topic, n) for n in view.topics.by_name[topic].partitions)
         view.due.add(p for p in partitions if p in view.reassignments.by_partition)
 

@@ -362,7 +362,7 @@ class DiskLedger(Ledger):
     """
 
     def successor(self) -> DiskLedger:
-        """Keep what the next tenure has to know: brokers keep deleted logs, whoever leads."""
+        """Return the ledger of the next tenure: brokers keep deleted logs for a while."""
         kept = {b: BrokerDisk(dropped=d.dropped) for b, d in self.brokers.items() if d.dropped}
         return DiskLedger(kept, unseen_until=self.unseen_until)
 

@@ -55,7 +55,7 @@ class AwaitedRead(NamedTuple):
 
 @dataclass(slots=True)
 class LeadershipLedger(Ledger):
-    """The states of partitions in this tenure, and what they lack."""
+    """The states of partitions in this tenure, and the reads and writes that are pending."""
 
     lifetime: ClassVar[Lifetime] = Lifetime.TENURE
 
@@ -70,7 +70,7 @@ class LeadershipLedger(Ledger):
     """
     States before the first rejected write, until they are read again.
 
-    Their leader epoch may still be the present one: then they show since when it is.
+    If the leader epoch is still the same, they have the transaction in which it began.
     """
     distrusted: dict[TopicPartition, int] = field(default_factory=dict)
     """The generation in which a rejected write invalidated a state: an earlier read is ignored."""

@@ -365,7 +365,7 @@ def test_a_step_that_ends_before_its_alter_entry_is_answered_waits_for_the_answe
     ("fate", "rest_s"), [(AlterOutcome.UNSENT, UNSENT_S), (AlterOutcome.UNKNOWN, BACKOFF_S)]
 )
 @pytest.mark.parametrize("is_under_way", [False, True])
-def test_an_alter_entry_that_failed_is_decided_anew_after_a_rest(
+def test_an_alter_entry_that_failed_is_decided_again_after_a_rest(
     fate: AlterOutcome, rest_s: float, *, is_under_way: bool
 ) -> None:
     """Not at once: there may be no controller for a while."""
@@ -385,7 +385,7 @@ def test_an_alter_entry_that_failed_is_decided_anew_after_a_rest(
     assert driver.orders[count:] == [(entry, is_under_way)]
 
 
-def test_an_alter_entry_that_was_withdrawn_is_decided_anew_at_once() -> None:
+def test_an_alter_entry_that_was_withdrawn_is_decided_again_at_once() -> None:
     """It was not sent because something changed: another one may be due."""
     driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
     submit_target(driver, 1, 2)
@@ -618,7 +618,7 @@ def test_a_step_that_others_took_back_is_not_made_again_at_once() -> None:
     assert at(driver) == (1, 2)
 
 
-def test_states_are_read_anew_before_an_alter_entry_depends_on_them() -> None:
+def test_states_are_read_again_before_an_alter_entry_depends_on_them() -> None:
     """No compare-and-set notices that others changed them."""
     driver = DelegatedDriver({tp(): (0, 1)})
     submit_target(driver, 1, 2)
