@@ -28,7 +28,7 @@ HEAD_MAX: Final = 32 * 1024
 """Bytes of the head of a request."""
 READ_BYTES: Final = 64 * 1024
 UNREAD_S: Final = 1.0
-"""How long the rest of a refused request is awaited: closing before it arrives takes the answer."""
+"""How long to wait for what the client still sends: closing before it arrives takes the answer."""
 UNREAD_MAX: Final = 4 * 1024 * 1024
 """How much of that is read."""
 SECURITY: Final[Mapping[str, str]] = {

@@ -112,7 +112,10 @@ class HttpServer(AsyncServer[HttpConnection]):
         await connection.respond(response, is_last=connection.method == "POST")
         connection.was_served = True
         connection.note_use()
-        return connection.may_continue
+        if connection.may_continue:
+            return True
+        await connection.discard()
+        return False
 
     @staticmethod
     async def _refuse(connection: HttpConnection, response: Response) -> bool:

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from controller.web import routes
 from tests.web.serving import READ_TOKEN, TOKEN, Served
+
+
+@pytest.fixture(autouse=True)
+def _silent_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait briefly for the daemon's loop, which most tests do without."""
+    monkeypatch.setattr(routes, "LISTING_WITHIN_S", 0.2)
 
 
 @pytest.fixture

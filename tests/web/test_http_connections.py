@@ -108,6 +108,12 @@ def test_answer_of_a_refused_request_arrives_whole(served: Served) -> None:
     assert statuses(served, requested, bytes(3_000_000)) == [b"405"]
 
 
+def test_answer_to_a_form_arrives_whole(steerable: Served) -> None:
+    """The connection ends after a form, whatever the client sends after it."""
+    requested = request(FORM.strip(), b"Content-Length: 3", method=b"POST")
+    assert len(statuses(steerable, requested, b"a=b", bytes(3_000_000))) == 1
+
+
 def test_expected_body_is_requested_only_where_it_is_read(steerable: Served) -> None:
     """A client that waits for 100 keeps a body that is refused."""
     head = (FORM.strip(), b"Expect: 100-continue")
