@@ -5,8 +5,7 @@ An event is a fact in the past tense, a plain value. A read carries the present 
 never a difference. An answer of a broker carries what was sent, so that it is matched without
 callbacks. No event holds a client, a future or a function.
 
-A record is a durable change of a znode, or volatile and accompanies one. ``record_kinds`` has what
-it says of itself beside its class.
+A record is a durable change of a znode, or volatile and accompanies one.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from controller.core import model
+from controller.core.bases import Fact, Flags
 from controller.core.calls.records import CallEvent, CallRecord
 from controller.core.cluster.records import ClusterEvent
 from controller.core.deletions.records import DeletionEvent, DeletionRecord
@@ -24,11 +24,9 @@ from controller.core.leadership.records import LeadershipEvent, LeadershipRecord
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.pacing.records import PacingEvent, PacingRecord
 from controller.core.reassignments.records import ReassignmentEvent, ReassignmentRecord
-from controller.core.record_kinds import Fact
 from controller.core.requests.records import RequestEvent, RequestRecord
 from controller.core.role.records import RoleEvent, RoleRecord
 from controller.core.topics.records import TopicEvent, TopicRecord
-from controller.core.worklist import Flags
 
 Record = (
     TopicRecord

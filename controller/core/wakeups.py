@@ -14,12 +14,12 @@ orphans. They come with the content, so the functions that fold it in note them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum, auto
 from typing import Final
 
+from controller.core.bases import Flags
 from controller.core.model import TopicPartition
 from controller.core.view import ClusterView
-from controller.core.worklist import Flags, Worklist
+from controller.core.worklist import Worklist
 
 SCAN_TIMER: Final = "scan"
 """The pending reassignments are considered that exceeded the earlier cycles."""
@@ -43,101 +43,7 @@ ALTER_SEEN_TIMER: Final = "order_seen"
 """An answered alter entry should be visible in the topic znode."""
 
 
-class Trigger(Enum):
-    """A fact in the content of an event or record, or in the handling of a rejected write."""
-
-    # time
-    TIME_CAME = auto()
-    """A timer without a row fired, or all decisions were suspended: anything may be due."""
-    SETTINGS_EXPIRED = auto()
-    """Settings of a topic with a reassignment grew too old: they are requested with its plan."""
-
-    # brokers and the role
-    BROKERS_CHANGED = auto()
-    """A broker came, went, or changed its endpoints: a read of the same brokers shows nothing."""
-    FIRST_ACCEPTED = auto()
-    """A broker accepted an UpdateMetadata, the first in this tenure; nothing was decided before."""
-    ROLE_DISPUTED = auto()
-    """A broker knows a newer controller, or refuses the requests of this one."""
-
-    # topics, states and their health
-    TOPICS_TAKEN = auto()
-    """A read of topics counts; one that began before the claim is repeated and shows nothing."""
-    PARTITION_APPEARED = auto()
-    """A topic has a partition whose state was never read."""
-    STATE_APPEARED = auto()
-    """The state of a reassigning partition is known: its cancellation may have waited for it."""
-    HEALTH_UNKNOWN = auto()
-    """A partition may be below its min ISR: settings of its topic are needed, now or repeatedly."""
-    HEALTH_JUDGED = auto()
-    """A condition that blocked all copies may have ended."""
-    SETTINGS_CHANGED = auto()
-    """The settings of a topic became known, or others; the same ones permit nothing new."""
-    SETTINGS_UNREADABLE = auto()
-    """Partitions that wait for settings have to report why these are unknown."""
-
-    # reassignments and requests
-    SLOT_FREED = auto()
-    """A step in flight does not copy any more, or its writes are rejected: another may begin."""
-    STEP_ENDED = auto()
-    """A step in flight ended: it may have been the last that kept the role."""
-    SPEC_CHANGED = auto()
-    """A reassignment began, has another spec, or ended."""
-    SIZE_WANTED = auto()
-    """The size of a reassigning partition may be unknown."""
-    REQUEST_REPLACED = auto()
-    """An entry belongs to another request now: the former may have ended."""
-    DISKS_INVALIDATED = auto()
-    """The reports of free space are too old for copies: disks are measured now."""
-    DISKS_READ = auto()
-    """Brokers reported sizes or free space, by which copies are held back."""
-    DIRECTORIES_AWAITED = auto()
-    """A reassignment waits for what brokers say of their log directories."""
-    DIRECTORIES_KNOWN = auto()
-    """The directories of a broker are known that entries to be accepted name."""
-    PENDING_MEASURED = auto()
-    """A pending reassignment has another size, by which it is sorted."""
-    ENTRY_REFUSED = auto()
-    """A refusal was counted: what waited for the entry need not."""
-    SUBMISSIONS_WAIT = auto()
-    """A reassignment or request changed while submitted requests wait to be accepted."""
-    OUTCOME_LEFT = auto()
-    """Only a part of an old outcome was deleted; the rest follows."""
-    PLAN_CHANGED = auto()
-    """The legacy plan is another one; a read that shows the known one changes nothing."""
-
-    PENDING_REQUEST_CONCERNED = auto()
-    """What was read or written may answer a broker or a client that waits."""
-
-    # topic deletions, orphans, elections, alter entries
-    DELETION_CONCERNED = auto()
-    """Brokers confirmed what a topic deletion waits for, or cannot; or it begins again."""
-    ORPHAN_CONCERNED = auto()
-    """The replicas, leader or broker of a partition with orphans changed."""
-    ORPHAN_FAILED = auto()
-    """A broker cannot delete an orphan: it does not keep the role any longer."""
-    ELECTION_WANTED = auto()
-    """A preferred leader is to be elected; with the delegated engine Kafka's controller does it."""
-    ALTER_ANSWERED = auto()
-    """The cluster's controller answered an alter entry of a known reassignment."""
-
-    # rejected writes
-    WRITES_RETRIED = auto()
-    """The back-off after rejected writes is over; they do not say what they belong to."""
-    THROTTLE_INVALIDATED = auto()
-    """The write of an applied throttle was rejected."""
-    SUBMISSION_FORGOTTEN = auto()
-    """A submitted znode was changed or deleted by its client; it is read again."""
-    SUBMISSION_LEFT = auto()
-    """A submitted znode cannot be deleted: no cancellation waits for it."""
-    ELECTION_GIVEN_UP = auto()
-    """The request for preferred leaders cannot be ended: it does not keep the role."""
-
-
-Key = Trigger | str
-"""A trigger, or the name of a timer."""
-
-_TIMERS: Final[Mapping[Key, Flags]] = {
+TIMERS: Final[Mapping[str, Flags]] = {
     SCAN_TIMER: ("line",),
     LEADER_MOVES_TIMER: (),
     PREFERRED_TIMER: ("elections",),
@@ -149,55 +55,106 @@ _TIMERS: Final[Mapping[Key, Flags]] = {
     AWAY_TIMER: ("deletions",),
     PENDING_REQUESTS_TIMER: ("pending_requests",),
 }
-_FINDINGS: Final[Mapping[Key, Flags]] = {
-    Trigger.TIME_CAME: (
+"""The flags that each timer sets; any other sets those of ``Trigger.TIME_CAME``."""
+
+
+class Trigger:
+    """A fact in the content of an event or record, or in the handling of a rejected write."""
+
+    # time
+    TIME_CAME: Flags = (
         *("timer", "tenure", "elections", "capacity", "plan", "submissions"),
         *("queue", "cancel", "endings", "throttles", "deletions"),
-    ),
-    Trigger.SETTINGS_EXPIRED: ("plan",),
-    Trigger.BROKERS_CHANGED: ("brokers_changed", "capacity", "log_dirs", "deletions"),
-    Trigger.FIRST_ACCEPTED: ("orphans", "order", "pending_requests", "deletions"),
-    Trigger.ROLE_DISPUTED: ("tenure",),
-    Trigger.TOPICS_TAKEN: ("tenure", "plan", "submissions", "queue", "deletions"),
-    Trigger.PARTITION_APPEARED: ("listed_topics",),
-    Trigger.STATE_APPEARED: ("cancel",),
-    Trigger.HEALTH_UNKNOWN: ("health",),
-    Trigger.HEALTH_JUDGED: ("capacity",),
-    Trigger.SETTINGS_CHANGED: ("plan", "capacity", "submissions", "queue"),
-    Trigger.SETTINGS_UNREADABLE: ("capacity",),
-    Trigger.SLOT_FREED: ("capacity",),
-    Trigger.STEP_ENDED: ("tenure", "deletions"),
-    Trigger.SPEC_CHANGED: ("throttles",),
-    Trigger.SIZE_WANTED: ("log_dirs",),
-    Trigger.REQUEST_REPLACED: ("endings",),
-    Trigger.DISKS_INVALIDATED: ("log_dirs",),
-    Trigger.DISKS_READ: ("capacity",),
-    Trigger.DIRECTORIES_AWAITED: ("log_dirs",),
-    Trigger.DIRECTORIES_KNOWN: ("submissions", "plan", "queue", "cancel"),
-    Trigger.PENDING_MEASURED: ("order",),
-    Trigger.ENTRY_REFUSED: ("plan", "endings", "queue"),
-    Trigger.SUBMISSIONS_WAIT: ("submissions",),
-    Trigger.OUTCOME_LEFT: ("endings",),
-    Trigger.PLAN_CHANGED: ("plan", "queue", "cancel"),
-    Trigger.PENDING_REQUEST_CONCERNED: ("pending_requests",),
-    Trigger.DELETION_CONCERNED: ("deletions",),
-    Trigger.ORPHAN_CONCERNED: ("orphans",),
-    Trigger.ORPHAN_FAILED: ("tenure",),
-    Trigger.ELECTION_WANTED: ("elections",),
-    Trigger.ALTER_ANSWERED: ("answered",),
-    Trigger.WRITES_RETRIED: ("plan", "queue", "orphans", "deletions"),
-    Trigger.THROTTLE_INVALIDATED: ("throttles",),
-    Trigger.SUBMISSION_FORGOTTEN: ("submissions",),
-    Trigger.SUBMISSION_LEFT: ("cancel", "tenure"),
-    Trigger.ELECTION_GIVEN_UP: ("tenure",),
-}
-WAKEUPS: Final[Mapping[Key, Flags]] = {**_TIMERS, **_FINDINGS}
-"""The flags that each timer and trigger sets."""
+    )
+    """A timer without a row fired, or all decisions were suspended: anything may be due."""
+    SETTINGS_EXPIRED: Flags = ("plan",)
+    """Settings of a topic with a reassignment grew too old: they are requested with its plan."""
+
+    # brokers and the role
+    BROKERS_CHANGED: Flags = ("brokers_changed", "capacity", "log_dirs", "deletions")
+    """A broker came, went, or changed its endpoints: a read of the same brokers shows nothing."""
+    FIRST_ACCEPTED: Flags = ("orphans", "order", "pending_requests", "deletions")
+    """A broker accepted an UpdateMetadata, the first in this tenure; nothing was decided before."""
+    ROLE_DISPUTED: Flags = ("tenure",)
+    """A broker knows a newer controller, or refuses the requests of this one."""
+
+    # topics, states and their health
+    TOPICS_TAKEN: Flags = ("tenure", "plan", "submissions", "queue", "deletions")
+    """A read of topics counts; one that began before the claim is repeated and shows nothing."""
+    PARTITION_APPEARED: Flags = ("listed_topics",)
+    """A topic has a partition whose state was never read."""
+    STATE_APPEARED: Flags = ("cancel",)
+    """The state of a reassigning partition is known: its cancellation may have waited for it."""
+    HEALTH_UNKNOWN: Flags = ("health",)
+    """A partition may be below its min ISR: settings of its topic are needed, now or repeatedly."""
+    HEALTH_JUDGED: Flags = ("capacity",)
+    """A condition that blocked all copies may have ended."""
+    SETTINGS_CHANGED: Flags = ("plan", "capacity", "submissions", "queue")
+    """The settings of a topic became known, or others; the same ones permit nothing new."""
+    SETTINGS_UNREADABLE: Flags = ("capacity",)
+    """Partitions that wait for settings have to report why these are unknown."""
+
+    # reassignments and requests
+    SLOT_FREED: Flags = ("capacity",)
+    """A step in flight does not copy any more, or its writes are rejected: another may begin."""
+    STEP_ENDED: Flags = ("tenure", "deletions")
+    """A step in flight ended: it may have been the last that kept the role."""
+    SPEC_CHANGED: Flags = ("throttles",)
+    """A reassignment began, has another spec, or ended."""
+    SIZE_WANTED: Flags = ("log_dirs",)
+    """The size of a reassigning partition may be unknown."""
+    REQUEST_REPLACED: Flags = ("endings",)
+    """An entry belongs to another request now: the former may have ended."""
+    DISKS_INVALIDATED: Flags = ("log_dirs",)
+    """The reports of free space are too old for copies: disks are measured now."""
+    DISKS_READ: Flags = ("capacity",)
+    """Brokers reported sizes or free space, by which copies are held back."""
+    DIRECTORIES_AWAITED: Flags = ("log_dirs",)
+    """A reassignment waits for what brokers say of their log directories."""
+    DIRECTORIES_KNOWN: Flags = ("submissions", "plan", "queue", "cancel")
+    """The directories of a broker are known that entries to be accepted name."""
+    PENDING_MEASURED: Flags = ("order",)
+    """A pending reassignment has another size, by which it is sorted."""
+    ENTRY_REFUSED: Flags = ("plan", "endings", "queue")
+    """A refusal was counted: what waited for the entry need not."""
+    SUBMISSIONS_WAIT: Flags = ("submissions",)
+    """A reassignment or request changed while submitted requests wait to be accepted."""
+    OUTCOME_LEFT: Flags = ("endings",)
+    """Only a part of an old outcome was deleted; the rest follows."""
+    PLAN_CHANGED: Flags = ("plan", "queue", "cancel")
+    """The legacy plan is another one; a read that shows the known one changes nothing."""
+
+    PENDING_REQUEST_CONCERNED: Flags = ("pending_requests",)
+    """What was read or written may answer a broker or a client that waits."""
+
+    # topic deletions, orphans, elections, alter entries
+    DELETION_CONCERNED: Flags = ("deletions",)
+    """Brokers confirmed what a topic deletion waits for, or cannot; or it begins again."""
+    ORPHAN_CONCERNED: Flags = ("orphans",)
+    """The replicas, leader or broker of a partition with orphans changed."""
+    ORPHAN_FAILED: Flags = ("tenure",)
+    """A broker cannot delete an orphan: it does not keep the role any longer."""
+    ELECTION_WANTED: Flags = ("elections",)
+    """A preferred leader is to be elected; with the delegated engine Kafka's controller does it."""
+    ALTER_ANSWERED: Flags = ("answered",)
+    """The cluster's controller answered an alter entry of a known reassignment."""
+
+    # rejected writes
+    WRITES_RETRIED: Flags = ("plan", "queue", "orphans", "deletions")
+    """The back-off after rejected writes is over; they do not say what they belong to."""
+    THROTTLE_INVALIDATED: Flags = ("throttles",)
+    """The write of an applied throttle was rejected."""
+    SUBMISSION_FORGOTTEN: Flags = ("submissions",)
+    """A submitted znode was changed or deleted by its client; it is read again."""
+    SUBMISSION_LEFT: Flags = ("cancel", "tenure")
+    """A submitted znode cannot be deleted: no cancellation waits for it."""
+    ELECTION_GIVEN_UP: Flags = ("tenure",)
+    """The request for preferred leaders cannot be ended: it does not keep the role."""
 
 
-def wake(due: Worklist, key: Key) -> None:
-    """Set the flags of a row of the table."""
-    due.wake(WAKEUPS[key])
+def wake(due: Worklist, flags: Flags) -> None:
+    """Set the flags of a trigger or timer."""
+    due.wake(flags)
 
 
 def orphans_concerned(view: ClusterView, partition: TopicPartition) -> None:

@@ -12,36 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal
 
+from controller.core.bases import Flags
 from controller.core.model import NO_BROKERS, BrokerId, TopicPartition
 from controller.core.reassignments.model import Orphan
-
-Flag = Literal[
-    "listed_topics",
-    "elections",
-    "tenure",
-    "claimed",
-    "plan",
-    "timer",
-    "orphans",
-    "capacity",
-    "line",
-    "brokers_changed",
-    "answered",
-    "submissions",
-    "cancel",
-    "queue",
-    "endings",
-    "throttles",
-    "health",
-    "order",
-    "log_dirs",
-    "pending_requests",
-    "deletions",
-]
-Flags = tuple[Flag, ...]
-"""Flags of the worklist, by name."""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core.apply import apply, versions_moved
+from controller.core.cycle import apply, versions_moved
 from controller.core.effects import Effect, SetTimer
 from controller.core.model import Instant, TopicPartition
 from controller.core.records import Change

@@ -18,14 +18,12 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from controller.core import effects
-from controller.core.apply import record_effect
 from controller.core.cluster.model import LiveBroker
 from controller.core.cluster.records import BrokerSettingsRead
-from controller.core.cycle import take_due
+from controller.core.cycle import observe, record_effect, take_due
 from controller.core.decide import decide
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import Instant
-from controller.core.observe import observe
 from controller.core.reassignments.records import (
     AlterationsWithdrawn,
     ReassignmentsAltered,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, assert_never
 
+from controller.core.bases import Shared, Volatile
 from controller.core.calls.records import ProducerIdsRecord
 from controller.core.deletions.model import TopicTree
 from controller.core.deletions.records import (
@@ -35,7 +36,6 @@ from controller.core.reassignments.records import (
     SpecEndedRecord,
     SpecRecord,
 )
-from controller.core.record_kinds import Shared, Volatile
 from controller.core.records import Record
 from controller.core.requests.records import (
     CancellationEndedRecord,

@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from controller.core.apply import apply, record_effect, versions_moved
 from controller.core.calls.broker_requests import Permission
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.cluster.records import BrokerSettingsRead, BrokersRead
-from controller.core.cycle import take_due
+from controller.core.cycle import apply, observe, record_effect, take_due, versions_moved
 from controller.core.decide import decide
 from controller.core.deletions.model import TopicTree
 from controller.core.deletions.records import DeletionsRead, TopicTreesRead
@@ -53,7 +52,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.pacing.controls import Controls
 from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, WallClockRead

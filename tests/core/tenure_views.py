@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from controller.core.apply import apply
+from controller.core.cycle import apply, observe
 from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     NO_LEADER,
@@ -22,7 +22,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.reassignments.records import SpecRecord
 from controller.core.role.model import Tenure

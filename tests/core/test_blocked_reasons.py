@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.apply import apply, record_effect
 from controller.core.blocked_reasons import BlockedReasons, since_of
 from controller.core.cluster.records import BrokerSettingsRead
-from controller.core.cycle import take_due
+from controller.core.cycle import apply, observe, record_effect, take_due
 from controller.core.effects import DescribeBrokerSettings
 from controller.core.model import (
     Blocked,
@@ -21,7 +20,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.reassignments.gates import leader_missing, state_unknown, sync_gate
 from controller.core.reassignments.phases import Syncing

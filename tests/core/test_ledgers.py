@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from controller.core.ledger import Ledger, Lifetime
+from controller.core.bases import Ledger, Lifetime
 from controller.core.model import TopicPartition
 from controller.core.options import Options
 from controller.core.view import ClusterView

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from controller.core.cluster.records import BrokersRead
-from controller.core.cycle import take_due
+from controller.core.cycle import observe, take_due
 from controller.core.decide import decide
 from controller.core.effects import Effect
 from controller.core.leadership.records import NotificationsDeletedRecord
@@ -23,7 +23,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.reassignments.records import SpecEndedRecord
 from controller.core.records import Change, TimerFired

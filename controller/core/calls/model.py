@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from controller.core import model
+from controller.core.bases import Ledger, Lifetime
 from controller.core.calls.broker_requests import PendingBrokerRequest
 from controller.core.calls.client_requests import PendingClientRequest
-from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import (
     BrokerId,
     Instant,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from controller.core import model
+from controller.core.bases import Durable, Fact, Flags, Volatile
 from controller.core.calls.broker_requests import (
     BrokerAnswer,
     Permission,
@@ -13,8 +14,6 @@ from controller.core.calls.broker_requests import (
     RequestFromBroker,
 )
 from controller.core.calls.client_requests import RequestFromClient, SubmittedReassignments
-from controller.core.record_kinds import Durable, Fact, Volatile
-from controller.core.worklist import Flags
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import ClassVar, Final, NamedTuple
 
 from controller.core import model
-from controller.core.ledger import Ledger, Lifetime
+from controller.core.bases import Ledger, Lifetime
 from controller.core.model import BrokerEpoch, BrokerId, Instant
 from controller.errors import InvalidInputError
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from controller.core import model
+from controller.core.bases import Fact, Flags
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId
-from controller.core.record_kinds import Fact
-from controller.core.worklist import Flags
 
 
 @dataclass(frozen=True, slots=True)

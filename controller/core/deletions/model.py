@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple
 
 from controller.core import model
-from controller.core.ledger import Ledger, Lifetime
+from controller.core.bases import Ledger, Lifetime
 from controller.core.model import (
     START,
     BrokerId,

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from controller.core import model
+from controller.core.bases import Durable, Fact, Flags, Volatile
 from controller.core.calls.topic_requests import TopicResult
 from controller.core.deletions.model import TopicTree
-from controller.core.record_kinds import Durable, Fact, Volatile
-from controller.core.worklist import Flags
 
 
 @dataclass(frozen=True, slots=True)

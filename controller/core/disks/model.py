@@ -18,8 +18,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple
 
+from controller.core.bases import Ledger, Lifetime
 from controller.core.disks.placements import Placements
-from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import (
     START,
     BrokerDisks,

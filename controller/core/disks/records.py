@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from controller.core import model
+from controller.core.bases import Fact, Flags
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.record_kinds import Fact
-from controller.core.worklist import Flags
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import Any, ClassVar, Final, NamedTuple
 
 from controller.core import model
-from controller.core.ledger import Ledger, Lifetime
+from controller.core.bases import Ledger, Lifetime
 from controller.core.model import (
     START,
     BrokerId,

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from controller.core import model
+from controller.core.bases import Durable, Fact, Flags, Volatile
 from controller.core.calls.client_requests import PartitionResult
 from controller.core.model import BrokerId, Instant, Replicas, TopicPartition
-from controller.core.record_kinds import Durable, Fact, Volatile
-from controller.core.worklist import Flags
 
 
 @dataclass(frozen=True, slots=True)

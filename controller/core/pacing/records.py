@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from controller.core import model
+from controller.core.bases import Durable, Fact, Flags, Volatile
 from controller.core.model import BrokerId, Instant
 from controller.core.pacing import throttle_settings
 from controller.core.pacing.controls import Controls
 from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, EntityConfig
-from controller.core.record_kinds import Durable, Fact, Volatile
-from controller.core.worklist import Flags
 
 
 @dataclass(frozen=True, slots=True)

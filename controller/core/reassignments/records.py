@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from controller.core import model
+from controller.core.bases import Durable, Fact, Flags, Volatile
 from controller.core.model import Blocked, BrokerId, Instant, Replicas, RequestId, TopicPartition
 from controller.core.reassignments import phases
 from controller.core.reassignments.model import Orphan
-from controller.core.record_kinds import Durable, Fact, Volatile
-from controller.core.worklist import Flags
 
 
 @dataclass(frozen=True, slots=True)

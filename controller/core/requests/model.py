@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from controller.core import model
-from controller.core.ledger import Ledger, Lifetime
+from controller.core.bases import Ledger, Lifetime
 from controller.core.model import (
     FOREIGN,
     Instant,

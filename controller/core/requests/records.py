@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from controller.core import model
+from controller.core.bases import Durable, Fact, Flags, Shared, Volatile
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.options import EngineName
-from controller.core.record_kinds import Durable, Fact, Shared, Volatile
 from controller.core.requests import outcomes
 from controller.core.requests.submissions import (
     AcceptedEntry,
@@ -18,7 +18,6 @@ from controller.core.requests.submissions import (
     RequestOptions,
     Submission,
 )
-from controller.core.worklist import Flags
 
 
 @dataclass(frozen=True, slots=True)

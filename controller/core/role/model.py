@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from controller.core import model, options
+from controller.core.bases import Ledger, Lifetime
 from controller.core.cluster.model import BEFORE_FEATURES
-from controller.core.ledger import Ledger, Lifetime
 from controller.core.model import (
     START,
     BrokerId,

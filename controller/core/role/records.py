@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from controller.core import model, options
+from controller.core.bases import Fact, Flags, Volatile
 from controller.core.model import BrokerId, Instant
-from controller.core.record_kinds import Fact, Volatile
-from controller.core.worklist import Flags
 
 
 @dataclass(frozen=True, slots=True)

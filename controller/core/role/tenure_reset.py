@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core import model, options
+from controller.core.bases import Lifetime
 from controller.core.calls import client_calls
 from controller.core.deletions.deletion_yields import begin_to_yield, note_yielded
 from controller.core.deletions.pending_deletions import is_leader_withheld
 from controller.core.disks import disk_reservations, disk_space
-from controller.core.ledger import Lifetime
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.reassignments import phases
 from controller.core.reassignments.in_flight import count_in_flight, drop, first_phase

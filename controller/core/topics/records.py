@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from controller.core import model
+from controller.core.bases import Durable, Fact, Flags, Shared, Volatile
 from controller.core.calls.topic_requests import TopicResult, TopicSettings
 from controller.core.model import Replicas, TopicPartition
-from controller.core.record_kinds import Durable, Fact, Shared, Volatile
 from controller.core.topics.model import NEVER_REQUESTED, ConfigRequest
-from controller.core.worklist import Flags
 
 
 @dataclass(frozen=True, slots=True)

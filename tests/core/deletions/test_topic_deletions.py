@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.apply import apply, record_effect
 from controller.core.cluster.records import BrokerSettingsRead
+from controller.core.cycle import apply, record_effect
 from controller.core.deletions.model import EPOCH_DURING_DELETE
 from controller.core.deletions.pending_deletions import progress_of
 from controller.core.deletions.records import (

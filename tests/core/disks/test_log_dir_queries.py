@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.apply import record_effect
+from controller.core.cycle import record_effect
 from controller.core.disks.log_dir_queries import SOON_S, query_log_dirs
 from controller.core.effects import DescribeLogDirs, DescribePurpose, SetTimer
 from controller.core.model import (

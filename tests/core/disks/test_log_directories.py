@@ -8,8 +8,8 @@ import pytest
 
 from controller import kafka_errors
 from controller.core import effects
-from controller.core.apply import apply, record_effect
 from controller.core.cluster.records import BrokersRead
+from controller.core.cycle import apply, observe, record_effect
 from controller.core.disks.log_dir_queries import (
     AWAITED_POLL_S,
     POLL_S,
@@ -36,7 +36,6 @@ from controller.core.model import (
     Route,
     ZkVersion,
 )
-from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.pacing.controls import QueueOrder
 from controller.core.reassignments.phases import Pending, Placing

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.apply import apply
+from controller.core.cycle import apply, observe
 from controller.core.disks.partition_sizes import GROWTH_AFTER_S, SlowThrottle, slow_throttles
 from controller.core.model import (
     BrokerId,
@@ -16,7 +16,6 @@ from controller.core.model import (
     Route,
     ZkVersion,
 )
-from controller.core.observe import observe
 from controller.core.options import EngineName, ForeignMoves, Options
 from controller.core.pacing.throttle_settings import (
     FOLLOWER_RATE,

@@ -7,10 +7,9 @@ from time import process_time
 
 import pytest
 
-from controller.core.apply import record_effect
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.cluster.records import BrokersRead
-from controller.core.cycle import take_due
+from controller.core.cycle import record_effect, take_due
 from controller.core.decide import decide
 from controller.core.deletions.records import DeletionsRead
 from controller.core.disks.records import LogDirEventsRead

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from controller import kafka_errors
-from controller.core.apply import apply
 from controller.core.calls import broker_requests
 from controller.core.calls.broker_requests import (
     AlterPartition,
@@ -21,6 +20,7 @@ from controller.core.calls.broker_requests import (
 from controller.core.calls.records import BrokerRequestReceived
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.cluster.records import BrokersRead
+from controller.core.cycle import apply
 from controller.core.deletions.model import TopicDeletion
 from controller.core.effects import ReadPurpose, ReadStates, Respond, SendUpdateMetadata
 from controller.core.leadership.records import (

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.apply import record_effect
 from controller.core.cluster.records import BrokersRead
-from controller.core.cycle import take_due
+from controller.core.cycle import record_effect, take_due
 from controller.core.decide import decide
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ElectPreferred, SetTimer

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from controller.core.apply import apply
+from controller.core.cycle import apply, observe
 from controller.core.model import BlockedBy, BrokerEpoch, BrokerId, ControllerEpoch, Instant
-from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.pacing.adaptive_limit import PACE_EVERY_S, adapt_limit
 from controller.core.pacing.budget import Budget

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from controller.core.ledger import Lifetime
+from controller.core.bases import Lifetime
 from controller.core.model import BrokerId, PartitionAssignment
 from controller.core.pacing.controls import Controls, Limits, Pause, Pauses
 from controller.core.pacing.records import ControlsRead

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.apply import apply
 from controller.core.cluster.records import BrokersRead
+from controller.core.cycle import apply, observe
 from controller.core.deletions.records import DeletionsRead
 from controller.core.model import Blocked, BlockedBy, BrokerId, RequestId
-from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.controls import Controls, Limits, UnderMinIsr

@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.core.cycle import observe
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -17,7 +18,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.observe import observe
 from controller.core.pacing.model import Participants, participant_of
 from controller.core.pacing.throttle_settings import FOLLOWER_REPLICAS, Entity
 from controller.core.topics.records import TopicsRead

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.cluster.records import BrokersRead
-from controller.core.cycle import take_due
+from controller.core.cycle import observe, take_due
 from controller.core.effects import ReadEntityConfigs
 from controller.core.model import (
     BlockedBy,
@@ -18,7 +18,6 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.observe import observe
 from controller.core.pacing.controls import THROTTLE, UNTHROTTLED, Controls, Limits, RequestLimits
 from controller.core.pacing.records import (
     AppliedThrottleEndedRecord,

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.core.apply import apply, record_effect
-from controller.core.cycle import take_due
+from controller.core.cycle import apply, observe, record_effect, take_due
 from controller.core.effects import Effect, ReadEntityConfigs
 from controller.core.model import (
     Blocked,
@@ -27,7 +26,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.observe import observe
 from controller.core.options import Options
 from controller.core.pacing.fold import note_all_throttles, throttles_refused
 from controller.core.pacing.records import (

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.apply import apply
 from controller.core.cluster.model import Endpoint
 from controller.core.cluster.records import BrokersRead
+from controller.core.cycle import apply
 from controller.core.effects import ResignController, SendLeaderAndIsr, SendStopReplica
 from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult, StatesRead
 from controller.core.model import (

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.apply import apply
 from controller.core.cluster.records import BrokersRead
+from controller.core.cycle import apply
 from controller.core.effects import SendStopReplica, SendUpdateMetadata
 from controller.core.leadership.records import StatesRead
 from controller.core.model import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.apply import apply
+from controller.core.cycle import apply
 from controller.core.model import BrokerId, Instant, LeaderEpoch
 from controller.core.reassignments.phases import (
     LABELS,

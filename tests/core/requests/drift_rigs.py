@@ -19,8 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeGuard
 
 from controller.core import effects, model
-from controller.core.apply import record_effect
-from controller.core.cycle import take_due
+from controller.core.cycle import record_effect, take_due
 from controller.core.decide import decide
 from controller.core.leadership.records import StatesRead
 from controller.core.model import PartitionAssignment, Replicas, Route, TopicPartition, ZkVersion

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.cycle import take_due
+from controller.core.cycle import observe, take_due
 from controller.core.decide import decide
 from controller.core.effects import ReadAccepted, ReadSubmissions
 from controller.core.model import Instant, Refusal, RefusalReason, RequestId, ZkVersion, Zxid
-from controller.core.observe import observe
 from controller.core.records import Change, Event, TimerFired
 from controller.core.requests.completion import WITHDRAWN_PATIENCE_S, WITHDRAWN_TIMER
 from controller.core.requests.outcomes import EndedHistory, OpenHistory, Part

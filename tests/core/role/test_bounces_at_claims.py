@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.apply import record_effect
-from controller.core.cycle import take_due
+from controller.core.cycle import record_effect, take_due
 from controller.core.decide import decide
 from controller.core.effects import (
     ClaimController,
