@@ -22,7 +22,7 @@ from controller.core.deletions.model import EPOCH_DURING_DELETE
 from controller.core.deletions.pending_deletions import is_leader_withheld
 from controller.core.deletions.records import DeletionEvent, DeletionRecord
 from controller.core.disks import fold as disks
-from controller.core.disks import log_dir_queries, log_directories
+from controller.core.disks import log_dir_queries
 from controller.core.disks.records import DiskEvent
 from controller.core.leadership import fold as leadership
 from controller.core.leadership import lost_requests
@@ -85,7 +85,7 @@ def _timer(view: ClusterView, name: str, now: Instant) -> None:
             p for p, r in view.reassignments.by_partition.items() if reassignments.is_blocked(r, by)
         )
     elif name == wakeups.LOG_DIRS_TIMER:
-        log_directories.examine_waiting(view)
+        disks.examine_waiting(view)
     elif name == wakeups.PENDING_REQUESTS_TIMER:
         lost_requests.time_passed(view, now)
     elif name in {wakeups.ALTER_ANSWER_TIMER, wakeups.ALTER_SEEN_TIMER}:
@@ -246,7 +246,7 @@ def record_effect(view: ClusterView, effect: effects.Effect, now: Instant) -> No
         case effects.DescribeLogDirs():
             log_dir_queries.record_query(view, effect, now)
         case effects.PlaceReplica():
-            log_directories.record_placement_request(view, effect, now)
+            disks.record_placement_request(view, effect, now)
         case effects.ClaimController() | effects.BeginTenure():
             view.role.claiming, view.role.is_void = True, False
             view.role.claimed_at = now

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from controller.core.disks.disk_budget import slow_throttles
 from controller.core.disks.disk_space import unguarded_brokers
-from controller.core.disks.partition_sizes import slow_throttles
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.pacing import limits_in_force
 from controller.core.pacing.controls import UnderMinIsr

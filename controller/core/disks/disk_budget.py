@@ -8,6 +8,7 @@ copy that has ended frees space elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,6 @@ from controller.core.disks.disk_space import (
 )
 from controller.core.disks.log_dir_queries import ROOM_REFRESH_S
 from controller.core.disks.model import DELETE_DELAY_S, BrokerDisk
-from controller.core.disks.partition_sizes import has_no_log, throttle_rate
 from controller.core.model import (
     GB,
     Blocked,
@@ -31,7 +31,7 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
-from controller.core.pacing.throttle_settings import FOLLOWER_RATE
+from controller.core.pacing import throttle_settings
 from controller.core.view import ClusterView
 
 UNTHROTTLED_RATE: Final = 10_000_000
@@ -42,15 +42,11 @@ SHORT_S: Final = 3 * DELETE_DELAY_S
 """
 The room is short if it is less than what a broker copies in this time, at its throttle.
 
-What many copies drop at once is free at once, after the delay of deletions: until then, the broker
-may have no room. Where it begins them one after the other in time, it frees as much as it copies.
+What many copies drop is free after the delay of deletions only: until then, the broker may have no
+room. Where it begins them one after the other, it frees as much as it copies.
 """
 BUSY_S: Final = 2.5 * ROOM_REFRESH_S
-"""
-Where the room is short, copies in progress that last for so long are enough.
-
-The next report shows their progress, and others may begin, before these have ended.
-"""
+"""Where the room is short, copies that last so long are enough: others begin by the next report."""
 SPARE_PLACEMENTS: Final = 1
 """Logs that others may create on a broker after it counted them."""
 FRESH_S: Final = 1.0
@@ -69,18 +65,15 @@ def placements_before(disk: BrokerDisk) -> dict[str, int]:
     It chooses the one with the fewest logs. Every new log raises a directory that has fewer, and
     every deleted log lowers one. Where logs are not counted, any directory may be next.
     """
-    good = disk.directories
-    if any(d.logs is None for d in good):
-        return dict.fromkeys((d.path for d in good), 0)
+    counts = {d.path: d.logs for d in disk.directories}
+    known = [count for count in counts.values() if count is not None]
+    if len(known) < len(counts):
+        return dict.fromkeys(counts, 0)
     deleted = len(disk.deletions) + disk.leaving
     return {
-        d.path: sum(max(0, _count(d) - deleted - _count(o)) for o in good if o is not d)
-        for d in good
+        path: sum(max(0, (count or 0) - deleted - other) for other in known)
+        for path, count in counts.items()
     }
-
-
-def _count(directory: LogDir) -> int:
-    return directory.logs or 0
 
 
 @dataclass(slots=True)
@@ -148,24 +141,22 @@ class _BrokerRoom:
         """
         Return a directory that may take a copy and has no room for it.
 
-        Args:
-            size: Bytes of the copy.
-            growth: Bytes per second that producers add to it.
-            path: The directory that takes it; None: the broker chooses.
-            is_new: Whether the broker has no log of it yet, which could be in any directory.
-
+        Where ``path`` is None the broker chooses; ``is_new``: it has no log of the partition yet,
+        which could be in any directory.
         """
-        time_s = self.age_s + min((self.left + size) / self.rate, COPY_TIME_MAX_S)
         for room in self.rooms:
             if path is None:
                 may_take = room.after <= self.placed or not is_new
             else:
                 may_take = room.path == path
-            if not may_take or room.free is None:
-                continue
-            if room.free - (room.growth + growth) * time_s < size:
+            if may_take and room.free is not None and self.free_after(room, size, growth) < size:
                 return room
         return None
+
+    def free_after(self, room: _Room, size: int, growth: float) -> float:
+        """Return the free bytes of a directory, less its growth while such a copy takes place."""
+        time_s = self.age_s + min((self.left + size) / self.rate, COPY_TIME_MAX_S)
+        return (room.free or 0.0) - (room.growth + growth) * time_s
 
 
 class DiskBudget:
@@ -185,9 +176,8 @@ class DiskBudget:
         history, reassignments = self._view.disks_process, self._view.reassignments
         size = history.sizes.get(partition)
         if size is None:
-            if has_no_log(self._view, partition):
-                return None
-            return Blocked(BlockedBy.DISK_UNKNOWN, "its size is not measured yet")
+            unknown = Blocked(BlockedBy.DISK_UNKNOWN, "its size is not measured yet")
+            return None if _has_no_log(self._view, partition) else unknown
         growth = history.growth.get(partition, 0.0)
         for broker in adding:
             known = self._brokers.get(broker) or self._of(broker)
@@ -198,7 +188,10 @@ class DiskBudget:
             room = known.full(size, growth, path, is_new=is_new)
             if room is not None:
                 self.lacking.add(broker)
-                return _no_room(broker, known, room, size, growth, self._min_free)
+                free = max(0.0, known.free_after(room, size, growth))
+                detail = f"{_show(size)} needed, {_show(free)} free above min_free"
+                detail = f"broker {broker}, {room.path}: {detail} ({self._min_free})"
+                return Blocked(BlockedBy.DISK_FULL, detail)
             if known.is_busy and known.is_short(size, path):
                 self.lacking.add(broker)
                 detail = f"broker {broker} has little room, and copies in progress: they end first"
@@ -220,7 +213,7 @@ class DiskBudget:
         report = disk.report
         rooms = tuple(self._room(disk, d, after[d.path]) for d in disk.directories)
         sums = (disk.unplaced, *disk.reserved.values())
-        rate = throttle_rate(view, broker, FOLLOWER_RATE) or UNTHROTTLED_RATE
+        rate = _throttle_rate(view, broker, throttle_settings.FOLLOWER_RATE) or UNTHROTTLED_RATE
         age_s = 0.0 if report is None else max(0.0, now - report.at)
         unknown = report_gate(view, broker, now)
         if unknown is None:
@@ -256,19 +249,70 @@ class DiskBudget:
         return _Room(directory.path, volume, free, growth, after)
 
 
-def _no_room(  # noqa: PLR0913, PLR0917 - the facts of one copy
-    broker: BrokerId,
-    known: _BrokerRoom,
-    room: _Room,
-    size: int,
-    growth: float,
-    min_free: MinFree,
-) -> Blocked:
-    time_s = known.age_s + min((known.left + size) / known.rate, COPY_TIME_MAX_S)
-    free = max(0.0, (room.free or 0.0) - (room.growth + growth) * time_s)
-    detail = f"{_show(size)} needed, {_show(free)} free above min_free ({min_free})"
-    return Blocked(BlockedBy.DISK_FULL, f"broker {broker}, {room.path}: {detail}")
-
-
 def _show(amount: float) -> str:
     return f"{amount / GB:.3g} GB"
+
+
+def _has_no_log(view: ClusterView, partition: TopicPartition) -> bool:
+    """Return whether each broker with a replica is live and reported that it has no log."""
+    assignment = view.topics.known_assignment(partition)
+    without = view.disks.sizeless.get(partition, set())
+    replicas = () if assignment is None else assignment.replicas
+    return bool(replicas) and all(r in without and r in view.cluster.brokers for r in replicas)
+
+
+# --- throttles that copies cannot keep up with ---
+
+
+@dataclass(frozen=True, slots=True)
+class SlowThrottle:
+    """A broker whose throttle is below the produce rate of what it copies or serves."""
+
+    broker: BrokerId
+    receives: bool
+    """Whether it receives the copies; else it serves them."""
+    rate: int
+    """Bytes per second that the throttle allows."""
+    growth: float
+    """Bytes per second that producers add."""
+
+    def __str__(self) -> str:
+        does = "receives copies" if self.receives else "serves copies"
+        return (
+            f"broker {self.broker} {does} at {self.rate} bytes/s by its throttle, while producers "
+            f"send {self.growth:.0f} bytes/s to the same partitions: they may never be in sync"
+        )
+
+
+def slow_throttles(
+    view: ClusterView, in_flight: Iterable[TopicPartition]
+) -> tuple[SlowThrottle, ...]:
+    """Return the throttles below the produce rate of the partitions copied under them."""
+    history, reassignments = view.disks_process, view.reassignments
+    if not view.pacing_process.applied_throttles and not view.pacing_leadership.kept_throttles:
+        return ()
+    grown: dict[tuple[BrokerId, bool], float] = {}
+    for partition in in_flight:
+        growth = history.growth.get(partition)
+        reassignment = reassignments.by_partition.get(partition)
+        load = None if reassignment is None else reassignment.load
+        if load is None or growth is None:
+            continue
+        for broker in load.incoming:
+            grown[broker, True] = grown.get((broker, True), 0.0) + growth
+            if load.outgoing is not None:
+                grown[load.outgoing, False] = grown.get((load.outgoing, False), 0.0) + growth
+    slow = []
+    for (broker, receives), growth in sorted(grown.items()):
+        key = throttle_settings.FOLLOWER_RATE if receives else throttle_settings.LEADER_RATE
+        rate = _throttle_rate(view, broker, key)
+        if rate is not None and growth > rate:
+            slow.append(SlowThrottle(broker, receives, rate, growth))
+    return tuple(slow)
+
+
+def _throttle_rate(view: ClusterView, broker: BrokerId, key: str) -> int | None:
+    """Return a broker's throttle in bytes per second; None where it has none."""
+    config = view.pacing_leadership.entity_configs.get(throttle_settings.broker_entity(broker))
+    text = config.values.get(key, "") if isinstance(config, throttle_settings.EntityConfig) else ""
+    return int(text) if text.isascii() and text.isdigit() else None

@@ -11,18 +11,18 @@ each directory and whether it failed. A purpose only says when to query, whom, a
 * with the delegated engine, the logs of orphans.
 
 A broker that does not answer is only queried again: nothing is concluded from its silence, but that
-an entry that names its directories is refused after a while (``log_directories``).
+an entry that names its directories is refused after a while (``PATIENCE_S`` in ``fold``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, assert_never
 
 from controller.core import wakeups
-from controller.core.disks import disk_reservations
+from controller.core.disks import disk_space
 from controller.core.effects import DescribeLogDirs, DescribePurpose, Effect, SetTimer
-from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.model import BrokerId, Instant, LogDirs, TopicPartition
 from controller.core.options import EngineName
 from controller.core.records import Decision
 from controller.core.view import ClusterView
@@ -133,15 +133,7 @@ def _copying(view: ClusterView) -> dict[TopicPartition, tuple[BrokerId, ...]]:
 
 
 def query_room(view: ClusterView, lacking: frozenset[BrokerId], now: Instant) -> Decision:
-    """
-    Query the brokers whose disks have no room for a copy: one may begin as soon as there is.
-
-    Args:
-        view: Everything known.
-        lacking: The brokers that a step of this cycle could not be given.
-        now: The present instant.
-
-    """
+    """Query the brokers whose disks lack room for a copy: one may begin as soon as there is."""
     times, disks = view.disks_process.queries, view.disks.brokers
     # Logs are counted less often: a broker with several directories lists all of them for that.
     is_whole = now >= times.counts_at
@@ -164,6 +156,43 @@ def _room_refresh_s(view: ClusterView) -> float:
 # --- named directories ---------------------------------------------------------------------------
 
 
+def directories_of(view: ClusterView, broker: BrokerId) -> Mapping[str, bool] | None:
+    """Return the directories of a live broker, and whether each failed; None: not known."""
+    return view.disks.dirs_of(broker, view.registration_of(broker))
+
+
+def unknown_brokers(view: ClusterView, log_dirs: LogDirs) -> set[BrokerId]:
+    """Return the live brokers whose directories have to be known to judge these."""
+    return {
+        broker
+        for broker, _ in log_dirs
+        if broker in view.cluster.brokers
+        and directories_of(view, broker) is None
+        and _lasting_silence(view, broker) is None
+    }
+
+
+def problem_of(view: ClusterView, log_dirs: LogDirs) -> str | None:
+    """Return why replicas cannot be in these directories, as far as it is known."""
+    for broker, path in log_dirs:
+        if broker not in view.cluster.brokers:
+            return f"broker {broker} is not live, so its log directory {path} cannot be used"
+        known, why = directories_of(view, broker), _lasting_silence(view, broker)
+        if known is not None:
+            if path not in known:
+                return f"broker {broker} has no log directory {path}"
+            if known[path]:
+                return f"log directory {path} of broker {broker} is offline"
+        elif why is not None:
+            return f"broker {broker} does not report its log directories: {why}"
+    return None
+
+
+def _lasting_silence(view: ClusterView, broker: BrokerId) -> str | None:
+    silence = view.disks.silence_of(broker, view.registration_of(broker))
+    return silence.why if silence is not None and silence.is_lasting else None
+
+
 def query_named(view: ClusterView, brokers: Iterable[BrokerId], now: Instant) -> list[Effect]:
     """Return the query for directories that entries name; it is repeated until it is answered."""
     missing = frozenset(b for b in brokers if b not in view.disks.named)
@@ -183,14 +212,12 @@ def _placements(view: ClusterView, now: Instant) -> _Queries:
     found = []
     at = Instant(now + POLL_S)
     for broker, partitions in sorted(_wanted_partitions(view).items()):
-        if _is_awaited(view, broker):
+        if ledger.known(broker).awaited == view.registration_of(broker):
             continue
         again = Instant(ledger.known(broker).looked_at + _pause_s(view, broker, partitions))
         if now >= again:
-            query = DescribeLogDirs(
-                frozenset({broker}), tuple(partitions), DescribePurpose.PLACEMENTS
-            )
-            found.append(query)
+            brokers = frozenset({broker})
+            found.append(DescribeLogDirs(brokers, tuple(partitions), DescribePurpose.PLACEMENTS))
         else:
             at = min(at, again)
     return _Queries(tuple(found), at)
@@ -201,24 +228,21 @@ def _wanted_partitions(view: ClusterView) -> dict[BrokerId, list[TopicPartition]
     ledger, live = view.disks, view.cluster.brokers
     wanted: dict[BrokerId, list[TopicPartition]] = {b: [] for b in ledger.named if b in live}
     for partition in dict.fromkeys((*ledger.placements.placing, *ledger.placements.left)):
-        for broker in disk_reservations.placing_brokers(view, partition).intersection(live):
+        for broker in disk_space.placing_brokers(view, partition).intersection(live):
             wanted.setdefault(broker, []).append(partition)
     return wanted
-
-
-def _is_awaited(view: ClusterView, broker: BrokerId) -> bool:
-    epoch = view.registration_of(broker)
-    return epoch is not None and view.disks.known(broker).awaited == epoch
 
 
 def _pause_s(view: ClusterView, broker: BrokerId, partitions: Iterable[TopicPartition]) -> float:
     """Return how long after the last query a broker is queried again."""
     ledger, epoch = view.disks, view.registration_of(broker)
     silence = ledger.silence_of(broker, epoch)
-    if silence is not None:
-        is_waited_for = broker in ledger.named and not silence.is_lasting
-        return AWAITED_POLL_S if is_waited_for else POLL_S
-    is_awaited = broker in ledger.named or any(_is_outdated(view, broker, p) for p in partitions)
+    if silence is None:
+        is_awaited = broker in ledger.named or any(
+            _is_outdated(view, broker, p) for p in partitions
+        )
+    else:
+        is_awaited = broker in ledger.named and not silence.is_lasting
     return AWAITED_POLL_S if is_awaited else POLL_S
 
 
@@ -226,17 +250,15 @@ def _is_outdated(view: ClusterView, broker: BrokerId, partition: TopicPartition)
     """
     Return whether a decision waits for the next report of a replica.
 
-    There is none yet, or it precedes the last answer, or the partition's present directories: a
-    move that has to be stopped may end before a later report.
+    There is none yet, or it precedes the last answer or the partition's present directories: a move
+    that has to be stopped may end before a later report.
     """
     placements, epoch = view.disks.placements, view.registration_of(broker)
     since = placements.placing.get(partition)
     if since is None:
         return False
     known = placements.known(broker, partition, epoch)
-    if known.report is None or known.report.at < since:
-        return True
-    return known.answer is not None and known.report.at < known.answer.at
+    return not known.is_up_to_date or (known.report is not None and known.report.at < since)
 
 
 # --- orphans -------------------------------------------------------------------------------------

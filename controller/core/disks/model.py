@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple
 
 from controller.core.bases import Ledger, Lifetime
@@ -213,8 +213,7 @@ class BrokerDisk:
     def every_copy(self) -> Iterator[Copy]:
         """Yield the copies that reserve space."""
         yield from self.copies.values()
-        for _, copy in self.ended:
-            yield copy
+        yield from (copy for _, copy in self.ended)
 
     # --- reports -------------------------------------------------------------------------------
 
@@ -229,13 +228,9 @@ class BrokerDisk:
         """
         Take a report; an older one than the last is ignored.
 
-        Args:
-            report: The log directories.
-            held: Bytes of replicas in the same answer.
-            placed: The directories of replicas in the same answer.
-            is_complete: Whether the answer is about every copy in progress. Otherwise it gives no
-                growth: what arrived of the others would be taken for that of producers.
-
+        The bytes ``held`` by replicas and the directories where they are ``placed`` are of the same
+        answer. One that is not about every copy in progress (``is_complete``) gives no growth: what
+        arrived of the others would be taken for that of producers.
         """
         if self.report is not None and report.at < self.report.at:
             return
@@ -264,23 +259,17 @@ class BrokerDisk:
         self._measure_growth(report, copied, is_complete=is_complete)
         for copy in included:
             # Its producers write here from now on, which only the next reports show.
-            for path in self._paths_of(copy):
+            everywhere = (d.path for d in self.directories)
+            for path in everywhere if copy.directory is None else (copy.directory,):
                 self.growth[path] = self.growth.get(path, 0.0) + copy.growth
         self._take_counts(report)
         self.recount()
-
-    def _paths_of(self, copy: Copy) -> Iterable[str]:
-        if copy.directory is not None:
-            return (copy.directory,)
-        return tuple(d.path for d in self.directories)
 
     def _take_counts(self, report: BrokerDisks) -> None:
         """Keep the former numbers of logs where this answer has none; count again where it has."""
         if any(d.logs is None for d in report.dirs):
             known = {} if self.report is None else {d.path: d for d in self.report.dirs}
-            report = BrokerDisks(
-                report.epoch, report.at, tuple(_with_former(d, known) for d in report.dirs)
-            )
+            report = replace(report, dirs=tuple(_with_former(d, known) for d in report.dirs))
         else:
             self.counted_at = report.at
             self.deletions = [at for at in self.deletions if at > report.at]
@@ -316,9 +305,7 @@ class BrokerDisk:
 
     def still_kept(self, now: Instant) -> int:
         """Return the bytes of deleted logs that an estimate does not contain."""
-        if self.report is None:
-            return 0
-        at = self.report.at
+        at = NEVER if self.report is None else self.report.at
         return sum(b for since, b in self.dropped if since <= at and now < since + KEPT_S)
 
 
@@ -327,9 +314,7 @@ def _with_former(found: LogDir, known: Mapping[str, LogDir]) -> LogDir:
     former = known.get(found.path)
     if former is None or found.logs is not None or found.is_failed:
         return found
-    return LogDir(
-        found.path, found.total, found.usable, former.logs, found.is_failed, found.is_estimate
-    )
+    return replace(found, logs=former.logs)
 
 
 @dataclass(slots=True)
@@ -396,10 +381,7 @@ class DiskLedger(Ledger):
 
     def of(self, broker: BrokerId) -> BrokerDisk:
         """Return a broker's entry, made if there is none."""
-        known = self.brokers.get(broker)
-        if known is None:
-            known = self.brokers[broker] = BrokerDisk()
-        return known
+        return self.brokers.get(broker) or self.brokers.setdefault(broker, BrokerDisk())
 
 
 @dataclass(slots=True)

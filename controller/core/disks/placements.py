@@ -1,17 +1,16 @@
 """
 The part of the ledger about replicas in named log directories (KIP-113).
 
-What was requested of brokers, what they answered, and where they reported the replicas. Only
-memory: a daemon that takes over looks again. A broker keeps in memory, too, in which directory the
-log of a replica is to be created; so an acknowledgement counts for its registration only, and until
-the replica is created.
+Only memory: a daemon that takes over looks again. A broker keeps in memory, too, in which directory
+the log of a replica is to be created; so an acknowledgement counts for its registration only, and
+until the replica is created.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from controller.core.model import BrokerEpoch, BrokerId, Instant, PlacedReplica, TopicPartition
@@ -104,19 +103,17 @@ class NamedReplica:
     def in_registration(self, epoch: BrokerEpoch | None) -> NamedReplica:
         """Return what this registration of the broker reported and answered, or has to answer."""
         report, request, answer = self.report, self.request, self.answer
-        return NamedReplica(
-            report if report is not None and report.epoch == epoch else None,
-            request if request is not None and request.epoch == epoch else None,
-            answer if answer is not None and answer.epoch == epoch else None,
-            self.move,
-            self.restarts,
+        return replace(
+            self,
+            report=report if report is not None and report.epoch == epoch else None,
+            request=request if request is not None and request.epoch == epoch else None,
+            answer=answer if answer is not None and answer.epoch == epoch else None,
         )
 
     @property
     def placed(self) -> PlacedReplica:
         """Where its broker reported it; nowhere where it did not."""
-        placed = None if self.report is None else self.report.placed
-        return PlacedReplica(None) if placed is None else placed
+        return (self.report and self.report.placed) or PlacedReplica(None)
 
     @property
     def is_missing(self) -> bool:
@@ -136,10 +133,8 @@ class NamedReplica:
     @property
     def is_stopped(self) -> bool:
         """Whether its broker answered to the present directory: any move has ended."""
-        answer = self.answer
-        return (
-            answer is not None and answer.directory == self.placed.directory and not answer.is_lost
-        )
+        known, here = self.answer, self.placed.directory
+        return known is not None and known.directory == here and not known.is_lost
 
     @property
     def may_move(self) -> bool:
@@ -149,10 +144,8 @@ class NamedReplica:
 
     def is_stalled(self, now: Instant) -> bool:
         """Return whether its future log stopped growing."""
-        if self.move is None:
-            return False
-        patience = STALLED_S * math.pow(2.0, self.restarts)
-        return now - self.move.since >= min(patience, STALLED_MOST_S)
+        patience = min(STALLED_S * math.pow(2.0, self.restarts), STALLED_MOST_S)
+        return self.move is not None and now - self.move.since >= patience
 
 
 @dataclass(slots=True)

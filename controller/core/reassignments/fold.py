@@ -10,8 +10,9 @@ from typing import assert_never
 from controller.core import model, wakeups
 from controller.core.deletions import fold as deletion_fold
 from controller.core.deletions.model import EPOCH_DURING_DELETE
-from controller.core.disks import disk_reservations, log_directories
-from controller.core.disks.disk_reservations import log_dropped
+from controller.core.disks import disk_space
+from controller.core.disks import fold as disk_fold
+from controller.core.disks.disk_space import log_dropped
 from controller.core.leadership.broker_responses import is_current, is_refused
 from controller.core.model import AlterOutcome, BlockedBy, BrokerId, Instant, Route, TopicPartition
 from controller.core.pacing import adaptive_limit
@@ -84,7 +85,7 @@ def fold_record(view: ClusterView, record: records.ReassignmentRecord, now: Inst
             if reassignment is not None:
                 reassignment.wait(blocked, record.at)
                 if blocked is not None and blocked.by is model.BlockedBy.LOG_DIR:
-                    log_directories.reflect_blocked(view, partition)
+                    disk_fold.reflect_blocked(view, partition)
         case records.ForeignAdoptedRecord():
             view.reassignments_tenure.may_have_foreign = False
         case records.StartSkippedRecord(partitions=partitions, scans_left=scans_left):
@@ -257,8 +258,8 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
         if reassignment.load is not None:
             # The brokers create the logs now: what they noted in memory is used up.
             view.disks.placements.forget(record.partition, reassignment.load.incoming)
-    log_directories.reflect_phase(view, record.partition, record.at)
-    disk_reservations.reserve(view, record.partition, record.at)
+    disk_fold.reflect_phase(view, record.partition, record.at)
+    disk_space.reserve(view, record.partition, record.at)
     # StopReplica has until its deadline: until then the step is not without progress.
     view.note_progress(
         record.partition, after.deadline if isinstance(after, phases.Stopping) else record.at

@@ -11,7 +11,8 @@ from collections import Counter
 from typing import TypeVar
 
 from controller.core import wakeups
-from controller.core.disks import disk_reservations, log_directories, partition_sizes
+from controller.core.disks import disk_space
+from controller.core.disks import fold as disk_fold
 from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
 from controller.core.pacing import isr_health
 from controller.core.reassignments import foreign, phases
@@ -68,7 +69,7 @@ def change_spec(
     reassignment.spec = spec
     _count_rolling_back(view, spec, 1)
     _reflect_spec(view, partition, now)
-    log_directories.reflect_spec(view, partition, now)
+    disk_fold.reflect_spec(view, partition, now)
     if moving:
         count_in_flight(view, reassignment, 1)
     elif spec.rolls_back:
@@ -129,8 +130,8 @@ def drop(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     view.pacing.resumed.pop(partition, None)
     if reassignment is None:
         return
-    disk_reservations.reserve(view, partition, now)
-    log_directories.reflect_end(view, partition, reassignment)
+    disk_space.reserve(view, partition, now)
+    disk_fold.reflect_end(view, partition, reassignment)
     reassignments.other_routes += reassignment.spec.route is not Route.REQUEST
     _count(reassignments.topics_at_work, partition.topic, -1)
     _count_rolling_back(view, reassignment.spec, -1)
@@ -174,7 +175,7 @@ def load(view: ClusterView, partition: TopicPartition, reassignment: Reassignmen
     if assignment is None or state is None:
         return
     incoming = reassignment.receivers(assignment)
-    partition_sizes.copies_replaced(view, partition, incoming)
+    disk_fold.copies_replaced(view, partition, incoming)
     outgoing: BrokerId | None = state.leader if incoming else None
     size = view.disks_process.sizes.get(partition, 0) * len(incoming)
     reassignment.load = Load(incoming, outgoing, size)
@@ -199,15 +200,15 @@ def unload(view: ClusterView, reassignment: Reassignment) -> None:
 
 
 def _reflect_phase(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
-    disk_reservations.reserve(view, partition, now)
-    log_directories.reflect_phase(view, partition, now)
+    disk_space.reserve(view, partition, now)
+    disk_fold.reflect_phase(view, partition, now)
 
 
 def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     """Update throttles, sizes and health for a reassignment that is new or has another spec."""
     reflect_participants(view, partition)
-    partition_sizes.size_wanted(view, partition, now)
-    disk_reservations.reserve(view, partition, now)
+    disk_fold.size_wanted(view, partition, now)
+    disk_space.reserve(view, partition, now)
     isr_health.judge(view, partition)
     wakeups.wake(view.due, wakeups.Trigger.SPEC_CHANGED)
 
@@ -224,7 +225,7 @@ def reflect_participants(view: ClusterView, partition: TopicPartition) -> None:
 def _reflect_end(view: ClusterView, partition: TopicPartition) -> None:
     """Update throttles, sizes and health for a reassignment that is gone."""
     view.pacing_process.participants.drop(partition)
-    partition_sizes.forget_size(view, partition)
+    disk_fold.forget_size(view, partition)
     isr_health.judge(view, partition)
     wakeups.wake(view.due, wakeups.Trigger.SPEC_CHANGED)
 

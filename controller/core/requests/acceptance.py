@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from controller.core import model
-from controller.core.disks import log_directories
+from controller.core.disks import log_dir_queries
 from controller.core.model import BrokerId, LogDirs, Replicas, RequestId, Route, TopicPartition
 from controller.core.reassignments.gates import ids
 from controller.core.reassignments.model import Reassignment
@@ -167,7 +167,7 @@ def refused_for_directories(
     log_dirs: LogDirs,
 ) -> model.Refusal | None:
     """Return why replicas cannot be in the directories that an entry names, as far as known."""
-    problem = log_directories.problem_of(view, log_dirs)
+    problem = log_dir_queries.problem_of(view, log_dirs)
     if problem is None:
         return None
     return model.Refusal(
@@ -285,7 +285,7 @@ def _judge(
         outcome.unknown_topics[partition.topic] = None
         outcome.is_complete = False
         return
-    unknown = log_directories.unknown_brokers(view, log_dirs)
+    unknown = log_dir_queries.unknown_brokers(view, log_dirs)
     if unknown:
         outcome.unknown_brokers |= unknown
         outcome.is_complete = False

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from controller.core import model
-from controller.core.disks.log_directories import directories_of
+from controller.core.disks.log_dir_queries import directories_of
 from controller.core.model import BrokerId, LogDirs, Replicas, RequestId, TopicPartition
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.orphans import left_where_it_stands

@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import islice
 
 from controller.core import effects, model
-from controller.core.disks import log_dir_queries, log_directories
+from controller.core.disks import log_dir_queries
 from controller.core.model import (
     BrokerId,
     Instant,
@@ -83,7 +83,7 @@ def drain_queue(view: ClusterView, now: Instant) -> Decision:
         if change is not None:
             changes.append(change)
         elif log_dirs:
-            brokers |= log_directories.unknown_brokers(view, log_dirs)
+            brokers |= log_dir_queries.unknown_brokers(view, log_dirs)
     following: list[effects.Effect] = (
         topic_configs.request_configs(view, unknown, now, QUEUE_CONFIG_TIMER) if unknown else []
     )
@@ -117,7 +117,7 @@ def _entry(  # noqa: PLR0911, PLR0913, PLR0917 - the parts of an entry, one retu
     if partition.topic not in view.topics.configs:
         unknown.add(partition.topic)
         return None
-    if log_directories.unknown_brokers(view, log_dirs):
+    if log_dir_queries.unknown_brokers(view, log_dirs):
         return None
     running, legacy = view.reassignments.by_partition.get(partition), view.requests.legacy
     if running is not None and running.spec.route is Route.LEGACY and legacy and legacy.stale:

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import Final
 
 from controller.core import effects, model
-from controller.core.disks import log_dir_queries, log_directories
+from controller.core.disks import log_dir_queries
 from controller.core.model import BrokerId, Instant, Replicas, RequestId, Route, TopicPartition
 from controller.core.reassignments.foreign import refusal_for_foreign, waits_for_foreign
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
@@ -363,7 +363,7 @@ def _is_good(
         judged.unknown_topics.add(partition.topic)
         judged.waits = True
         return False
-    unknown = log_directories.unknown_brokers(view, log_dirs)
+    unknown = log_dir_queries.unknown_brokers(view, log_dirs)
     if unknown:
         judged.unknown_brokers |= unknown
         judged.waits = True

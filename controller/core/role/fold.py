@@ -7,7 +7,8 @@ from typing import assert_never
 from controller.core import wakeups
 from controller.core.cluster.records import BrokerSettingsRead, BrokersRead, ClusterEvent
 from controller.core.deletions import fold as deletion_fold
-from controller.core.disks import disk_space, log_directories
+from controller.core.disks import disk_space
+from controller.core.disks import fold as disk_fold
 from controller.core.leadership import fold
 from controller.core.leadership.leader_selection import note_candidate
 from controller.core.model import NO_LEADER, START, BrokerId, Instant, TopicPartition
@@ -139,7 +140,7 @@ def _brokers(view: ClusterView, event: BrokersRead, now: Instant) -> None:
     if joined:
         # Its directories may be others now.
         disk_space.invalidate_disks(view)
-    log_directories.brokers_left(view, left)
+    disk_fold.brokers_left(view, left)
     view.reassignments.orphans_after = START
     view.reassignments.orphans_left.clear()
     topic_fold.follow_protocol(view)

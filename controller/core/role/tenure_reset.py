@@ -13,7 +13,7 @@ from controller.core.bases import Lifetime
 from controller.core.calls import client_calls
 from controller.core.deletions.deletion_yields import begin_to_yield, note_yielded
 from controller.core.deletions.pending_deletions import is_leader_withheld
-from controller.core.disks import disk_reservations, disk_space
+from controller.core.disks import disk_space
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.reassignments import phases
 from controller.core.reassignments.in_flight import count_in_flight, drop, first_phase
@@ -77,7 +77,7 @@ def begin_tenure(view: ClusterView, event: records.ControllerClaimed, now: Insta
     }
     # Free space from before the claim says nothing of what was copied until then.
     disk_space.invalidate_disks(view)
-    disk_reservations.miss_deletions(view, now)
+    disk_space.miss_deletions(view, now)
     _take_up(view, now)
     _invalidate_topics(view)
 
@@ -114,7 +114,7 @@ def _take_up(view: ClusterView, now: Instant) -> None:
         reassignment.step = int(reassignment.in_flight)
         if reassignment.in_flight:
             count_in_flight(view, reassignment, 1)
-            disk_reservations.reserve(view, partition, now)
+            disk_space.reserve(view, partition, now)
         elif reassignment.part_way or reassignment.spec.rolls_back:
             pacing.resumed[partition] = None
         else:

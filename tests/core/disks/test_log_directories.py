@@ -15,8 +15,8 @@ from controller.core.disks.log_dir_queries import (
     POLL_S,
     query_log_dirs,
     query_named,
+    unknown_brokers,
 )
-from controller.core.disks.log_directories import unknown_brokers
 from controller.core.disks.records import (
     DirectoryResult,
     LogDirEventsRead,

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from controller.core.cycle import apply, observe
-from controller.core.disks.partition_sizes import GROWTH_AFTER_S, SlowThrottle, slow_throttles
+from controller.core.disks.disk_budget import SlowThrottle, slow_throttles
+from controller.core.disks.fold import GROWTH_AFTER_S
 from controller.core.model import (
     BrokerId,
     Instant,
