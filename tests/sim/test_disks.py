@@ -10,7 +10,7 @@ import pytest
 from controller.core.model import BlockedBy, BrokerId, LogDirs, MinFree, TopicPartition
 from controller.core.options import EngineName, Options
 from controller.core.reassignments.records import BlockedRecord, PhaseRecord
-from controller.core.reassignments.retarget import NO_ROOM
+from controller.core.reassignments.step_start import NO_ROOM
 from controller.core.records import Change
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor

@@ -14,7 +14,7 @@ A copy reserves from the begin of its step on, and for as long as the broker may
 dropped log frees nothing before a report shows it: brokers keep deleted logs for a while.
 
 Where the free space of a directory falls below a floor nevertheless, as other logs grow, the copies
-in progress are taken back that could fill it (``retarget``). They wait then like any other.
+in progress are taken back that could fill it (``step_start``). They wait then like any other.
 """
 
 from __future__ import annotations

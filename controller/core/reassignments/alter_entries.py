@@ -36,19 +36,14 @@ def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreco
     assignment, state = view.topics.assignment(partition), view.leadership.states.get(partition)
     if reassignment is None or assignment is None or state is None:
         return None
-    if view.is_of_former_topic(partition):
-        # The present topic may be equal in all else.
+    # A former topic may be equal to the present one in all else.
+    if view.is_of_former_topic(partition) or view.leadership.watched.get(partition) is not True:
         return None
-    if view.leadership.watched.get(partition) is not True:
-        return None
-    spec = reassignment.spec
+    spec, settings = reassignment.spec, view.topics.configs.get(partition.topic)
     concerned = {*assignment.replicas, *spec.target, *(spec.original or ())}
-    live = (
-        (b, view.cluster.brokers[b].epoch) for b in sorted(concerned) if view.is_live(b, partition)
-    )
-    return AlterPreconditions(
-        spec, assignment, state, view.topics.configs.get(partition.topic), tuple(live)
-    )
+    live = view.live(sorted(concerned), partition)
+    epochs = tuple((b, view.cluster.brokers[b].epoch) for b in live)
+    return AlterPreconditions(spec, assignment, state, settings, epochs)
 
 
 # --- the back-off --------------------------------------------------------------------------------
@@ -82,14 +77,12 @@ def backing_off(phase: phases.Phase, now: Instant) -> Blocked | None:
 
 def follow_answers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Set the timer of the next look at alter entries."""
-    if not (due.timer or due.answered):
-        return Decision()
-    following: list[effects.Effect] = []
+    reassignments = view.reassignments.by_partition.values() if due.timer or due.answered else ()
     times = [
         max(phase.since + (backoff_of(phase) if phase.error else SEEN_S), now + UNSENT_S)
-        for phase in (r.phase for r in view.reassignments.by_partition.values())
+        for phase in (r.phase for r in reassignments)
         if isinstance(phase, phases.AwaitingController) and phase.error is not None
     ]
-    if times:
-        following.append(effects.SetTimer(wakeups.ALTER_SEEN_TIMER, Instant(min(times))))
-    return Decision(effects=tuple(following))
+    if not times:
+        return Decision()
+    return Decision(effects=(effects.SetTimer(wakeups.ALTER_SEEN_TIMER, Instant(min(times))),))

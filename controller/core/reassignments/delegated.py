@@ -20,26 +20,25 @@ answered first.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from controller.core import effects, model, wakeups
 from controller.core.leadership import leader_selection
 from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.throttles import throttle_gate
-from controller.core.reassignments import (
-    alter_entries,
-    foreign,
-    gates,
-    native,
-    phases,
-    records,
-    retarget,
-)
+from controller.core.reassignments import alter_entries, gates, native, orphans, phases, records
 from controller.core.reassignments.placing import ReplicaPlacement
+from controller.core.reassignments.step_start import NO_ROOM
 from controller.core.reassignments.steps import Step, next_step
 from controller.core.records import Change, Record
 from controller.core.requests import approvals
 from controller.core.view import ClusterView
+
+UNANSWERED: Final = Blocked(
+    BlockedBy.CONTROLLER_ANSWER, "the controller has not answered the request yet"
+)
+UNENDED: Final = Blocked(BlockedBy.CONTROLLER_ANSWER, "the controller has not ended the step yet")
 
 
 class DelegatedContext(ReplicaPlacement):
@@ -118,7 +117,7 @@ class DelegatedContext(ReplicaPlacement):
         if isinstance(target, Blocked):
             return target
         adding = tuple(r for r in target if r not in self.assignment.replicas)
-        blocked = foreign.foreign_gate(self.view, self.spec) or self.gate(step, adding, budget)
+        blocked = gates.foreign_gate(self.view, self.spec) or self.gate(step, adding, budget)
         if blocked is not None:
             return blocked
         leader = self.state.leader
@@ -161,13 +160,15 @@ class DelegatedContext(ReplicaPlacement):
         if not self.reassignment.may_be_made:
             return self.refused_as_drifted()
         if self.assignment.is_reassigning:
-            return Blocked(
-                BlockedBy.FOREIGN_MOVES,
-                f"a foreign reassignment leads to {gates.ids(self.assignment.target_replicas)}",
-            )
+            return self.foreign_block()
         if self.reassignment.in_doubt:
             return self.take_back(budget)
         return self.answer_gate() or self.refused_as_drifted()
+
+    def foreign_block(self) -> Blocked:
+        """Return the block of a step in the topic znode that is another client's."""
+        detail = f"a foreign reassignment leads to {gates.ids(self.assignment.target_replicas)}"
+        return Blocked(BlockedBy.FOREIGN_MOVES, detail)
 
     def unread(self) -> Change | Blocked | None:
         """Have a state read that may have changed: no compare-and-set would notice that."""
@@ -181,11 +182,7 @@ class DelegatedContext(ReplicaPlacement):
 
     def answer_gate(self) -> Blocked | None:
         """Block while an alter entry is not answered: until then no other is sent."""
-        if not self.reassignment.is_requested:
-            return None
-        return Blocked(
-            BlockedBy.CONTROLLER_ANSWER, "the controller has not answered the request yet"
-        )
+        return UNANSWERED if self.reassignment.is_requested else None
 
     def target_of(self, step: Step) -> Replicas | Blocked:
         """Return the target of the next request: only the drop where that can precede the copy."""
@@ -255,16 +252,11 @@ class DelegatedContext(ReplicaPlacement):
         if phase.fate is model.AlterOutcome.WITHDRAWN:
             return self.decide_anew(0.0, "the preconditions of the request changed")
         if phase.error is None:
-            return Blocked(
-                BlockedBy.CONTROLLER_ANSWER, "the controller has not answered the request yet"
-            )
+            return UNANSWERED
         if phase.error:
             # Without a step in the topic znode it backs off in ``Pending``.
-            blocked = (
-                alter_entries.backing_off(phase, self.now)
-                if self.assignment.is_reassigning
-                else None
-            )
+            is_there = self.assignment.is_reassigning
+            blocked = alter_entries.backing_off(phase, self.now) if is_there else None
             return blocked or self.decide_anew(alter_entries.backoff_of(phase), phase.why)
         if self.now < phase.since + alter_entries.SEEN_S:
             waits = "the controller accepted the request, and ZooKeeper does not show it yet"
@@ -290,17 +282,12 @@ class DelegatedContext(ReplicaPlacement):
             return self.step_ended(budget)
         if self.has_drifted:
             return self.refuse_drift(budget)
-        if not foreign.is_ours(self.view, self.spec, self.assignment):
-            return Blocked(
-                BlockedBy.FOREIGN_MOVES,
-                f"a foreign reassignment leads to {gates.ids(self.assignment.target_replicas)}",
-            )
+        if not gates.is_ours(self.view, self.spec, self.assignment):
+            return self.foreign_block()
         corrected = self.corrected_target()
         if corrected is not None:
             return self.correct(*corrected, budget)
-        return self.in_sync_gate(self.assignment.target_replicas) or Blocked(
-            BlockedBy.CONTROLLER_ANSWER, "the controller has not ended the step yet"
-        )
+        return self.in_sync_gate(self.assignment.target_replicas) or UNENDED
 
     def corrected_target(self) -> tuple[Replicas, str] | None:
         """
@@ -310,19 +297,16 @@ class DelegatedContext(ReplicaPlacement):
         what it was to drop. A dead replica that is not wanted would keep the step from ending.
         """
         assignment, spec = self.assignment, self.spec
-        cause = retarget.changed_cause(spec)
-        is_off, copies = retarget.is_off_course(self), retarget.without_room(self)
+        cause = self.changed_cause
+        is_off, copies = self.is_off_course(), self.without_room()
         if is_off or copies:
             added = (r for r in assignment.adding_replicas if r in spec.target and r not in copies)
             kept = (*assignment.origin_replicas, *added)
-            cause = cause if is_off else retarget.NO_ROOM
+            cause = cause if is_off else NO_ROOM
         else:
             target = assignment.target_replicas
-            lost = [
-                r
-                for r in target
-                if r not in spec.target and r not in self.state.isr and not self.is_live(r)
-            ]
+            wanted = {*spec.target, *self.state.isr}
+            lost = [r for r in target if r not in wanted and not self.is_live(r)]
             if not lost:
                 return None
             kept = tuple(r for r in target if r not in lost)
@@ -401,12 +385,13 @@ class DelegatedContext(ReplicaPlacement):
 
     def lost_copies(self) -> tuple[Record, ...]:
         """Return a record of each copy whose broker was dead when it was dropped."""
-        return self.orphan_records(
+        left = (
             (b, "its broker was dead when the controller dropped the replica")
             for b in sorted(self.reassignment.lost)
             if b not in self.assignment.replicas
             and (b, self.partition) not in self.view.reassignments.orphans
         )
+        return orphans.orphan_records(self.view, self.partition, left)
 
     # --- foreign reassignments -----------------------------------------------------------------
 
@@ -422,11 +407,9 @@ class DelegatedContext(ReplicaPlacement):
             return self.change(self.phase(phases.Ended(), cause), gone)
         if assignment.target_replicas != self.spec.target:
             czxid = self.view.topics.by_name[self.partition.topic].czxid
-            spec = foreign.foreign_spec(assignment, czxid)
+            spec = gates.foreign_spec(assignment, czxid)
             return self.change(records.SpecRecord(self.partition, spec))
-        return self.in_sync_gate(assignment.target_replicas) or Blocked(
-            BlockedBy.CONTROLLER_ANSWER, "the controller has not ended the step yet"
-        )
+        return self.in_sync_gate(assignment.target_replicas) or UNENDED
 
 
 def advance(

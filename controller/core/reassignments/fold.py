@@ -19,11 +19,6 @@ from controller.core.pacing import adaptive_limit
 from controller.core.reassignments import in_flight, phases, records, start_pending
 from controller.core.reassignments.in_flight import first_phase
 from controller.core.reassignments.model import Reassignment, RemovedReplica
-from controller.core.reassignments.records import (
-    AlterationsWithdrawn,
-    ReassignmentsAltered,
-    StopReplicaAnswered,
-)
 from controller.core.requests.model import Request
 from controller.core.view import ClusterView
 from controller.kafka_errors import KAFKA_STORAGE_ERROR, NONE
@@ -42,11 +37,11 @@ def fold_event(view: ClusterView, event: records.ReassignmentEvent, now: Instant
             view.reassignments_leadership.orphans_read = True
         case records.StopReplicaAnswered():
             adaptive_limit.note_answer(view, event.broker, event.took_s, now)
-            stop_replica_answered(view, event, now)
+            _stop_replica_answered(view, event, now)
         case records.ReassignmentsAltered():
-            reassignments_altered(view, event, now)
+            _reassignments_altered(view, event, now)
         case records.AlterationsWithdrawn():
-            alterations_withdrawn(view, event)
+            _alterations_withdrawn(view, event)
         case _:
             assert_never(event)
 
@@ -65,9 +60,8 @@ def fold_record(view: ClusterView, record: records.ReassignmentRecord, now: Inst
             if (orphan.broker, orphan.partition) not in reassignments.orphans:
                 reassignments.orphaned[orphan.partition] += 1
             reassignments.orphans[orphan.broker, orphan.partition] = orphan
-            reassignments.departed.pop(
-                RemovedReplica(orphan.broker, orphan.partition, orphan.topic_czxid), None
-            )
+            removed = RemovedReplica(orphan.broker, orphan.partition, orphan.topic_czxid)
+            reassignments.departed.pop(removed, None)
             view.reassignments_tenure.orphans_tried.discard(orphan)
             deletion_fold.replica_left(view, orphan)
         case records.OrphanEndedRecord(orphan=orphan):
@@ -102,31 +96,23 @@ def fold_record(view: ClusterView, record: records.ReassignmentRecord, now: Inst
 
 
 def _specs(view: ClusterView, event: records.SpecsRead, now: Instant) -> None:
-    reassignments_leadership = view.reassignments_leadership
-    reassignments_leadership.specs_read = True
+    in_tenure, ledger = view.tenure.held is not None, view.reassignments_leadership
+    ledger.specs_read = True
     view.reassignments.unreadable_specs = dict(event.unreadable)
     for partition, spec in event.specs.items():
-        if (
-            view.tenure.held is not None
-            and partition not in reassignments_leadership.unconfirmed_specs
-        ):
+        if in_tenure and partition not in ledger.unconfirmed_specs:
             # In a tenure only this daemon writes these, and may have done so since this read.
             continue
         known = view.reassignments.by_partition.get(partition)
         if known is not None:
             in_flight.change_spec(view, partition, known, spec, now)
         else:
-            in_flight.begin(
-                view, partition, Reassignment(spec=spec, since=now, phase_since=now), now
-            )
-    unconfirmed = (
-        reassignments_leadership.unconfirmed_specs
-        if view.tenure.held is not None
-        else set(view.reassignments.by_partition)
-    )
+            begun = Reassignment(spec=spec, since=now, phase_since=now)
+            in_flight.begin(view, partition, begun, now)
+    unconfirmed = ledger.unconfirmed_specs if in_tenure else set(view.reassignments.by_partition)
     for partition in [p for p in unconfirmed if p not in event.specs]:
         in_flight.drop(view, partition, now)
-    reassignments_leadership.unconfirmed_specs.clear()
+    ledger.unconfirmed_specs.clear()
     view.reassignments_tenure.may_have_foreign = True
     view.due.add(event.specs)
 
@@ -140,9 +126,9 @@ def note_waiting(view: ClusterView) -> None:
 
 def waits_for_time(reassignment: Reassignment) -> bool:
     """Return whether it may continue when a time has come, without another event."""
-    return isinstance(
-        reassignment.phase, phases.Stopping | phases.AwaitingController
-    ) or is_blocked(reassignment, (BlockedBy.LEADER_MOVES, BlockedBy.CONTROLLER_ANSWER))
+    by = (BlockedBy.LEADER_MOVES, BlockedBy.CONTROLLER_ANSWER)
+    is_awaiting = isinstance(reassignment.phase, phases.Stopping | phases.AwaitingController)
+    return is_awaiting or is_blocked(reassignment, by)
 
 
 def is_blocked(reassignment: Reassignment, by: Collection[BlockedBy]) -> bool:
@@ -261,16 +247,17 @@ def _phase(view: ClusterView, record: records.PhaseRecord) -> None:
     disk_fold.reflect_phase(view, record.partition, record.at)
     disk_space.reserve(view, record.partition, record.at)
     # StopReplica has until its deadline: until then the step is not without progress.
-    view.note_progress(
-        record.partition, after.deadline if isinstance(after, phases.Stopping) else record.at
-    )
+    at = after.deadline if isinstance(after, phases.Stopping) else record.at
+    view.note_progress(record.partition, at)
     if isinstance(after, phases.AwaitingController):
         reassignment.requested = after.target
         reassignment.is_requested = True
     view.due.partitions[record.partition] = None
 
 
-def stop_replica_answered(view: ClusterView, event: StopReplicaAnswered, now: Instant) -> None:
+def _stop_replica_answered(
+    view: ClusterView, event: records.StopReplicaAnswered, now: Instant
+) -> None:
     """Note which dropped replicas are deleted, and which cannot be as their disk failed."""
     if not is_current(view, event):
         return
@@ -320,7 +307,9 @@ def _orphan_answered(
             view.due.add((partition,))
 
 
-def reassignments_altered(view: ClusterView, event: ReassignmentsAltered, now: Instant) -> None:
+def _reassignments_altered(
+    view: ClusterView, event: records.ReassignmentsAltered, now: Instant
+) -> None:
     """Note the outcome of each alter entry: the controller's answer, or that there was none."""
     if view.tenure.held is None:
         return
@@ -354,7 +343,7 @@ def _all_made(view: ClusterView, partition: TopicPartition, reassignment: Reassi
     reassignment.in_doubt = False
 
 
-def alterations_withdrawn(view: ClusterView, event: AlterationsWithdrawn) -> None:
+def _alterations_withdrawn(view: ClusterView, event: records.AlterationsWithdrawn) -> None:
     """Note which alter entries were not sent; they are decided again."""
     for partition in event.partitions:
         reassignment = view.reassignments.by_partition.get(partition)

@@ -1,8 +1,7 @@
 """
 Gates: whether a step may begin, and whether its dropped replicas may leave.
 
-The prerequisites of any step come last: the partition exists, its state is readable, its leader is
-live.
+The prerequisites of any step and the policy for foreign reassignments come last.
 
 A gate returns None (continue) or what is waited for, as a sentence. It is evaluated on the state
 that the next compare-and-set is conditional on; after a version conflict everything is decided
@@ -17,7 +16,7 @@ from typing import Final
 
 from controller.core import model, options
 from controller.core.deletions import pending_deletions
-from controller.core.model import Blocked, BlockedBy, BrokerId, Replicas, TopicPartition
+from controller.core.model import Blocked, BlockedBy, BrokerId, Replicas, Route, TopicPartition
 from controller.core.reassignments.orphans import is_kept
 from controller.core.reassignments.steps import Step
 from controller.core.view import ClusterView
@@ -30,19 +29,6 @@ def ids(replicas: Iterable[BrokerId]) -> str:
     """Format broker ids for a sentence; of very many only the first."""
     listed = [str(r) for r in islice(replicas, IDS_MAX + 1)]
     return ",".join(listed if len(listed) <= IDS_MAX else [*listed[:IDS_MAX], "..."])
-
-
-def isr_floor(view: ClusterView, topic: str, spec: model.ReassignmentSpec) -> int | None:
-    """
-    Return how many live ISR members must remain after a drop; None until settings are known.
-
-    max(1, min(min.insync.replicas, |FTR|)): Kafka's controller does not check it, and producers
-    fail.
-    """
-    config = view.topics.configs.get(topic)
-    if config is None:
-        return None
-    return max(1, min(config.min_insync_replicas, len(spec.target)))
 
 
 def config_unknown(view: ClusterView, topic: str) -> Blocked:
@@ -67,13 +53,17 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     A step that another controller carries out (``by_others``) need not wait for old copies, which
     that controller fences, nor for deletions, as it has the role for both.
     """
-    return (
-        (None if by_others else _deletion_gate(view, partition.topic))
-        or _settings_gate(view, partition)
-        or _live_gate(view, partition, step.adding)
-        or (None if by_others else _orphan_gate(view, partition, step.adding))
-        or _isr_gate(view, partition, spec, state, current, step)
-    )
+    blocked = None if by_others else _deletion_gate(view, partition.topic)
+    if blocked is None and partition.topic not in view.topics.configs:
+        blocked = config_unknown(view, partition.topic)
+    blocked = blocked or _live_gate(view, partition, step.adding)
+    if blocked is None and not by_others:
+        blocked = _orphan_gate(view, partition, step.adding)
+    # A rollback is judged by the resulting ISR, not by whether every original replica is live.
+    lagging = tuple(r for r in current if r not in state.isr and r not in step.hopeless)
+    if blocked is None and lagging and not spec.rolls_back:
+        blocked = _not_in_isr(view, partition, lagging)
+    return blocked
 
 
 def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
@@ -87,21 +77,14 @@ def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
     return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topic}")
 
 
-def _settings_gate(view: ClusterView, partition: TopicPartition) -> Blocked | None:
-    if partition.topic in view.topics.configs:
-        return None
-    return config_unknown(view, partition.topic)
-
-
 def _live_gate(view: ClusterView, partition: TopicPartition, adding: Replicas) -> Blocked | None:
     dead = tuple(r for r in adding if not view.is_live(r, partition))
-    if not dead:
-        leaving = tuple(r for r in adding if not view.is_staying(r, partition))
-        if not leaving:
-            return None
-        detail = f"broker {ids(leaving)} of the target is shutting down"
-        return Blocked(BlockedBy.BROKER_DEAD, detail)
-    return _broker_dead(view, dead, f"broker {ids(dead)} of the target is not live")
+    if dead:
+        return _broker_dead(view, dead, f"broker {ids(dead)} of the target is not live")
+    leaving = tuple(r for r in adding if not view.is_staying(r, partition))
+    if not leaving:
+        return None
+    return Blocked(BlockedBy.BROKER_DEAD, f"broker {ids(leaving)} of the target is shutting down")
 
 
 def _broker_dead(view: ClusterView, dead: Replicas, detail: str) -> Blocked:
@@ -118,9 +101,8 @@ def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas)
         orphan = reassignments.orphans.get((broker, partition))
         if orphan is not None and view.is_undeletable(orphan):
             # A second copy on another disk would keep the broker from starting with both disks.
-            return Blocked(
-                BlockedBy.BROKER_DEAD, f"broker {broker} has its old copy on a failed disk"
-            )
+            detail = f"broker {broker} has its old copy on a failed disk"
+            return Blocked(BlockedBy.BROKER_DEAD, detail)
         if orphan is not None and orphan not in reassignments.orphans_failed:
             # A StopReplica may be under way, and below version 3 no epoch would fence it.
             detail = f"broker {broker} is still deleting its old copy"
@@ -130,21 +112,6 @@ def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas)
                     "replicas are in the ISR"
                 )
             return Blocked(BlockedBy.STOP_REPLICA_ACK, detail)
-    return None
-
-
-def _isr_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
-    view: ClusterView,
-    partition: TopicPartition,
-    spec: model.ReassignmentSpec,
-    state: model.PartitionState,
-    current: Replicas,
-    step: Step,
-) -> Blocked | None:
-    # A rollback is judged by the resulting ISR, not by whether every original replica is live.
-    lagging = tuple(r for r in current if r not in state.isr and r not in step.hopeless)
-    if lagging and not spec.rolls_back:
-        return _not_in_isr(view, partition, lagging)
     return None
 
 
@@ -189,12 +156,8 @@ def id_conflict(
 ) -> str | None:
     """Return which of these brokers refuse the topic's id, as a sentence; None: none does."""
     refusing = [b for b in replicas if (b, partition) in view.leadership.id_conflicts]
-    if not refusing:
-        return None
-    return (
-        f"broker {ids(refusing)} has a log of another topic of this name and refuses the topic id "
-        "(INCONSISTENT_TOPIC_ID)"
-    )
+    has = "has a log of another topic of this name and refuses the topic id (INCONSISTENT_TOPIC_ID)"
+    return f"broker {ids(refusing)} {has}" if refusing else None
 
 
 def drop_gate(
@@ -204,18 +167,22 @@ def drop_gate(
     state: model.PartitionState,
     dropping: Replicas,
 ) -> Blocked | None:
-    """Return what keeps the dropped replicas from leaving the ISR now."""
-    floor = isr_floor(view, partition.topic, spec)
-    if floor is None:
+    """
+    Return what keeps the dropped replicas from leaving the ISR now.
+
+    max(1, min(min.insync.replicas, |FTR|)) live members must remain: Kafka's controller does not
+    check it, and producers fail.
+    """
+    config = view.topics.configs.get(partition.topic)
+    if config is None:
         return config_unknown(view, partition.topic)
+    floor = max(1, min(config.min_insync_replicas, len(spec.target)))
     remaining = tuple(r for r in state.isr if r not in dropping and view.is_staying(r, partition))
-    if len(remaining) < floor:
-        return Blocked(
-            BlockedBy.MIN_ISR,
-            f"only {ids(remaining) or 'no replica'} would stay in sync without {ids(dropping)}, "
-            f"{floor} needed",
-        )
-    return None
+    if len(remaining) >= floor:
+        return None
+    stay = ids(remaining) or "no replica"
+    detail = f"only {stay} would stay in sync without {ids(dropping)}, {floor} needed"
+    return Blocked(BlockedBy.MIN_ISR, detail)
 
 
 # --- prerequisites of any step ------------------------------------------------------------------
@@ -237,26 +204,22 @@ def is_deleted(view: ClusterView, partition: TopicPartition) -> bool:
 
 def state_unknown(view: ClusterView, partition: TopicPartition) -> Blocked:
     """Return the block of unknown znodes of the partition, with the reason."""
-    why = view.topics.unreadable.get(partition.topic)
-    if why is not None:
-        return Blocked(BlockedBy.STATE_UNKNOWN, f"its topic znode cannot be decoded: {why}")
-    if partition in view.leadership.stateless:
-        return Blocked(
-            BlockedBy.STATE_UNKNOWN, "it has no state znode: no controller wrote one yet"
-        )
-    why = view.leadership.unreadable.get(partition)
-    if why is not None:
-        return Blocked(BlockedBy.STATE_UNKNOWN, f"its state znode cannot be decoded: {why}")
-    return Blocked(BlockedBy.STATE_UNKNOWN, "its state znode is being read")
+    detail = "its state znode is being read"
+    if partition.topic in view.topics.unreadable:
+        detail = f"its topic znode cannot be decoded: {view.topics.unreadable[partition.topic]}"
+    elif partition in view.leadership.stateless:
+        detail = "it has no state znode: no controller wrote one yet"
+    elif partition in view.leadership.unreadable:
+        detail = f"its state znode cannot be decoded: {view.leadership.unreadable[partition]}"
+    return Blocked(BlockedBy.STATE_UNKNOWN, detail)
 
 
 def leader_missing(state: model.PartitionState) -> Blocked:
     """Return the block of a partition without a live leader, with the replicas that could lead."""
-    if state.leader != model.NO_LEADER:
-        return Blocked(BlockedBy.NO_LEADER, f"leader {state.leader} is not live")
-    return Blocked(
-        BlockedBy.NO_LEADER, f"it has no leader: no member of its ISR ({ids(state.isr)}) is live"
-    )
+    detail = f"leader {state.leader} is not live"
+    if state.leader == model.NO_LEADER:
+        detail = f"it has no leader: no member of its ISR ({ids(state.isr)}) is live"
+    return Blocked(BlockedBy.NO_LEADER, detail)
 
 
 def leader_unassigned(state: model.PartitionState) -> Blocked:
@@ -265,3 +228,90 @@ def leader_unassigned(state: model.PartitionState) -> Blocked:
         BlockedBy.NO_LEADER,
         f"leader {state.leader} is not a replica any more, and no replica is live and in the ISR",
     )
+
+
+# --- foreign reassignments ----------------------------------------------------------------------
+# Found in the topic znodes, reported, and left alone unless configured. The native engine is the
+# controller and carries them out to their own target. With the delegated engine the cluster's
+# controller does; the setting ``foreign_moves`` decides how ours relate to them.
+
+
+def _foreign_policy(view: ClusterView) -> options.ForeignMoves:
+    """Return the policy for foreign reassignments; the native engine has to adopt them."""
+    if view.role.engine is options.EngineName.DELEGATED:
+        return view.options.foreign_moves
+    return options.ForeignMoves.ADOPT
+
+
+def is_limited(view: ClusterView, spec: model.ReassignmentSpec) -> bool:
+    """Return whether the steps of a reassignment count against the limits."""
+    return spec.route is not Route.FOREIGN or _foreign_policy(view) is options.ForeignMoves.ADOPT
+
+
+def foreign_spec(
+    assignment: model.PartitionAssignment, topic_czxid: model.Zxid
+) -> model.ReassignmentSpec:
+    """Return the spec of a foreign reassignment: its target, and its origin where it is known."""
+    return model.ReassignmentSpec(
+        assignment.target_replicas,
+        assignment.origin_replicas or None,
+        model.FOREIGN,
+        Route.FOREIGN,
+        topic_czxid=topic_czxid,
+    )
+
+
+def foreign_gate(view: ClusterView, spec: model.ReassignmentSpec) -> Blocked | None:
+    """Return why a step waits for foreign reassignments; a rollback does not wait."""
+    if _foreign_policy(view) is not options.ForeignMoves.WAIT or spec.rolls_back:
+        return None
+    if view.reassignments_tenure.may_have_foreign:
+        return Blocked(BlockedBy.FOREIGN_MOVES, "foreign reassignments are being read")
+    count = view.requests.foreign_count
+    detail = f"{count} partitions have a foreign reassignment"
+    return Blocked(BlockedBy.FOREIGN_MOVES, detail) if count else None
+
+
+def is_ours(
+    view: ClusterView, spec: model.ReassignmentSpec, assignment: model.PartitionAssignment
+) -> bool:
+    """
+    Return whether a step in the topic znode can be ours; under ``adopt`` every step is.
+
+    The alter entry itself is not recorded: what it adds was in this target or an earlier one of
+    the partition, what it removes was there before.
+    """
+    if _foreign_policy(view) is options.ForeignMoves.ADOPT or spec.original is None:
+        return True
+    named = {*spec.target, *spec.original, *spec.abandoned}
+    return named.issuperset(assignment.replicas)
+
+
+def refusal_for_foreign(
+    view: ClusterView, request: model.RequestId, partition: TopicPartition, entry: str
+) -> model.Refusal | None:
+    """Return the refusal of an entry while foreign reassignments exist, under ``refuse``."""
+    count = view.requests.foreign_count
+    if _foreign_policy(view) is not options.ForeignMoves.REFUSE or not count:
+        return None
+    running = view.reassignments.by_partition.get(partition)
+    if running is not None and running.spec.route is not Route.FOREIGN:
+        return None
+    return model.Refusal(
+        request,
+        entry,
+        model.RefusalReason.FOREIGN_MOVE,
+        f"{count} partitions have a foreign reassignment, and foreign_moves is refuse",
+        partition,
+    )
+
+
+def waits_for_foreign(view: ClusterView, partition: TopicPartition) -> bool:
+    """Return whether an entry has to wait for the foreign reassignment of its partition."""
+    if _foreign_policy(view) is options.ForeignMoves.ADOPT:
+        return False
+    running = view.reassignments.by_partition.get(partition)
+    if running is not None:
+        return running.spec.route is Route.FOREIGN
+    assignment = view.topics.assignment(partition)
+    return assignment is not None and assignment.is_reassigning

@@ -15,7 +15,7 @@ from controller.core.disks import disk_space
 from controller.core.disks import fold as disk_fold
 from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
 from controller.core.pacing import isr_health
-from controller.core.reassignments import foreign, phases
+from controller.core.reassignments import gates, phases
 from controller.core.reassignments.model import Load, Reassignment
 from controller.core.view import ClusterView
 
@@ -94,7 +94,7 @@ def _count(counts: Counter[Key], key: Key, change: int) -> None:
 
 def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) -> None:
     """Count a step that begins or ends, in total and for its request."""
-    if foreign.is_limited(view, reassignment.spec):
+    if gates.is_limited(view, reassignment.spec):
         view.pacing.in_flight += change
     request = view.requests.by_id.get(reassignment.spec.request)
     if request is not None:
@@ -111,12 +111,13 @@ def restart_step(
     unload(view, reassignment)
     reassignment.inherited = True
     view.due.add((partition,))
-    if assignment is not None and assignment.is_reassigning:
-        reassignment.enter(phases.Expanding(), now, partition, phases.PhaseCause.RESET)
-        _reflect_phase(view, partition, now)
+    is_begun = assignment is not None and assignment.is_reassigning
+    phase = phases.Expanding() if is_begun else phases.Pending()
+    reassignment.enter(phase, now, partition, phases.PhaseCause.RESET)
+    disk_space.reserve(view, partition, now)
+    disk_fold.reflect_phase(view, partition, now)
+    if is_begun:
         return
-    reassignment.enter(phases.Pending(), now, partition, phases.PhaseCause.RESET)
-    _reflect_phase(view, partition, now)
     count_in_flight(view, reassignment, -1)
     view.pacing.resumed[partition] = None
     wakeups.wake(view.due, wakeups.Trigger.STEP_ENDED)
@@ -142,7 +143,10 @@ def drop(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     if request is not None:
         request.open -= 1
     view.leadership.watched.pop(partition, None)
-    _reflect_end(view, partition)
+    view.pacing_process.participants.drop(partition)
+    disk_fold.forget_size(view, partition)
+    isr_health.judge(view, partition)
+    wakeups.wake(view.due, wakeups.Trigger.SPEC_CHANGED)
 
 
 def reload(
@@ -159,7 +163,7 @@ def reload(
         case phases.Syncing() if isinstance(before, phases.Expanding | phases.AwaitingController):
             # Delegated: the topic znode shows the step, which an earlier daemon may have requested.
             unload(view, reassignment)
-            if foreign.is_limited(view, reassignment.spec):
+            if gates.is_limited(view, reassignment.spec):
                 load(view, partition, reassignment)
         case phases.Placing():
             unload(view, reassignment)
@@ -199,11 +203,6 @@ def unload(view: ClusterView, reassignment: Reassignment) -> None:
         view.pacing.outgoing[load.outgoing] -= 1
 
 
-def _reflect_phase(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
-    disk_space.reserve(view, partition, now)
-    disk_fold.reflect_phase(view, partition, now)
-
-
 def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     """Update throttles, sizes and health for a reassignment that is new or has another spec."""
     reflect_participants(view, partition)
@@ -220,14 +219,6 @@ def reflect_participants(view: ClusterView, partition: TopicPartition) -> None:
         return
     spec = view.reassignments.by_partition[partition].spec
     view.pacing_process.participants.put(partition, spec, view.topics.known_assignment(partition))
-
-
-def _reflect_end(view: ClusterView, partition: TopicPartition) -> None:
-    """Update throttles, sizes and health for a reassignment that is gone."""
-    view.pacing_process.participants.drop(partition)
-    disk_fold.forget_size(view, partition)
-    isr_health.judge(view, partition)
-    wakeups.wake(view.due, wakeups.Trigger.SPEC_CHANGED)
 
 
 def first_phase(view: ClusterView, partition: TopicPartition) -> phases.Phase:

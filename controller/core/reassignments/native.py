@@ -51,10 +51,8 @@ class NativeContext(ReplicaPlacement):
         self, budget: Budget
     ) -> Change | Blocked | None:
         """Return the next change, what is waited for, or None when there is nothing to do."""
-        if isinstance(
-            self.reassignment.phase,
-            phases.Expanding | phases.Starting | phases.Syncing | phases.Shrinking,
-        ):
+        before_stop = phases.Expanding | phases.Starting | phases.Syncing | phases.Shrinking
+        if isinstance(self.reassignment.phase, before_stop):
             retargeted = self.retarget_step(budget)
             if retargeted is not None:
                 return retargeted
@@ -102,7 +100,7 @@ class NativeContext(ReplicaPlacement):
         )
         blocked = begin_gate(self.view, self.partition, self.spec, state, current, step)
         if blocked is None:
-            blocked = given_up_now(before, step)
+            blocked = _given_up_now(before, step)
         if blocked is None:
             blocked = self.bound_gate(current, step)
         if blocked is None:
@@ -153,16 +151,11 @@ class NativeContext(ReplicaPlacement):
 
     def excluding(self, epoch: model.LeaderEpoch, excluded: Replicas) -> Change | Blocked | None:
         """Wait for the leader's acknowledgement of A1 (or B3), then stop the excluded replicas."""
-        acked = (
-            self.view.leadership.is_acknowledged(self.partition)
-            and self.state.leader_epoch >= epoch
-        )
+        leader, present = self.state.leader, self.state.leader_epoch
+        acked = self.view.leadership.is_acknowledged(self.partition) and present >= epoch
         if not acked:
-            detail = (
-                f"leader {self.state.leader} has not acknowledged leader epoch "
-                f"{self.state.leader_epoch}"
-            )
-            conflict = id_conflict(self.view, self.partition, (self.state.leader,))
+            detail = f"leader {leader} has not acknowledged leader epoch {present}"
+            conflict = id_conflict(self.view, self.partition, (leader,))
             return Blocked(BlockedBy.LEADER_ACK, conflict or detail)
         dropping = self.assignment.removing_replicas
         serving = {self.state.leader, *self.state.isr}
@@ -184,10 +177,8 @@ class NativeContext(ReplicaPlacement):
     def stopping(self, phase: phases.Stopping, budget: Budget) -> Change | Blocked | None:
         """Wait until every dropped replica is deleted or given up, then end the drop."""
         if phase.waiting and self.now < phase.deadline:
-            return Blocked(
-                BlockedBy.STOP_REPLICA_ACK,
-                f"broker {ids(sorted(phase.waiting))} has not confirmed the deletion",
-            )
+            detail = f"broker {ids(sorted(phase.waiting))} has not confirmed the deletion"
+            return Blocked(BlockedBy.STOP_REPLICA_ACK, detail)
         target = self.assignment.target_replicas
         orphans = self.orphans(phase.given_up | phase.waiting)
         if self.in_sync_gate(target) is None:
@@ -266,10 +257,9 @@ class NativeContext(ReplicaPlacement):
         """
         written: tuple[Record, ...] = ()
         assigned = any(isinstance(r, AssignmentRecord) for r in before)
-        if not assigned and self.assignment != model.PartitionAssignment(self.spec.target):
-            written = (
-                AssignmentRecord(self.partition, model.PartitionAssignment(self.spec.target)),
-            )
+        final = model.PartitionAssignment(self.spec.target)
+        if not assigned and self.assignment != final:
+            written = (AssignmentRecord(self.partition, final),)
         is_last = not self.spec.has_directories or isinstance(
             self.reassignment.phase, phases.Placing
         )
@@ -304,28 +294,21 @@ def ending(
     spec: model.ReassignmentSpec, partition: TopicPartition, *, stands: bool = False
 ) -> tuple[Record, ...]:
     """Return the end of a reassignment that is at its target."""
+    back = model.OutcomeKind.ROLLED_BACK
+    kind = back if spec.rolls_back else "done"
+    ended = records.SpecEndedRecord(partition, spec.version, spec.request, kind, stands)
     if not spec.rolls_back:
-        return (records.SpecEndedRecord(partition, spec.version, spec.request, "done", stands),)
-    outcome = model.PartitionOutcome(
-        spec.request, partition, model.OutcomeKind.ROLLED_BACK, by=spec.cancelled_by
-    )
-    return (
-        records.SpecEndedRecord(
-            partition, spec.version, spec.request, model.OutcomeKind.ROLLED_BACK, stands
-        ),
-        PartitionOutcomeRecord(outcome),
-    )
+        return (ended,)
+    outcome = model.PartitionOutcome(spec.request, partition, back, by=spec.cancelled_by)
+    return ended, PartitionOutcomeRecord(outcome)
 
 
-def given_up_now(before: tuple[Record, ...], step: Step) -> Blocked | None:
+def _given_up_now(before: tuple[Record, ...], step: Step) -> Blocked | None:
     """Return what keeps a step from adding a replica whose deletion is given up in this change."""
     given_up = {r.orphan.broker for r in before if isinstance(r, records.OrphanRecord)}
     again = tuple(r for r in step.adding if r in given_up)
-    if not again:
-        return None
-    return Blocked(
-        BlockedBy.STOP_REPLICA_ACK, f"broker {ids(again)} is still deleting its old copy"
-    )
+    detail = f"broker {ids(again)} is still deleting its old copy"
+    return Blocked(BlockedBy.STOP_REPLICA_ACK, detail) if again else None
 
 
 def _edit_gate(
@@ -353,13 +336,7 @@ def _edit_gate(
 def advance(
     view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
 ) -> Change | Blocked | None:
-    """
-    Decide what one reassigning partition does next.
-
-    Returns:
-        A change to commit, what it waits for, or None when there is nothing to do.
-
-    """
+    """Return the next change of a reassigning partition, what it waits for, or None."""
     context = NativeContext.of(view, partition, now)
     if not isinstance(context, NativeContext):
         return context

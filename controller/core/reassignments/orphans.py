@@ -12,7 +12,6 @@ from typing import Final
 
 from controller.core import effects, model, options
 from controller.core.leadership import duties
-from controller.core.leadership.duties import leader_bounced
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.reassignments import records
 from controller.core.reassignments.model import Orphan, Reassignment, RemovedReplica
@@ -35,7 +34,7 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
     Recorded once: the record is deleted when the broker confirmed that no log is left. Where a
     reassignment of ours continues, its own end records them.
     """
-    reassignments, cluster = view.reassignments, view.cluster
+    reassignments = view.reassignments
     changes = []
     # Of other topics nothing new is known before a read.
     for departure in reassignments.departed if due.claimed or due.plan else ():
@@ -44,16 +43,14 @@ def announce_departures(view: ClusterView, due: Worklist) -> Decision:
         if assignment is None or partition in reassignments.by_partition:
             continue
         if broker not in assignment.replicas and (broker, partition) not in reassignments.orphans:
-            left = ((broker, "dropped by another controller"),)
+            written = orphan_records(view, partition, ((broker, "dropped by another controller"),))
             state = view.leadership.states.get(partition)
+            is_live = state is not None and state.leader in view.cluster.brokers
             # Nothing is deleted before the leader confirmed the present epoch.
-            leader = (
-                (state.leader,) if state is not None and state.leader in cluster.brokers else ()
-            )
-            is_informed = not leader_bounced(view, due, partition)
+            leader = (state.leader,) if state is not None and is_live else ()
+            is_informed = not duties.leader_bounced(view, due, partition)
             following = duties.send_leader_and_isr(view, partition, leader) if is_informed else ()
-            written = orphan_records(view, partition, left)
-            changes.append(Change(written, partition=partition, effects=following))
+            changes.append(Change(written, following, partition))
     return Decision(tuple(changes))
 
 
@@ -112,12 +109,9 @@ def delete_orphans(view: ClusterView, due: Worklist) -> Decision:
                     effects.SendStopReplica(orphan.partition, orphan.broker, epoch, delete)
                     for delete in (False, True)
                 ]
-    changes = [Change((records.OrphanEndedRecord(orphan),)) for orphan in _in_order(ended)]
-    return Decision(tuple(changes), tuple(following))
-
-
-def _in_order(orphans: Iterable[Orphan]) -> list[Orphan]:
-    return sorted(orphans, key=lambda o: (o.broker, o.partition))
+    in_order = sorted(ended, key=lambda o: (o.broker, o.partition))
+    changes = tuple(Change((records.OrphanEndedRecord(orphan),)) for orphan in in_order)
+    return Decision(changes, tuple(following))
 
 
 def _is_obsolete(view: ClusterView, orphan: Orphan) -> bool:
@@ -143,21 +137,17 @@ def _is_deletable(view: ClusterView, orphan: Orphan) -> bool:
     Its very topic exists, has no replica on that broker, and the present leader confirmed the
     present epoch in this tenure; and no live replica lacks its data.
     """
-    topic = view.topics.by_name.get(orphan.partition.topic)
+    partition, broker = orphan.partition, orphan.broker
+    topic, state = view.topics.by_name.get(partition.topic), view.leadership.states.get(partition)
     if topic is None or topic.stale or topic.czxid != orphan.topic_czxid:
         return False
-    assignment = topic.partitions.get(orphan.partition.partition)
-    state = view.leadership.states.get(orphan.partition)
-    if assignment is None or state is None:
+    assignment = topic.partitions.get(partition.partition)
+    if assignment is None or state is None or is_kept(view, partition):
         return False
-    if orphan.broker in assignment.replicas or orphan.broker in state.isr:
+    if broker in assignment.replicas or broker in state.isr:
         return False
-    if is_kept(view, orphan.partition):
-        return False
-    return view.reassignments_tenure.confirmed.get(orphan.partition) == (
-        state.leader,
-        state.leader_epoch,
-    )
+    confirmed = view.reassignments_tenure.confirmed.get(partition)
+    return confirmed == (state.leader, state.leader_epoch)
 
 
 def orphan_records(
@@ -168,19 +158,11 @@ def orphan_records(
 
     A replica that a broker placed on this daemon never existed.
     """
-    topic = view.topics.by_name[partition.topic]
+    czxid = view.topics.by_name[partition.topic].czxid
     return tuple(
-        records.OrphanRecord(
-            Orphan(
-                broker=broker,
-                partition=partition,
-                topic_czxid=topic.czxid,
-                reason=reason,
-                failed_in=view.failed_in(broker, partition),
-            )
-        )
-        for broker, reason in left
-        if broker != view.options.controller_id
+        records.OrphanRecord(Orphan(b, partition, czxid, reason, view.failed_in(b, partition)))
+        for b, reason in left
+        if b != view.options.controller_id
     )
 
 
@@ -195,30 +177,20 @@ def left_behind(
 
     A Kafka controller sends StopReplica once without waiting: whether the logs are deleted is
     unknown. A repeated request is harmless, so the deletion of every replica that our record names
-    is requested again, wherever that record ends.
-
-    Args:
-        view: Everything known.
-        partition: The partition whose record ends.
-        reassignment: Its reassignment.
-        known: Brokers that need no record: present replicas, or recorded already.
-
+    is requested again, wherever that record ends; except of the ``known`` brokers, which have a
+    replica or are recorded already.
     """
     if not reassignment.inherited:
         return ()
     spec = reassignment.spec
-    left = (*(spec.original or ()), *sorted(spec.abandoned))
-    return orphan_records(
-        view,
-        partition,
-        (
-            (b, "ended by another controller")
-            for b in dict.fromkeys(left)
-            if b not in known
-            and b not in reassignment.deleted
-            and (b, partition) not in view.reassignments.orphans
-        ),
+    left = (
+        (b, "ended by another controller")
+        for b in dict.fromkeys((*(spec.original or ()), *sorted(spec.abandoned)))
+        if b not in known
+        and b not in reassignment.deleted
+        and (b, partition) not in view.reassignments.orphans
     )
+    return orphan_records(view, partition, left)
 
 
 def left_where_it_stands(

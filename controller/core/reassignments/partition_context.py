@@ -6,7 +6,6 @@ One partition in one cycle: its facts, and the writes and sends that phases cons
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Self
 
@@ -52,8 +51,8 @@ class PartitionContext:
         """
         Return a partition's context, or which fact is unknown; None if there is nothing to do.
 
-        It is not reassigning, or its reassignment is of a former topic and ends when it is examined
-        (``decide``). Pending reassignments are considered before that.
+        The reassignment of a former topic ends when it is examined (``decide``); pending ones are
+        considered before that.
         """
         reassignment = view.reassignments.by_partition.get(partition)
         if reassignment is None or view.is_of_former_topic(partition):
@@ -125,19 +124,17 @@ class PartitionContext:
 
         Part of the change that begins it: from then on the replicas differ from the approved ones.
         """
-        if self.spec.expected is None:
-            return ()
         begun = replace(self.spec, expected=None, asked=None)
-        return (records.SpecRecord(self.partition, begun),)
+        return () if self.spec.expected is None else (records.SpecRecord(self.partition, begun),)
 
     def listing(self) -> tuple[Record, ...]:
         """Return the legacy entry that has to appear because the partition is in flight."""
-        view = self.view
-        if self.spec.route is not Route.LEGACY or view.requests.legacy is None:
+        legacy, target = self.view.requests.legacy, self.spec.target
+        if self.spec.route is not Route.LEGACY or legacy is None:
             return ()
-        if view.requests.legacy.entries.get(self.partition) == self.spec.target:
+        if legacy.entries.get(self.partition) == target:
             return ()
-        return (LegacyEntryRecord(self.partition, self.spec.target, self.spec.log_dirs),)
+        return (LegacyEntryRecord(self.partition, target, self.spec.log_dirs),)
 
     def state_record(self, leader: BrokerId, isr: Replicas) -> StateRecord:
         """Return the compare-and-set of the state, with the leader epoch bumped."""
@@ -169,22 +166,16 @@ class PartitionContext:
         copies = min(len(self.spec.original or self.spec.target), len(self.spec.target))
         return len(left) >= copies or len(left) == len(good)
 
-    def copies_gate(self, dropping: Replicas) -> Blocked | None:
+    def copies_gate(self, dropping: Replicas, current: Replicas | None = None) -> Blocked | None:
         """
-        Return what keeps good copies from leaving: the target must be in sync first.
+        Return what keeps good copies from leaving: the target must be in sync, or its current part.
 
         A target replica that leaves as well replaces nothing: the ISR after the drop is judged. A
         dead replica of the target does not delay a rollback: it may never return.
         """
-        return self._copies_gate(dropping, self.spec.target)
-
-    def remaining_copies_gate(self, dropping: Replicas, current: Replicas) -> Blocked | None:
-        """Return what keeps good copies from leaving: remaining replicas must catch up."""
-        return self._copies_gate(dropping, tuple(r for r in self.spec.target if r in current))
-
-    def _copies_gate(self, dropping: Replicas, awaited: Replicas) -> Blocked | None:
         if self.keeps_copies(dropping):
             return None
+        awaited = tuple(r for r in self.spec.target if current is None or r in current)
         if self.spec.rolls_back:
             awaited = self.view.live(awaited, self.partition)
         left = replace(self.state, isr=tuple(r for r in self.state.isr if r not in dropping))
@@ -213,13 +204,8 @@ class PartitionContext:
 
     def orphans(self, brokers: frozenset[BrokerId]) -> tuple[Record, ...]:
         """Return a record for each replica whose deletion was not confirmed."""
-        return self.orphan_records(
-            (b, "not live" if b not in self.view.cluster.brokers else "not confirmed")
-            for b in sorted(brokers)
-        )
-
-    def orphan_records(self, left: Iterable[tuple[BrokerId, str]]) -> tuple[Record, ...]:
-        """Return the records of replicas that may still be on disk, each with its reason."""
+        live = self.view.cluster.brokers
+        left = ((b, "not confirmed" if b in live else "not live") for b in sorted(brokers))
         return orphans.orphan_records(self.view, self.partition, left)
 
     def reduced_assignment(self) -> model.PartitionAssignment | None:
@@ -228,9 +214,7 @@ class PartitionContext:
 
         Only replicas that are not in the ISR leave, and only where the original replicas are known.
         """
-        size = self.step_size
-        original = self.spec.original
-        adding = self.assignment.adding_replicas
+        size, original, adding = self.step_size, self.spec.original, self.assignment.adding_replicas
         if size is None or original is None or not self.drops_first or len(adding) <= size:
             return None
         synced = tuple(r for r in adding if r in self.state.isr)

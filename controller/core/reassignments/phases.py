@@ -27,10 +27,8 @@ An entry that names log directories ends in ``Placing``: the topic znode is at t
 named replica that is elsewhere is moved by its own broker.
 
 A reset puts a reassignment where the topic znode says it is: when a tenure begins or ends, and when
-another controller changed the replicas that the phase was decided on.
-
-Phases exist in memory only, and every change of one passes ``legal_phase``. A field exists only in
-the phases in which it has a meaning.
+another controller changed the replicas that the phase was decided on. Phases exist in memory only,
+and every change of one passes ``legal_phase``.
 """
 
 from __future__ import annotations
@@ -205,13 +203,7 @@ def label_of(phase: Phase) -> str:
 
 def legal_phase(before: Phase, after: Phase, change: PhaseCause, where: object) -> Phase:
     """
-    Return the phase to enter.
-
-    Args:
-        before: The present phase.
-        after: The phase to enter.
-        change: The cause.
-        where: The partition, for the error.
+    Return the phase to enter after the present one; ``where`` is the partition, for the error.
 
     Raises:
         InvariantError: ``after`` may not follow ``before``.

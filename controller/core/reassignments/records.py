@@ -18,13 +18,8 @@ class SpecsRead(Fact):
     """Every record under ``/admin/reassignments``; unreadable ones with the reason as text."""
 
     wakes: ClassVar[Flags] = (
-        "tenure",
-        "endings",
-        "throttles",
-        "cancel",
-        "submissions",
-        "queue",
-        "plan",
+        *("tenure", "endings", "throttles", "cancel"),
+        *("submissions", "queue", "plan"),
     )
 
     specs: Mapping[TopicPartition, model.ReassignmentSpec]
@@ -109,14 +104,8 @@ class SpecEndedRecord(Durable):
     """The reassignment ended: its record is deleted; ``version`` None when there was none."""
 
     wakes: ClassVar[Flags] = (
-        "capacity",
-        "plan",
-        "tenure",
-        "queue",
-        "deletions",
-        "endings",
-        "throttles",
-        "cancel",
+        *("capacity", "plan", "tenure", "queue"),
+        *("deletions", "endings", "throttles", "cancel"),
     )
 
     partition: TopicPartition

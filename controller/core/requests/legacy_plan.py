@@ -12,7 +12,7 @@ from collections.abc import Collection
 from controller.core import effects, options
 from controller.core.disks import log_dir_queries
 from controller.core.model import Instant, Refusal, RefusalReason, Route, TopicPartition
-from controller.core.reassignments import foreign
+from controller.core.reassignments import gates
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.orphans import left_where_it_stands
 from controller.core.reassignments.records import ForeignAdoptedRecord, SpecEndedRecord, SpecRecord
@@ -190,7 +190,7 @@ def adopt_foreign(view: ClusterView) -> Decision:
             partition = TopicPartition(name, number)
             if not assignment.is_reassigning or partition in view.reassignments.by_partition:
                 continue
-            spec = foreign.foreign_spec(assignment, topic.czxid)
+            spec = gates.foreign_spec(assignment, topic.czxid)
             adopted = SpecRecord(partition, spec)
             changes.append(Change((adopted,), partition=partition))
     if not any(_is_awaited(view, name, topic) for name, topic in topics.by_name.items()):

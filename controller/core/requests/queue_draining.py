@@ -22,7 +22,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.pacing.limits_in_force import in_flight_max
-from controller.core.reassignments.foreign import refusal_for_foreign, waits_for_foreign
+from controller.core.reassignments.gates import refusal_for_foreign, waits_for_foreign
 from controller.core.records import Change, Decision
 from controller.core.requests import acceptance, cancellation, records
 from controller.core.requests.model import PlanNode

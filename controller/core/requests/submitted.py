@@ -16,7 +16,7 @@ from typing import Final
 from controller.core import effects, model
 from controller.core.disks import log_dir_queries
 from controller.core.model import BrokerId, Instant, Replicas, RequestId, Route, TopicPartition
-from controller.core.reassignments.foreign import refusal_for_foreign, waits_for_foreign
+from controller.core.reassignments.gates import refusal_for_foreign, waits_for_foreign
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Decision, Record
 from controller.core.requests import (

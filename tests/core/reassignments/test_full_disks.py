@@ -23,7 +23,7 @@ from controller.core.model import (
 from controller.core.options import EngineName, Options
 from controller.core.reassignments.phases import Stopping
 from controller.core.reassignments.records import PhaseRecord
-from controller.core.reassignments.retarget import NO_ROOM
+from controller.core.reassignments.step_start import NO_ROOM
 from controller.core.topics.records import TopicsRead
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.core.disks.test_disk_space import GB, after, dirs, one, reported, waits
