@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import TypeGuard
+from typing import TypeVar
 
 from controller.core import effects, wakeups
 from controller.core.calls import broker_calls, client_calls
@@ -27,7 +27,6 @@ from controller.core.leadership.records import StateRecord
 from controller.core.model import (
     Blocked,
     BlockedBy,
-    BrokerId,
     Instant,
     Refusal,
     RefusalReason,
@@ -60,21 +59,15 @@ from controller.core.topics.records import AssignmentRecord
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
+AnyRecord = TypeVar("AnyRecord")
+
 ACK_TIMER = "leader_acknowledgement"
 ACK_AGAIN_S = 30.0
 """The time after which an unacknowledged LeaderAndIsr is sent again, in seconds."""
 
 
 def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """
-    Return the decision of this cycle.
-
-    Args:
-        view: Everything known; not changed.
-        due: What changed since the last cycle.
-        now: The time of this cycle.
-
-    """
+    """Return the decision of this cycle; ``due`` is what changed since the last one."""
     tenure = view.tenure
     parts = [cluster_loading.read_topics(view, due), submitted.read_submissions(view)]
     if due.tenure:
@@ -89,24 +82,19 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     elif tenure.held is None and view.role.leading and view.is_warm and not view.role.claiming:
         parts += _without_role(view, due, now)
     if due.pending_requests:
-        parts.append(broker_calls.answer_brokers(view, now, _states_written(parts)))
-        parts.append(client_calls.answer_clients(view, now, _topics_written(parts)))
+        states = {r.partition for r in _written(parts, StateRecord)}
+        parts.append(broker_calls.answer_brokers(view, now, states))
+        topics = {r.partition.topic for r in _written(parts, AssignmentRecord)}
+        parts.append(client_calls.answer_clients(view, now, topics))
     return Decision(
         tuple(_first_of_each(chain.from_iterable(p.changes for p in parts))),
         tuple(chain.from_iterable(p.effects for p in parts)),
     )
 
 
-def _states_written(parts: Iterable[Decision]) -> set[TopicPartition]:
-    """Return the partitions whose state is written."""
+def _written(parts: Iterable[Decision], kind: type[AnyRecord]) -> Iterator[AnyRecord]:
     every = chain.from_iterable(c.records for part in parts for c in part.changes)
-    return {r.partition for r in every if isinstance(r, StateRecord)}
-
-
-def _topics_written(parts: Iterable[Decision]) -> set[str]:
-    """Return the topics of which an assignment is written."""
-    every = chain.from_iterable(c.records for part in parts for c in part.changes)
-    return {r.partition.topic for r in every if isinstance(r, AssignmentRecord)}
+    return (r for r in every if isinstance(r, kind))
 
 
 def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
@@ -118,20 +106,11 @@ def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
     """
     written: set[TopicPartition] = set()
     for change in changes:
-        own = {r.partition for r in change.records if _writes_spec(r)}
+        specs = (r for r in change.records if isinstance(r, SpecRecord | SpecEndedRecord))
+        own = {r.partition for r in specs if isinstance(r, SpecRecord) or r.version is not None}
         if written.isdisjoint(own):
             written |= own
             yield change
-
-
-def _writes_spec(record: Record) -> TypeGuard[SpecRecord | SpecEndedRecord]:
-    match record:
-        case SpecRecord():
-            return True
-        case SpecEndedRecord(version=version):
-            return version is not None
-        case _:
-            return False
 
 
 def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
@@ -147,13 +126,9 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     replaced = _respecified_partitions(chain.from_iterable(a.changes for a in requested))
     budget = Budget(view, now, hold_of(view), isr_health.health_gate(view))
     partitions = _partitions(view, due, now, respecified | replaced, budget)
-    parts = [
-        *before,
-        partitions,
-        topic_configs.request_for_unhealthy(
-            view, due, now, isr_health.topics_in_question(view, due)
-        ),
-    ]
+    unhealthy = isr_health.topics_in_question(view, due)
+    parts = [*before, partitions]
+    parts.append(topic_configs.request_for_unhealthy(view, due, now, unhealthy))
     if due.plan:
         starting = {c.partition for c in partitions.changes if c.partition is not None}
         parts.append(legacy_plan.follow_plan(view, due, now, starting | respecified))
@@ -287,9 +262,8 @@ def _step(
     if partition.topic in view.deletions.running:
         return Blocked(BlockedBy.TOPIC_DELETION, f"the topic is being deleted: {partition.topic}")
     if view.awaits_repair(partition):
-        return Blocked(
-            BlockedBy.STATE_UNKNOWN, "a broker restarted, and the state znode is being read"
-        )
+        detail = "a broker restarted, and the state znode is being read"
+        return Blocked(BlockedBy.STATE_UNKNOWN, detail)
     return advance(view, partition, now, budget)
 
 
@@ -299,10 +273,8 @@ def _end_or_repair(view: ClusterView, due: Worklist, partition: TopicPartition) 
         return _end_deleted(view, partition)
     if partition.topic in view.deletions.running:
         return None
-    kept, state = (
-        view.leadership.bounced.get(partition, set()),
-        view.leadership.states.get(partition),
-    )
+    leadership = view.leadership
+    kept, state = leadership.bounced.get(partition, set()), leadership.states.get(partition)
     if kept and state is not None and view.is_live(state.leader, partition):
         return None  # The state is read first: any write before that would take them for in sync.
     bounced = due.bounced | due.bounced_from.get(partition, set()) | kept
@@ -310,14 +282,9 @@ def _end_or_repair(view: ClusterView, due: Worklist, partition: TopicPartition) 
     if settled is None:
         return None
     # A broker that is dead now may be back before a rejected write is decided again.
-    failed = bounced | _dead_members(view, partition)
+    isr = () if state is None else state.isr
+    failed = bounced.union(r for r in isr if r not in view.cluster.brokers)
     return replace(settled, bounced=frozenset(failed))
-
-
-def _dead_members(view: ClusterView, partition: TopicPartition) -> set[BrokerId]:
-    """Return the members of the ISR whose brokers are not registered."""
-    state = view.leadership.states.get(partition)
-    return set() if state is None else {r for r in state.isr if r not in view.cluster.brokers}
 
 
 def _end_deleted(view: ClusterView, partition: TopicPartition) -> Change | None:
@@ -341,14 +308,9 @@ def _end_deleted(view: ClusterView, partition: TopicPartition) -> Change | None:
     if reassignment.spec.route is Route.FOREIGN:
         # A foreign reassignment has no request whose outcome would be recorded.
         return Change((end,), partition=partition)
-    refusal = Refusal(
-        reassignment.spec.request,
-        acceptance.entry_text(partition, reassignment.spec.target),
-        RefusalReason.UNKNOWN_PARTITION,
-        why,
-        partition,
-        was_accepted=True,
-    )
+    request, reason = reassignment.spec.request, RefusalReason.UNKNOWN_PARTITION
+    entry = acceptance.entry_text(partition, reassignment.spec.target)
+    refusal = Refusal(request, entry, reason, why, partition, was_accepted=True)
     return Change((end, *listed, RefusalRecord((refusal,))), partition=partition)
 
 

@@ -177,11 +177,7 @@ class DescribeLogDirs:
 
 @dataclass(frozen=True, slots=True)
 class PlaceReplica:
-    """
-    Request the log directory of a replica: ``LogDirsAltered`` follows.
-
-    A replica that does not exist yet is created there.
-    """
+    """Request the log directory of a replica, also a future one: ``LogDirsAltered`` follows."""
 
     partition: TopicPartition
     broker: BrokerId
@@ -196,8 +192,7 @@ class ClaimController:
     """
     Whether to race the broker that has the role, without waiting for its event in progress.
 
-    Otherwise that event completes, since a broker that was interrupted in an event may not work
-    when it is elected again.
+    A broker that was interrupted in an event may not work when it is elected again.
     """
 
 
@@ -253,7 +248,6 @@ class SubmitReassignments:
     results: tuple[client_requests.PartitionResult, ...]
     """The results of the other partitions, for the answer."""
     client: str
-    """The client."""
     until: Instant
     """When the client is answered that its time is over; nothing is written later."""
 

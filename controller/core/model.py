@@ -2,7 +2,7 @@
 The vocabulary of the core: identifiers and immutable values, in Kafka's own words.
 
 The content of a znode is kept together with the version at which it was read, so that every
-compare-and-set has a version. Nothing here decides anything or performs I/O.
+compare-and-set has a version.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ START: Final = Instant(0.0)
 UNKNOWN_ZXID: Final = Zxid(0)
 """The last write of a znode, where the reader does not know it."""
 NO_LEADER: Final = BrokerId(-1)
-
-
 NO_BROKERS: Final[frozenset[BrokerId]] = frozenset()
 """A shared empty set: a separate one for each partition would cost two hundred bytes."""
 
@@ -73,10 +71,9 @@ class PartitionState:
 @dataclass(frozen=True, slots=True)
 class PartitionAssignment:
     """
-    The entry of one partition in its topic znode (KIP-455).
+    The entry of one partition in its topic znode (KIP-455): RS, and its subsets AR and RR.
 
-    ``replicas`` is the whole replica set RS; ``adding_replicas`` (AR) and ``removing_replicas``
-    (RR) are subsets of it. A Kafka controller that takes over completes exactly this step.
+    A Kafka controller that takes over completes exactly this step.
     """
 
     replicas: Replicas
@@ -138,11 +135,7 @@ class LogDir:
     """The number of its logs; None where they were not counted."""
     is_failed: bool = False
     is_estimate: bool = False
-    """
-    Whether ``usable`` is the configured capacity less the listed logs.
-
-    It does not count deleted logs that the broker still keeps.
-    """
+    """Whether ``usable`` is the configured capacity less the listed logs, without kept ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,18 +217,13 @@ class ReassignmentSpec:
     topic_czxid: Zxid | None = None
     """The creation of the topic that it was accepted for; None in records of earlier versions."""
     expected: Replicas | None = None
-    """
-    Of an approved entry before its first step: the replicas from which that may begin, in order.
-    """
+    """Of an approved entry before its first step: the replicas from which that may begin."""
     asked: Replicas | None = None
     """Delegated, with ``expected``: the target of the alter entry for the first step."""
     log_dirs: LogDirs = ()
     """The directories that the target replicas are to have, where the entry names them."""
     unplaced: frozenset[BrokerId] = NO_BROKERS
-    """
-    Replicas, also dropped ones, for which an earlier target named another directory: a move
-    there is to be stopped.
-    """
+    """Replicas, also dropped ones, whose move to an earlier named directory is to be stopped."""
 
     @property
     def rolls_back(self) -> bool:
@@ -271,11 +259,7 @@ class ReassignmentSpec:
         return next((path for b, path in self.log_dirs if b == broker), None)
 
     def unplaced_by(self, log_dirs: LogDirs) -> frozenset[BrokerId]:
-        """
-        Return the replicas whose moves a later target with these directories has to stop.
-
-        Also those that it drops: a cancellation may keep them.
-        """
+        """Return the replicas whose moves a later target has to stop; a dropped one may be kept."""
         kept = set(self.log_dirs) & set(log_dirs)
         named = {b for b, path in self.log_dirs if (b, path) not in kept}
         return self.unplaced | named or NO_BROKERS
@@ -410,10 +394,7 @@ class BlockedBy(StrEnum):
     WRITE_REFUSED = "write_refused"
     """ZooKeeper rejects the next write for a reason other than a race: permissions, sizes."""
     FOREIGN_MOVES = "foreign_moves"
-    """
-    The partition has a foreign reassignment, or any partition has where ``foreign_moves`` is
-    ``wait``.
-    """
+    """The partition has a foreign reassignment; where ``foreign_moves`` is ``wait``, any has."""
 
 
 @dataclass(frozen=True, slots=True)

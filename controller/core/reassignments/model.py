@@ -1,8 +1,4 @@
-"""
-The vocabulary of reassignments: one partition's reassignment, and its load.
-
-Held by the view and changed by ``observe`` and ``apply`` only.
-"""
+"""The vocabulary of reassignments: one partition's reassignment, its load, and orphans."""
 
 from __future__ import annotations
 
@@ -57,10 +53,7 @@ class Reassignment:
     is_requested: bool = False
     """Delegated: whether that request is under way or queued; no other is sent then."""
     in_doubt: bool = False
-    """
-    Delegated: whether an unanswered alter entry may still be carried out, of this daemon or an
-    earlier one.
-    """
+    """Delegated: whether an unanswered alter entry, of any daemon, may still be carried out."""
     lost: frozenset[BrokerId] = model.NO_BROKERS
     """Delegated: replicas that were dropped while their broker was dead."""
     deleted: frozenset[BrokerId] = model.NO_BROKERS
@@ -106,11 +99,7 @@ class Reassignment:
                 return tuple(r for r in added if r not in removing)
 
     def may_have_placed(self, assignment: model.PartitionAssignment) -> bool:
-        """
-        Return whether an earlier tenure or target may have had replicas moved between directories.
-
-        They depend on that when the topic znode is at the target.
-        """
+        """Return whether an earlier tenure or target may have had replicas moved within brokers."""
         placed = self.spec.placed_brokers if self.inherited else ()
         return any(b in assignment.replicas for b in (*placed, *self.spec.unplaced))
 
@@ -149,14 +138,11 @@ class Reassignment:
 
     def wait(self, blocked: Blocked | None, at: Instant) -> None:
         """Note what it waits for; a new detail of the same reason does not restart the wait."""
-        before = self.blocked
-        if (
-            blocked is None
-            or before is None
-            or (before.by, before.is_copying) != (blocked.by, blocked.is_copying)
-        ):
-            self.blocked_since = at if blocked else None
-        self.blocked = blocked
+        before, self.blocked = self.blocked, blocked
+        if blocked is None:
+            self.blocked_since = None
+        elif before is None or (before.by, before.is_copying) != (blocked.by, blocked.is_copying):
+            self.blocked_since = at
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +183,7 @@ class ReassignmentLedger(Ledger):
     rolling_back: Counter[RequestId] = field(default_factory=Counter)
     """The number of reassignments that each cancellation rolls back; others have no entry."""
     other_routes: int = 0
-    """
-    How often a reassignment of a route other than ``request`` began, changed its spec or ended.
-    """
+    """How often one of a route other than ``request`` began, changed its spec or ended."""
     unreadable_specs: dict[str, str] = field(default_factory=dict)
     orphans: dict[tuple[BrokerId, TopicPartition], Orphan] = field(default_factory=dict)
     orphaned: Counter[TopicPartition] = field(default_factory=Counter)
@@ -216,7 +200,7 @@ class ReassignmentLedger(Ledger):
     """The back-off after the last tenure that led to that time, in seconds."""
     orphans_left: dict[Orphan, Replicas] = field(default_factory=dict)
     """
-    Orphans that the last tenure left although their brokers were live, with the ISRs it saw.
+    Orphans that the last tenure left although their brokers were live.
 
     Each with all brokers seen in the ISR of a partition with a leader since brokers last came or
     went.
@@ -225,12 +209,10 @@ class ReassignmentLedger(Ledger):
     def has_excluded(self, partition: TopicPartition) -> bool:
         """Return whether this tenure excluded the removing replicas: they only get StopReplica."""
         reassignment = self.by_partition.get(partition)
-        if reassignment is None:
-            return False
-        phase = reassignment.phase
-        return isinstance(phase, phases.Shrinking | phases.Stopping) or (
-            isinstance(phase, phases.Starting) and phase.excluded_at is not None
-        )
+        phase = None if reassignment is None else reassignment.phase
+        if isinstance(phase, phases.Starting):
+            return phase.excluded_at is not None
+        return isinstance(phase, phases.Shrinking | phases.Stopping)
 
     def legacy_reassignments(self) -> list[TopicPartition]:
         """Return the unfinished reassignments of the legacy znode."""

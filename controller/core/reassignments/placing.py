@@ -7,9 +7,9 @@ znode is at the target, all named replicas are looked up, and those that are els
 their brokers: phase ``Placing``. There, too, a move is stopped that an earlier target wanted: by
 naming the directory where the replica is.
 
-The truth is the record and what brokers report. Nothing is inferred from what was sent before: an
-answer may be lost, and a request without an answer may be carried out later. In the phase, each
-replica is judged by a report that is newer than the last answer of its broker:
+Nothing is inferred from what was sent before: an answer may be lost, and a request without an
+answer may be carried out later. In the phase, each replica is judged by a report that is newer than
+the last answer of its broker:
 
 * It moves to its directory: wait, unless the move stalls or has no room.
 * It moves otherwise: stop that.
@@ -129,11 +129,8 @@ class ReplicaPlacement(StepStart):
             for b, n in left.items()
             if n.moves_to is not None and before.get(b, n.moves_to) == n.moves_to
         )
-        requests = tuple(
-            effects.PlaceReplica(self.partition, b, n.request)
-            for b, n in left.items()
-            if n.request is not None
-        )
+        named = ((b, n.request) for b, n in left.items() if n.request is not None)
+        requests = tuple(effects.PlaceReplica(self.partition, b, path) for b, path in named)
         if not requests and not moving and not any(n.is_soon for n in left.values()):
             return self._put_off(blocked)
         if not requests and moving == phase.moving:
@@ -195,8 +192,7 @@ class ReplicaPlacement(StepStart):
         return None if known.is_up_to_date else self._being_read(broker)
 
     def _silence_of(self, broker: BrokerId) -> str | None:
-        epoch = self.view.registration_of(broker)
-        silence = self.view.disks.silence_of(broker, epoch)
+        silence = self.view.disks.silence_of(broker, self.view.registration_of(broker))
         return None if silence is None else silence.why
 
     def _being_read(self, broker: BrokerId) -> _Next:
@@ -282,6 +278,5 @@ def _refusal(broker: BrokerId, known: NamedReplica, directory: str, now: Instant
     answer = known.answer
     if answer is None or answer.directory != directory or answer.why is None:
         return None
-    if now >= answer.at + RETRY_S:
-        return None
-    return Blocked(BlockedBy.LOG_DIR, f"broker {broker}, {directory}: {answer.why}")
+    detail = f"broker {broker}, {directory}: {answer.why}"
+    return Blocked(BlockedBy.LOG_DIR, detail) if now < answer.at + RETRY_S else None

@@ -3,14 +3,15 @@ Choose which pending reassignments start when in-flight slots free up.
 
 Pending reassignments have ranks: first those with completed steps, then the others by priority.
 Where there are more than a cycle can consider, every rank has a share of the scan, and a skipped
-partition goes behind the others of its rank. So blocked partitions, however many and whatever their
+partition goes behind the others of its rank: blocked partitions, however many and whatever their
 rank, do not prevent others from being considered. Of those that can start, the higher rank starts
-first. Within a request the order of submission holds, or one by size: that sorting takes a moment
-for tens of thousands, so it is done when sizes arrive or the order changes.
+first. Within a request the order of submission holds, or one by size: sorting tens of thousands
+takes a moment, so it is done when sizes arrive or the order changes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from itertools import chain, islice
 from math import ceil, inf
@@ -89,9 +90,8 @@ def advance(
     view: ClusterView, partition: TopicPartition, now: Instant, budget: Budget
 ) -> Change | Blocked | None:
     """Return the next change of a reassigning partition, or what it waits for."""
-    if view.is_native:
-        return native.advance(view, partition, now, budget)
-    return delegated.advance(view, partition, now, budget)
+    engine_advance = native.advance if view.is_native else delegated.advance
+    return engine_advance(view, partition, now, budget)
 
 
 def step_or_wait(
@@ -118,8 +118,7 @@ def _ranks(view: ClusterView, now: Instant) -> list[tuple[int, Iterator[TopicPar
         if holds.request_hold(view, request, now) is None:
             by_priority.setdefault(limits_in_force.priority_of(view, request), []).append(request)
     for priority in sorted(by_priority, reverse=True):
-        # The request with the least in flight comes first: slots are shared, however long a line
-        # is.
+        # The request with the least in flight comes first: slots are shared, however long a line.
         fair = sorted(by_priority[priority], key=lambda r: view.requests.by_id[r].in_flight)
         length = sum(pacing.waiting.length(r) for r in fair)
         ranks.append((length, pacing.waiting.in_turn(fair)))
@@ -131,11 +130,8 @@ def _ranks(view: ClusterView, now: Instant) -> list[tuple[int, Iterator[TopicPar
 
 def order_pending(view: ClusterView) -> Decision:
     """Return the record that sorts every line, where the order is not that of submission."""
-    if (
-        limits_in_force.order_of(view) is controls.QueueOrder.SUBMITTED
-        or not view.pacing.waiting
-        or not view.disks_process.sizes
-    ):
+    is_submitted = limits_in_force.order_of(view) is controls.QueueOrder.SUBMITTED
+    if is_submitted or not view.pacing.waiting or not view.disks_process.sizes:
         return Decision()
     return Decision((Change((records.PendingSortedRecord(),)),))
 
@@ -166,23 +162,15 @@ def _fullness(view: ClusterView) -> dict[BrokerId, tuple[float, int]]:
     Reports of free space are not of one moment, and brokers may share a volume. So brokers that are
     about as full as the fullest are compared by the bytes that wait to move on them.
     """
-    waiting, filled = _waiting_on_brokers(view), fill_of_brokers(view) or {}
-    fullest = max(filled.values(), default=0.0)
-    return {
-        b: ((fullest - filled.get(b, 0.0)) // ALIKE, -waiting.get(b, 0))
-        for b in {*filled, *waiting}
-    }
-
-
-def _waiting_on_brokers(view: ClusterView) -> dict[BrokerId, int]:
-    """Return the bytes each broker holds of what is waiting to move."""
-    history, reassignments = view.disks_process, view.reassignments
-    filled: dict[BrokerId, int] = {}
-    for partition in reassignments.by_partition:
+    sizes, filled = view.disks_process.sizes, fill_of_brokers(view) or {}
+    waiting: Counter[BrokerId] = Counter()
+    for partition in view.reassignments.by_partition:
         assignment = view.topics.assignment(partition)
-        for broker in assignment.replicas if assignment is not None else ():
-            filled[broker] = filled.get(broker, 0) + history.sizes.get(partition, 0)
-    return filled
+        for broker in () if assignment is None else assignment.replicas:
+            waiting[broker] += sizes.get(partition, 0)
+    fullest = max(filled.values(), default=0.0)
+    brokers = {*filled, *waiting}
+    return {b: ((fullest - filled.get(b, 0.0)) // ALIKE, -waiting[b]) for b in brokers}
 
 
 def _fullest_left(
