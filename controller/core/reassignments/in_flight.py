@@ -150,10 +150,7 @@ def drop(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
 
 
 def reload(
-    view: ClusterView,
-    partition: TopicPartition,
-    reassignment: Reassignment,
-    before: phases.Phase,
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment, before: phases.Phase
 ) -> None:
     """Count the copies of the step that the present phase begins or finds, and no others."""
     match reassignment.phase:

@@ -95,10 +95,7 @@ def advance(
 
 
 def step_or_wait(
-    view: ClusterView,
-    partition: TopicPartition,
-    step: Change | Blocked | None,
-    now: Instant,
+    view: ClusterView, partition: TopicPartition, step: Change | Blocked | None, now: Instant
 ) -> tuple[Change, ...]:
     """Return the step itself, or the record of what it waits for, where that is news."""
     if isinstance(step, Change):

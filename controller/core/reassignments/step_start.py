@@ -16,14 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.core.disks import disk_space
-from controller.core.model import (
-    Blocked,
-    BlockedBy,
-    BrokerId,
-    PartitionAssignment,
-    Replicas,
-    Route,
-)
+from controller.core.model import Blocked, BlockedBy, BrokerId, PartitionAssignment, Replicas, Route
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.records import LeaderMovedRecord
 from controller.core.reassignments import phases, records
