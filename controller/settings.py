@@ -8,6 +8,7 @@ The unit is part of a field's name but not of the setting's name: ``tenure_linge
 
 from __future__ import annotations
 
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
@@ -125,351 +126,259 @@ class HttpAccess(NamedTuple):
 
 
 class Settings(BaseSettings):
-    """Every setting; ``docs/reference/configuration.md`` is generated from this class."""
+    """
+    Every setting, with its description below it.
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid", validate_default=True)
+    ``docs/reference/configuration.md`` and the help of ``run`` are generated from this class.
+    """
 
-    zookeeper: Annotated[str, AfterValidator(connect_string)] = Field(
-        description="The cluster's ZooKeeper, HOST:PORT[,HOST:PORT][/chroot]."
-    )
-    zookeeper_session_timeout_s: Annotated[float, Field(ge=1, le=600, allow_inf_nan=False)] = Field(
-        10.0,
-        description="ZooKeeper session timeout: how long the controller role outlives a dead "
-        "daemon. The servers may grant another (`minSessionTimeout`, `maxSessionTimeout`).",
-    )
-    zookeeper_jute_maxbuffer: Annotated[int, Field(ge=JUTE_MAXBUFFER, le=1 << 30)] = Field(
-        JUTE_MAXBUFFER,
-        description="jute.maxbuffer in bytes, if it is raised on all ZooKeeper servers and all "
-        "brokers: the limit for the znode of a topic or plan and for one write.",
-    )
-    zookeeper_auth_scheme: str | None = Field(
-        None, description="ZooKeeper authentication scheme, for example digest."
-    )
-    zookeeper_auth_credential: SecretStr | None = Field(
-        None, description="Credential of that scheme, for example user:password."
-    )
-    zookeeper_auth_credential_file: Path | None = Field(
-        None, description="File with that credential, read again at each connection."
-    )
-    zookeeper_sasl_mechanism: Literal["DIGEST-MD5", "GSSAPI"] | None = Field(
-        None, description="SASL mechanism for ZooKeeper; use the principal of the brokers."
-    )
-    zookeeper_sasl_username: str | None = Field(None, description="User name for DIGEST-MD5.")
-    zookeeper_sasl_password: SecretStr | None = Field(None, description="Password for DIGEST-MD5.")
-    zookeeper_sasl_password_file: Path | None = Field(
-        None, description="File with that password, read again at each connection."
-    )
-    zookeeper_sasl_service: str = Field(
-        "zookeeper", description="Service part of ZooKeeper's Kerberos principal."
-    )
-    zookeeper_sasl_principal: str | None = Field(
-        None, description="The client's Kerberos principal; by default that of the ticket cache."
-    )
-    zookeeper_tls: bool = Field(default=False, description="Connect to ZooKeeper with TLS.")
-    zookeeper_tls_cafile: Path | None = Field(
-        None, description="CA certificates for ZooKeeper's certificate (PEM)."
-    )
-    zookeeper_tls_certfile: Path | None = Field(
-        None, description="Client certificate for ZooKeeper (PEM)."
-    )
-    zookeeper_tls_keyfile: Path | None = Field(
-        None, description="Private key of that certificate (PEM)."
-    )
-    zookeeper_tls_password: SecretStr | None = Field(None, description="Password of that key.")
-    zookeeper_tls_password_file: Path | None = Field(
-        None, description="File with that password, read again at each connection."
-    )
-    zookeeper_tls_check_hostname: bool = Field(
-        default=True, description="Verify the host name in ZooKeeper's certificate."
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True
     )
 
-    engine: EngineName = Field(
-        EngineName.AUTO,
-        description="native (the daemon is the controller), delegated (the cluster's own "
-        "controller carries out the steps) or auto.",
-    )
-    foreign_moves: ForeignMoves = Field(
-        ForeignMoves.WAIT,
-        description="With the delegated engine, during foreign reassignments: wait for their end, "
-        "run beside them, refuse submissions, or adopt them.",
-    )
-    require_approval: bool = Field(
-        default=False,
-        description="Accept only approved plans (`execute --approved`). Other requests, the plan "
-        "in /admin/reassign_partitions and the queue are refused.",
-    )
-    controller_id: Annotated[int, Field(ge=0, le=2_147_483_647)] = Field(
-        1_000_000,
-        description="The daemon's id as the controller, the same for all daemons of a cluster; "
-        "never the id of a broker.",
-    )
-    tenure: TenurePolicy = Field(
-        TenurePolicy.ON_DEMAND,
-        description="When to hold the controller role: on_demand (while work exists) or permanent.",
-    )
-    tenure_linger_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = Field(
-        30.0,
-        description="With on_demand: seconds to keep the controller role after the last work.",
-    )
-    legacy_mode: LegacyMode = Field(
-        LegacyMode.ABSORB,
-        description="Content of /admin/reassign_partitions: partitions in flight (absorb) or every "
-        "unfinished one (mirror).",
-    )
+    zookeeper: Annotated[str, AfterValidator(connect_string)]
+    """The cluster's ZooKeeper, HOST:PORT[,HOST:PORT][/chroot]."""
+    zookeeper_session_timeout_s: Annotated[float, Field(ge=1, le=600, allow_inf_nan=False)] = 10.0
+    """ZooKeeper session timeout: how long the controller role outlives a dead daemon. The servers
+    may grant another (`minSessionTimeout`, `maxSessionTimeout`)."""
+    zookeeper_jute_maxbuffer: Annotated[int, Field(ge=JUTE_MAXBUFFER, le=1 << 30)] = JUTE_MAXBUFFER
+    """jute.maxbuffer in bytes, if it is raised on all ZooKeeper servers and all brokers: the limit
+    for the znode of a topic or plan and for one write."""
+    zookeeper_auth_scheme: str | None = None
+    """ZooKeeper authentication scheme, for example digest."""
+    zookeeper_auth_credential: SecretStr | None = None
+    """Credential of that scheme, for example user:password."""
+    zookeeper_auth_credential_file: Path | None = None
+    """File with that credential, read again at each connection."""
+    zookeeper_sasl_mechanism: Literal["DIGEST-MD5", "GSSAPI"] | None = None
+    """SASL mechanism for ZooKeeper; use the principal of the brokers."""
+    zookeeper_sasl_username: str | None = None
+    """User name for DIGEST-MD5."""
+    zookeeper_sasl_password: SecretStr | None = None
+    """Password for DIGEST-MD5."""
+    zookeeper_sasl_password_file: Path | None = None
+    """File with that password, read again at each connection."""
+    zookeeper_sasl_service: str = "zookeeper"
+    """Service part of ZooKeeper's Kerberos principal."""
+    zookeeper_sasl_principal: str | None = None
+    """The client's Kerberos principal; by default that of the ticket cache."""
+    zookeeper_tls: bool = False
+    """Connect to ZooKeeper with TLS."""
+    zookeeper_tls_cafile: Path | None = None
+    """CA certificates for ZooKeeper's certificate (PEM)."""
+    zookeeper_tls_certfile: Path | None = None
+    """Client certificate for ZooKeeper (PEM)."""
+    zookeeper_tls_keyfile: Path | None = None
+    """Private key of that certificate (PEM)."""
+    zookeeper_tls_password: SecretStr | None = None
+    """Password of that key."""
+    zookeeper_tls_password_file: Path | None = None
+    """File with that password, read again at each connection."""
+    zookeeper_tls_check_hostname: bool = True
+    """Verify the host name in ZooKeeper's certificate."""
 
-    step_size: Annotated[int | Literal["all"], BeforeValidator(parse_step_size)] = Field(
-        1, description='Replicas to add per step, or "all" for a single step (KAFKA-6794).'
-    )
-    max_partitions_in_flight: Count = Field(100, description="Limit of partitions in flight.")
-    max_incoming_per_broker: Count = Field(
-        10, description="Limit of replicas that one broker copies."
-    )
-    max_outgoing_per_broker: Count = Field(
-        10, description="Limit of partitions from which one broker serves copies."
-    )
-    adaptive: bool = Field(
-        default=False,
-        description="Start with a quarter of max_partitions_in_flight; raise the limit towards it "
-        "while the cluster is healthy, halve it when it is not.",
-    )
-    slow_answer_s: Seconds = Field(
-        5.0,
-        description="With adaptive: a broker that answers the controller later is overloaded.",
-    )
-    under_min_isr: UnderMinIsr = Field(
-        UnderMinIsr.WAIT,
-        description="While other partitions are below min.insync.replicas: wait (begin no step "
-        "whose copies could harm them), warn (only report them) or ignore.",
-    )
-    size_refresh_s: Seconds = Field(
-        60.0, description="Interval at which brokers are queried for sizes of partitions."
-    )
-    copy_refresh_s: Seconds = Field(
-        10.0, description="Interval at which brokers are queried for the progress of copies."
-    )
-    max_bytes_in_flight: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Limit of bytes being copied, as far as sizes are known; by default none."
-    )
-    min_free: Annotated[MinFree | None, BeforeValidator(parse_min_free)] = Field(
-        MinFree(share=0.02),
-        description="Space that copies leave free in each log directory: bytes, or a percentage of "
-        "its volume. A copy that would take more waits. Below half of it, copies that are not in "
-        "sync are taken back. With none, disks are not guarded.",
-    )
-    disk_capacities: Path | None = Field(
-        None,
-        description="File with the capacities of log directories, for brokers before Kafka 3.3, "
-        "which do not report their free space: TOML or JSON, a table for each broker id (or "
-        "default) with the bytes of each directory. It is read again when it changes.",
-    )
-    max_leader_moves_per_broker_per_second: Count = Field(
-        50, description="Limit of leaderships that one broker gains or loses by steps per second."
-    )
-    order: QueueOrder = Field(
-        QueueOrder.SUBMITTED,
-        description="Order of the pending partitions of a request: submitted, small_first, "
-        "large_first or most_useful_first (those that free the fullest broker).",
-    )
-    outcomes_kept: Count = Field(200, description="Number of outcomes of ended requests to keep.")
-    stop_replica_timeout_s: Seconds = Field(
-        60.0,
-        description="Time for a broker to acknowledge the deletion of a dropped replica; after it, "
-        "the replica is recorded as an orphan.",
-    )
-    config_refresh_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = Field(
-        60.0,
-        description="Maximum age of topic settings in a decision. Settings in use are read again "
-        "at half this age; older ones count as unknown, and partitions that need them wait. "
-        "Settings that contain throttles are read again at this interval.",
-    )
-    preferred_election: bool = Field(
-        default=True,
-        description="Elect the preferred leader after a reassignment, except where a plan of "
-        "Kafka's tool, its API or its znode changes only the order of replicas.",
-    )
-    preferred_elections_per_second: Count = Field(
-        20, description="Limit of preferred leader elections per second."
-    )
-    auto_leader_rebalance: bool = Field(
-        default=False,
-        description="Elect preferred leaders during a tenure, as Kafka's controller does with "
-        "`auto.leader.rebalance.enable` (native engine).",
-    )
-    leader_imbalance_per_broker_percentage: Annotated[int, Field(ge=0, le=100)] = Field(
-        10,
-        description="Elect the preferred leaders of a broker if it does not lead more than this "
-        "percentage of the partitions of which it is the preferred leader.",
-    )
-    leader_imbalance_check_interval_s: Seconds = Field(
-        300.0, description="Interval of that check; the first is one interval after the claim."
-    )
-    stalled_after_s: Seconds = Field(
-        300.0, description="Report a partition as stalled after this long without progress."
-    )
+    engine: EngineName = EngineName.AUTO
+    """native (the daemon is the controller), delegated (the cluster's own controller carries out
+    the steps) or auto."""
+    foreign_moves: ForeignMoves = ForeignMoves.WAIT
+    """With the delegated engine, during foreign reassignments: wait for their end, run beside them,
+    refuse submissions, or adopt them."""
+    require_approval: bool = False
+    """Accept only approved plans (`execute --approved`). Other requests, the plan in
+    /admin/reassign_partitions and the queue are refused."""
+    controller_id: Annotated[int, Field(ge=0, le=2_147_483_647)] = 1_000_000
+    """The daemon's id as the controller, the same for all daemons of a cluster; never the id of a
+    broker."""
+    tenure: TenurePolicy = TenurePolicy.ON_DEMAND
+    """When to hold the controller role: on_demand (while work exists) or permanent."""
+    tenure_linger_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = 30.0
+    """With on_demand: seconds to keep the controller role after the last work."""
+    legacy_mode: LegacyMode = LegacyMode.ABSORB
+    """Content of /admin/reassign_partitions: partitions in flight (absorb) or every unfinished one
+    (mirror)."""
 
-    security_protocol: SecurityProtocol = Field(
-        SecurityProtocol.PLAINTEXT, description="Security protocol of the brokers' listener."
-    )
-    ssl_cafile: Path | None = Field(
-        None, description="CA certificates for the brokers' certificates (PEM)."
-    )
-    ssl_certfile: Path | None = Field(None, description="Client certificate for brokers (PEM).")
-    ssl_keyfile: Path | None = Field(None, description="Private key of that certificate (PEM).")
-    ssl_password: SecretStr | None = Field(None, description="Password of that key.")
-    ssl_password_file: Path | None = Field(
-        None, description="File with that password, read again at each connection."
-    )
-    ssl_check_hostname: bool = Field(
-        default=True, description="Verify the host name in a broker's certificate."
-    )
-    sasl_mechanism: SaslMechanism | None = Field(None, description="SASL mechanism for brokers.")
-    sasl_service: str = Field(
-        "kafka", description="Service part of the brokers' Kerberos principal (GSSAPI)."
-    )
-    sasl_username: str | None = Field(None, description="User name for PLAIN and SCRAM.")
-    sasl_password: SecretStr | None = Field(None, description="Password for PLAIN and SCRAM.")
-    sasl_password_file: Path | None = Field(
-        None, description="File with that password, read again at each connection."
-    )
-    control_plane_listener: str | None = Field(
-        None, description="The brokers' control.plane.listener.name, if it is set."
-    )
-    inter_broker_listener: str | None = Field(
-        None,
-        description="The brokers' inter.broker.listener.name; by default the first listener with "
-        "the security protocol.",
-    )
+    step_size: Annotated[int | Literal["all"], BeforeValidator(parse_step_size)] = 1
+    """Replicas to add per step, or "all" for a single step (KAFKA-6794)."""
+    max_partitions_in_flight: Count = 100
+    """Limit of partitions in flight."""
+    max_incoming_per_broker: Count = 10
+    """Limit of replicas that one broker copies."""
+    max_outgoing_per_broker: Count = 10
+    """Limit of partitions from which one broker serves copies."""
+    adaptive: bool = False
+    """Start with a quarter of max_partitions_in_flight; raise the limit towards it while the
+    cluster is healthy, halve it when it is not."""
+    slow_answer_s: Seconds = 5.0
+    """With adaptive: a broker that answers the controller later is overloaded."""
+    under_min_isr: UnderMinIsr = UnderMinIsr.WAIT
+    """While other partitions are below min.insync.replicas: wait (begin no step whose copies could
+    harm them), warn (only report them) or ignore."""
+    size_refresh_s: Seconds = 60.0
+    """Interval at which brokers are queried for sizes of partitions."""
+    copy_refresh_s: Seconds = 10.0
+    """Interval at which brokers are queried for the progress of copies."""
+    max_bytes_in_flight: Annotated[int, Field(ge=1)] | None = None
+    """Limit of bytes being copied, as far as sizes are known; by default none."""
+    min_free: Annotated[MinFree | None, BeforeValidator(parse_min_free)] = MinFree(share=0.02)
+    """Space that copies leave free in each log directory: bytes, or a percentage of its volume. A
+    copy that would take more waits. Below half of it, copies that are not in sync are taken back.
+    With none, disks are not guarded."""
+    disk_capacities: Path | None = None
+    """File with the capacities of log directories, for brokers before Kafka 3.3, which do not
+    report their free space: TOML or JSON, a table for each broker id (or default) with the bytes of
+    each directory. It is read again when it changes."""
+    max_leader_moves_per_broker_per_second: Count = 50
+    """Limit of leaderships that one broker gains or loses by steps per second."""
+    order: QueueOrder = QueueOrder.SUBMITTED
+    """Order of the pending partitions of a request: submitted, small_first, large_first or
+    most_useful_first (those that free the fullest broker)."""
+    outcomes_kept: Count = 200
+    """Number of outcomes of ended requests to keep."""
+    stop_replica_timeout_s: Seconds = 60.0
+    """Time for a broker to acknowledge the deletion of a dropped replica; after it, the replica is
+    recorded as an orphan."""
+    config_refresh_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = 60.0
+    """Maximum age of topic settings in a decision. Settings in use are read again at half this age;
+    older ones count as unknown, and partitions that need them wait. Settings that contain throttles
+    are read again at this interval."""
+    preferred_election: bool = True
+    """Elect the preferred leader after a reassignment, except where a plan of Kafka's tool, its API
+    or its znode changes only the order of replicas."""
+    preferred_elections_per_second: Count = 20
+    """Limit of preferred leader elections per second."""
+    auto_leader_rebalance: bool = False
+    """Elect preferred leaders during a tenure, as Kafka's controller does with
+    `auto.leader.rebalance.enable` (native engine)."""
+    leader_imbalance_per_broker_percentage: Annotated[int, Field(ge=0, le=100)] = 10
+    """Elect the preferred leaders of a broker if it does not lead more than this percentage of the
+    partitions of which it is the preferred leader."""
+    leader_imbalance_check_interval_s: Seconds = 300.0
+    """Interval of that check; the first is one interval after the claim."""
+    stalled_after_s: Seconds = 300.0
+    """Report a partition as stalled after this long without progress."""
 
-    controller_endpoint: EndpointMode = Field(
-        EndpointMode.OFF,
-        description="Serve what brokers ask of their controller while the native engine has the "
-        "role: off, private (the daemon is listed only under the listener that brokers use among "
-        "themselves, and clients use another one) or public (clients see the daemon and ask it: it "
-        "answers as the controller, and relays everything else to a broker). Needed by the "
-        "native engine from inter-broker protocol 2.7 on.",
-    )
-    endpoint_listen: Annotated[HttpAddress | None, BeforeValidator(parse_optional_address)] = Field(
-        None,
-        description="Address of the controller endpoint, HOST:PORT; port 0 takes a free one. It "
-        "is needed unless `controller_endpoint` is off.",
-    )
-    endpoint_advertise: Annotated[HttpAddress | None, BeforeValidator(parse_advertised)] = Field(
-        None,
-        description="Address at which brokers reach the controller endpoint; without a port, that "
-        "of `endpoint_listen`. By default `endpoint_listen`, or the machine's host name for "
-        "0.0.0.0.",
-    )
-    endpoint_listener: str | None = Field(
-        None,
-        description="Name of the brokers' listener under which the endpoint is listed, by default "
-        "control_plane_listener, inter_broker_listener or the name of the security protocol. Its "
-        "security protocol is `security_protocol`. With `controller_endpoint = public` also two "
-        "names with a comma between them, that of brokers and that of clients; both need the same "
-        "protocol, mechanisms and users.",
-    )
+    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    """Security protocol of the brokers' listener."""
+    ssl_cafile: Path | None = None
+    """CA certificates for the brokers' certificates (PEM)."""
+    ssl_certfile: Path | None = None
+    """Client certificate for brokers (PEM)."""
+    ssl_keyfile: Path | None = None
+    """Private key of that certificate (PEM)."""
+    ssl_password: SecretStr | None = None
+    """Password of that key."""
+    ssl_password_file: Path | None = None
+    """File with that password, read again at each connection."""
+    ssl_check_hostname: bool = True
+    """Verify the host name in a broker's certificate."""
+    sasl_mechanism: SaslMechanism | None = None
+    """SASL mechanism for brokers."""
+    sasl_service: str = "kafka"
+    """Service part of the brokers' Kerberos principal (GSSAPI)."""
+    sasl_username: str | None = None
+    """User name for PLAIN and SCRAM."""
+    sasl_password: SecretStr | None = None
+    """Password for PLAIN and SCRAM."""
+    sasl_password_file: Path | None = None
+    """File with that password, read again at each connection."""
+    control_plane_listener: str | None = None
+    """The brokers' control.plane.listener.name, if it is set."""
+    inter_broker_listener: str | None = None
+    """The brokers' inter.broker.listener.name; by default the first listener with the security
+    protocol."""
 
-    endpoint_certfile: Path | None = Field(
-        None,
-        description="Certificate of the endpoint (PEM), for `endpoint_advertise` and signed by an "
-        "authority that the brokers trust. It is read again when it changes.",
-    )
-    endpoint_keyfile: Path | None = Field(
-        None, description="Private key of that certificate (PEM)."
-    )
-    endpoint_password: SecretStr | None = Field(None, description="Password of that key.")
-    endpoint_cafile: Path | None = Field(
-        None,
-        description="CA certificates that verify the certificates of peers (PEM). All peers then "
-        "have to present one, with `controller_endpoint = public` clients as well.",
-    )
+    controller_endpoint: EndpointMode = EndpointMode.OFF
+    """Serve what brokers ask of their controller while the native engine has the role: off, private
+    (the daemon is listed only under the listener that brokers use among themselves, and clients use
+    another one) or public (clients see the daemon and ask it: it answers as the controller, and
+    relays everything else to a broker). Needed by the native engine from inter-broker protocol 2.7
+    on."""
+    endpoint_listen: Annotated[HttpAddress | None, BeforeValidator(parse_optional_address)] = None
+    """Address of the controller endpoint, HOST:PORT; port 0 takes a free one. It is needed unless
+    `controller_endpoint` is off."""
+    endpoint_advertise: Annotated[HttpAddress | None, BeforeValidator(parse_advertised)] = None
+    """Address at which brokers reach the controller endpoint; without a port, that of
+    `endpoint_listen`. By default `endpoint_listen`, or the machine's host name for 0.0.0.0."""
+    endpoint_listener: str | None = None
+    """Name of the brokers' listener under which the endpoint is listed, by default
+    control_plane_listener, inter_broker_listener or the name of the security protocol. Its security
+    protocol is `security_protocol`. With `controller_endpoint = public` also two names with a comma
+    between them, that of brokers and that of clients; both need the same protocol, mechanisms and
+    users."""
+
+    endpoint_certfile: Path | None = None
+    """Certificate of the endpoint (PEM), for `endpoint_advertise` and signed by an authority that
+    the brokers trust. It is read again when it changes."""
+    endpoint_keyfile: Path | None = None
+    """Private key of that certificate (PEM)."""
+    endpoint_password: SecretStr | None = None
+    """Password of that key."""
+    endpoint_cafile: Path | None = None
+    """CA certificates that verify the certificates of peers (PEM). All peers then have to present
+    one, with `controller_endpoint = public` clients as well."""
     endpoint_sasl_mechanisms: Annotated[str, AfterValidator(sasl_mechanisms)] = Field(
         ",".join(SASL_SERVED),
         description="SASL mechanisms by which brokers may authenticate with `controller_endpoint = "
         "private`: " + ", ".join(SASL_SERVED) + ".",
     )
-    endpoint_users: Path | None = Field(
-        None,
-        description="File with the users of the brokers and their passwords, a line USER:PASSWORD "
-        "for each, which others must not be able to read; names are ASCII. It is read again when "
-        "it changes. Only with `controller_endpoint = private`.",
-    )
-    endpoint_principals: str | None = Field(
-        None,
-        description="Principals that may act as brokers with `controller_endpoint = private`, "
-        "separated by semicolons, as in Kafka's `super.users`: User:kafka, or "
-        "User:CN=kafka,O=Example for the whole subject of a certificate; "
-        "ssl.principal.mapping.rules are not applied. By default all users of `endpoint_users`.",
-    )
+    endpoint_users: Path | None = None
+    """File with the users of the brokers and their passwords, a line USER:PASSWORD for each, which
+    others must not be able to read; names are ASCII. It is read again when it changes. Only with
+    `controller_endpoint = private`."""
+    endpoint_principals: str | None = None
+    """Principals that may act as brokers with `controller_endpoint = private`, separated by
+    semicolons, as in Kafka's `super.users`: User:kafka, or User:CN=kafka,O=Example for the whole
+    subject of a certificate; ssl.principal.mapping.rules are not applied. By default all users of
+    `endpoint_users`."""
 
-    http: Annotated[HttpAddress, BeforeValidator(parse_address)] = Field(
-        HttpAddress("127.0.0.1", 8095),
-        description="Address of the HTTP server (/metrics, /healthz, /readyz, /status); port 0 "
-        "takes a free one.",
-    )
-    http_advertise: Annotated[HttpAddress | None, BeforeValidator(parse_advertised)] = Field(
-        None,
-        description="Address of that server for commands, published in ZooKeeper; without a port, "
-        "that of `http`. By default the address of `http`, or the machine's host name for 0.0.0.0.",
-    )
-    http_hosts: Annotated[str | None, AfterValidator(host_names)] = Field(
-        None,
-        description="Host names that clients may use for that server, comma-separated; * for any. "
-        "IP addresses, names without a dot, local names (.svc, .local, .internal), the machine's "
-        "own and that of `http_advertise` are always allowed. Others are refused, as a web site "
-        "could point its own name to the server and read the page.",
-    )
-    http_tls_certfile: Path | None = Field(
-        None,
-        description="Certificate of that server, with its chain (PEM); it is read again when it "
-        "changes. Without it the server speaks plain HTTP.",
-    )
-    http_tls_keyfile: Path | None = Field(
-        None, description="Private key of that certificate (PEM, not encrypted)."
-    )
-    http_tls_cafile: Path | None = Field(
-        None,
-        description="CA certificates with which commands verify the server's certificate (PEM); "
-        "by default those of the system.",
-    )
-    http_tokens: Path | None = Field(
-        None,
-        description="File with the tokens that the server accepts: TOML, a table for each name "
-        "with role (read or operate) and sha256 or token. It is read again when it changes. With "
-        "tokens, all paths but /metrics and the probes need one; without, the page is read-only.",
-    )
+    http: Annotated[HttpAddress, BeforeValidator(parse_address)] = HttpAddress("127.0.0.1", 8095)
+    """Address of the HTTP server (/metrics, /healthz, /readyz, /status); port 0 takes a free
+    one."""
+    http_advertise: Annotated[HttpAddress | None, BeforeValidator(parse_advertised)] = None
+    """Address of that server for commands, published in ZooKeeper; without a port, that of `http`.
+    By default the address of `http`, or the machine's host name for 0.0.0.0."""
+    http_hosts: Annotated[str | None, AfterValidator(host_names)] = None
+    """Host names that clients may use for that server, comma-separated; * for any. IP addresses,
+    names without a dot, local names (.svc, .local, .internal), the machine's own and that of
+    `http_advertise` are always allowed. Others are refused, as a web site could point its own name
+    to the server and read the page."""
+    http_tls_certfile: Path | None = None
+    """Certificate of that server, with its chain (PEM); it is read again when it changes. Without
+    it the server speaks plain HTTP."""
+    http_tls_keyfile: Path | None = None
+    """Private key of that certificate (PEM, not encrypted)."""
+    http_tls_cafile: Path | None = None
+    """CA certificates with which commands verify the server's certificate (PEM); by default those
+    of the system."""
+    http_tokens: Path | None = None
+    """File with the tokens that the server accepts: TOML, a table for each name with role (read or
+    operate) and sha256 or token. It is read again when it changes. With tokens, all paths but
+    /metrics and the probes need one; without, the page is read-only."""
     http_token: Annotated[SecretStr | None, AfterValidator(long_enough)] = Field(
         None,
         description="Token that commands send to the leading daemon; the daemon accepts its own "
         f"with the role operate. At least {TOKEN_MIN} characters.",
     )
-    insecure_http: bool = Field(
-        default=False,
-        description="Allow `http` to be an address other than loopback without TLS and tokens.",
-    )
-    reports_dir: Path | None = Field(
-        None,
-        description="Directory whose subdirectories are reports of `pipeline report`, which the "
-        "status page links and serves.",
-    )
-    notify_webhook: Annotated[SecretStr | None, AfterValidator(web_address)] = Field(
-        None, description="URL to which notifications are posted as JSON (http or https)."
-    )
-    notify_slack: Annotated[SecretStr | None, AfterValidator(web_address)] = Field(
-        None, description="URL of an incoming webhook of Slack or a compatible service."
-    )
-    notify_exec: Path | None = Field(
-        None, description="Program to run for each notification, with JSON on standard input."
-    )
+    insecure_http: bool = False
+    """Allow `http` to be an address other than loopback without TLS and tokens."""
+    reports_dir: Path | None = None
+    """Directory whose subdirectories are reports of `pipeline report`, which the status page links
+    and serves."""
+    notify_webhook: Annotated[SecretStr | None, AfterValidator(web_address)] = None
+    """URL to which notifications are posted as JSON (http or https)."""
+    notify_slack: Annotated[SecretStr | None, AfterValidator(web_address)] = None
+    """URL of an incoming webhook of Slack or a compatible service."""
+    notify_exec: Path | None = None
+    """Program to run for each notification, with JSON on standard input."""
     notify_on: Annotated[str, AfterValidator(occasions)] = Field(
         ",".join(OCCASIONS), description="Occasions of notifications: " + ", ".join(OCCASIONS) + "."
     )
-    journal_dir: Path = Field(Path("./journal"), description="Directory of the journal.")
-    log_format: LogFormat = Field(
-        LogFormat.JSON, description="Format of log lines: json or console."
-    )
-    log_level: LogLevel = Field(
-        LogLevel.INFO, description="Least level to log: debug, info, warning or error."
-    )
+    journal_dir: Path = Path("./journal")
+    """Directory of the journal."""
+    log_format: LogFormat = LogFormat.JSON
+    """Format of log lines: json or console."""
+    log_level: LogLevel = LogLevel.INFO
+    """Least level to log: debug, info, warning or error."""
 
     def __init__(self, *sources: PydanticBaseSettingsSource) -> None:
         """Combine the sources, of which the first wins."""
@@ -583,38 +492,13 @@ class Settings(BaseSettings):
         return self.zookeeper_jute_maxbuffer - (JUTE_MAXBUFFER - REQUEST_BYTES)
 
     def options(self) -> Options:
-        """Return the options of the core."""
-        return Options(
-            engine=self.engine,
-            foreign_moves=self.foreign_moves,
-            require_approval=self.require_approval,
-            controller_id=self.controller_id,
-            step_size=None if self.step_size == "all" else self.step_size,
-            tenure=self.tenure,
-            tenure_linger_s=self.tenure_linger_s,
-            legacy_mode=self.legacy_mode,
-            max_partitions_in_flight=self.max_partitions_in_flight,
-            max_incoming_per_broker=self.max_incoming_per_broker,
-            max_outgoing_per_broker=self.max_outgoing_per_broker,
-            adaptive=self.adaptive,
-            slow_answer_s=self.slow_answer_s,
-            under_min_isr=self.under_min_isr,
-            size_refresh_s=self.size_refresh_s,
-            copy_refresh_s=self.copy_refresh_s,
-            max_bytes_in_flight=self.max_bytes_in_flight,
-            min_free=self.min_free,
-            max_leader_moves_per_broker_per_second=self.max_leader_moves_per_broker_per_second,
-            order=self.order,
-            outcomes_kept=self.outcomes_kept,
-            stop_replica_timeout_s=self.stop_replica_timeout_s,
-            config_refresh_s=self.config_refresh_s,
-            request_bytes=self.request_bytes,
-            preferred_election=self.preferred_election,
-            preferred_elections_per_second=self.preferred_elections_per_second,
-            auto_leader_rebalance=self.auto_leader_rebalance,
-            leader_imbalance_per_broker_percentage=self.leader_imbalance_per_broker_percentage,
-            leader_imbalance_check_interval_s=self.leader_imbalance_check_interval_s,
-        )
+        """Return the options of the core: those settings that have the name of one."""
+        same = {f.name: getattr(self, f.name) for f in fields(Options) if hasattr(self, f.name)}
+        return Options(**{**same, "step_size": None if self.step_size == "all" else self.step_size})
+
+
+for _setting in Settings.model_fields.values():  # the text of its docstring, without line breaks
+    _setting.description = " ".join((_setting.description or "").split())
 
 
 def _about(field: str, message: str) -> PydanticCustomError:
