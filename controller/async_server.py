@@ -91,7 +91,17 @@ C = TypeVar("C", bound=ServerConnection)
 
 
 class AsyncServer(ABC, Generic[C]):
-    """Accepts connections on a thread of its own."""
+    """
+    Accepts connections on a thread of its own, after ``start``.
+
+    Port 0 takes a free port. ``setting`` is the one with the address. ``opened`` returns a new
+    connection; its last arguments are host and port of the peer. ``connections_max`` limits all
+    connections, ``address_max`` those of one address; None: as many.
+
+    Raises:
+        InvalidInputError: the address is in use or does not belong to this machine.
+
+    """
 
     def __init__(  # noqa: PLR0913, PLR0917 - where, what, and how many
         self,
@@ -102,21 +112,6 @@ class AsyncServer(ABC, Generic[C]):
         connections_max: int,
         address_max: int | None = None,
     ) -> None:
-        """
-        Take the address; peers can connect after ``start``.
-
-        Args:
-            name: Of the thread.
-            setting: The setting with the address.
-            address: Where to listen; port 0 takes a free port.
-            opened: Returns a new connection; its last arguments are host and port of the peer.
-            connections_max: Connections at a time.
-            address_max: For one address; None: as many.
-
-        Raises:
-            InvalidInputError: the address is in use or does not belong to this machine.
-
-        """
         self._setting, self._opened = setting, opened
         try:
             self._socket = _bind(address)

@@ -17,14 +17,7 @@ _UNUSED: Final = Retrying()
 
 
 def pause_s(wait: wait_base, failures: int) -> float:
-    """
-    Return the pause before the next attempt.
-
-    Args:
-        wait: The strategy.
-        failures: Consecutive failed attempts, at least 1.
-
-    """
+    """Return the pause after so many consecutive failures, at least 1."""
     state = RetryCallState(_UNUSED, None, (), {})
     state.attempt_number = failures
     return wait(state)

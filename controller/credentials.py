@@ -1,14 +1,17 @@
 """
-Passwords and certificates of a client, read from their files at each connection.
+Passwords and certificates, of a client and of the servers; changed files need no restart.
 
-A changed password and a rotated certificate are used by the next connection, without a restart. A
-file that cannot be used fails that connection, and the retry reads it again.
+A client reads its files at each connection: one that cannot be used fails that connection, and the
+retry reads it again. A server's new pair of files counts only as a whole: while certificate and key
+do not belong together, or cannot be read, connections get the former pair. A connection keeps the
+one with which it began.
 """
 
 from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +19,7 @@ from typing import Final
 from pydantic import SecretStr
 
 from controller.errors import InvalidInputError
+from controller.followed_files import FollowedFiles
 
 PASSWORD_MAX: Final = 4096
 """The longest password in a file, in bytes."""
@@ -108,6 +112,63 @@ class ClientTls:
                 where = f"{self.certfile} with {self.keyfile or 'its own key'}"
                 raise unusable(f"{self.prefix}_certfile: {where}", error) from error
         return context
+
+
+class ServerTls:
+    """
+    The TLS context of a server, for TLS 1.2 or later.
+
+    ``setting`` begins the names of the settings with the files (PEM); ``problem`` is called with
+    what is wrong when they changed and cannot be used. With ``cafile``, peers have to present
+    certificates of these roots.
+
+    Raises:
+        InvalidInputError: the files cannot be read, or do not belong together.
+
+    """
+
+    def __init__(  # noqa: PLR0913 - the files, and what to say of them
+        self,
+        setting: str,
+        certfile: Path,
+        keyfile: Path,
+        problem: Callable[[str], None],
+        *,
+        password: str | None = None,
+        cafile: Path | None = None,
+    ) -> None:
+        files = (certfile, keyfile, *(() if cafile is None else (cafile,)))
+        self._context = FollowedFiles(
+            files, lambda: _make_context(setting, certfile, keyfile, password, cafile), problem
+        )
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context for the next connection."""
+        return self._context.content()
+
+
+def _make_context(
+    setting: str, certfile: Path, keyfile: Path, password: str | None, cafile: Path | None
+) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+
+    def present() -> str:  # without it, OpenSSL would ask for a password on the terminal
+        if password is None:
+            raise InvalidInputError(f"{setting}_keyfile: {keyfile}: is encrypted")
+        return password
+
+    try:
+        context.load_cert_chain(certfile, keyfile, present)
+    except (OSError, ValueError) as error:
+        raise unusable(f"{setting}_certfile: {certfile} with {keyfile}", error) from None
+    if cafile is not None:
+        try:
+            context.load_verify_locations(cafile)
+        except (OSError, ValueError) as error:
+            raise unusable(f"{setting}_cafile: {cafile}", error) from None
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
 
 
 def unusable(where: str, error: OSError | ValueError) -> InvalidInputError:

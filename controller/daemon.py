@@ -47,9 +47,8 @@ from controller.telemetry.observer import TelemetryObserver, TimedInbox
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.telemetry.timelines import replay
 from controller.web.delivery import Delivery, DeliveryQueue, ExecHook, Slack, Target, Webhook
-from controller.web.probes import Health
-from controller.web.server import HttpServer
-from controller.web.service import build_http
+from controller.web.routes import Health
+from controller.web.server import HttpServer, build_http
 from controller.zk.client_submissions import ClientSubmissions
 from controller.zk.leadership import Leadership
 from controller.zk.operator_client import OperatorClient
@@ -76,14 +75,9 @@ the responses of a hundred brokers, each of these switches would take 5 ms (benc
 
 def run(settings: Settings, failpoints: Failpoints | None = None) -> int:
     """
-    Run the daemon until it is asked to stop.
+    Run the daemon until it is asked to stop; return 0 after a clean stop: it has resigned.
 
-    Args:
-        settings: What the operator configured.
-        failpoints: Called between any two writes or sends, by tests of recovery.
-
-    Returns:
-        0 after a clean stop: the daemon has resigned.
+    Tests of recovery give ``failpoints``, which are called between any two writes or sends.
 
     Raises:
         NativeRefusedError: no engine that the settings allow is safe on this cluster.

@@ -18,23 +18,16 @@ Content = TypeVar("Content")
 
 
 class FollowedFiles(Generic[Content]):
-    """The content of one or more files that belong together."""
+    """
+    The content of one or more files that belong together.
+
+    ``read`` returns their content, or raises ``InvalidInputError``; after the first time,
+    ``problem`` is called with what is wrong instead.
+    """
 
     def __init__(
         self, paths: Sequence[Path], read: Callable[[], Content], problem: Callable[[str], None]
     ) -> None:
-        """
-        Read the files.
-
-        Args:
-            paths: The files whose change is noticed.
-            read: Returns their content, or raises ``InvalidInputError``.
-            problem: Called with what is wrong when they became invalid.
-
-        Raises:
-            InvalidInputError: the files are invalid now.
-
-        """
         self._paths = paths
         self._read = read
         self._problem = problem

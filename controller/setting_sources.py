@@ -70,10 +70,8 @@ def load_settings(
     """
     Collect and validate the settings.
 
-    Args:
-        options: Command-line options by field name; None means not given.
-        environ: The environment.
-        config: The TOML file; ``REASSIGNER_CONFIG`` if None.
+    Options are those of the command line by field name, None where they are not given. Without
+    ``config``, ``REASSIGNER_CONFIG`` names the TOML file.
 
     Raises:
         InvalidInputError: a value is wrong; the message names where it was set.

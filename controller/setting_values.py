@@ -118,11 +118,8 @@ def advertised_address(
     """
     Return the address that a server publishes for those that connect to it.
 
-    Args:
-        given: The configured address.
-        bound: The address on which the server listens.
-        host_name: The machine's name, for a server that listens on all addresses.
-
+    The configured one or, without it, that on which the server listens, with the machine's name for
+    all addresses.
     """
     if given is not None:
         return HttpAddress(given.host, given.port or bound.port)

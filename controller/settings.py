@@ -381,7 +381,6 @@ class Settings(BaseSettings):
     """Least level to log: debug, info, warning or error."""
 
     def __init__(self, *sources: PydanticBaseSettingsSource) -> None:
-        """Combine the sources, of which the first wins."""
         super().__init__(_build_sources=(sources, {}))
 
     @field_validator("*", mode="before")

@@ -31,11 +31,7 @@ _LEAST: Final = 2
 
 def parse_bytes(option: str, text: str) -> int:
     """
-    Parse bytes, or bytes per second: ``50000000``, ``50MB``, ``1.5GiB``.
-
-    Args:
-        option: The name of the option, for the error.
-        text: Its value.
+    Parse bytes, or bytes per second: ``50000000``, ``50MB``, ``1.5GiB``; ``option`` has the value.
 
     Raises:
         InvalidInputError: ``text`` is not an amount from 1 byte to ``BYTES_MAX``.

@@ -16,7 +16,7 @@ from controller.cli.app import build_app
 from controller.cli.context import CommandContext
 from controller.setting_sources import load_settings
 from controller.settings import Settings, variable_of
-from controller.web.tokens import Tokens
+from controller.web.access import Tokens
 from docs.generate.phases import mermaid
 from tests.deploy.exported import exported
 

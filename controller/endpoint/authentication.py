@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from kafka.protocol.api_key import ApiKey
 
+from controller.credentials import ServerTls
 from controller.endpoint import codec
 from controller.endpoint.codec import (
     ApiVersions,
@@ -34,7 +35,6 @@ from controller.endpoint.sasl import (
 from controller.endpoint.strict_decoding import UNPACED_MAX
 from controller.endpoint.user_file import UserFile
 from controller.errors import RemoteProtocolError
-from controller.server_tls import ServerTls
 
 FRAMES_MAX: Final = 10
 """Frames of one authentication; SCRAM needs four."""

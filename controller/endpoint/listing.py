@@ -16,7 +16,7 @@ from controller.brokers.topic_configs import LIMITS
 from controller.brokers.topic_validation import TopicValidation
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import BrokerEpoch, BrokerId
-from controller.credentials import ClientTls
+from controller.credentials import ClientTls, ServerTls
 from controller.endpoint.authentication import Authentication, Sasl
 from controller.endpoint.broker_service import BrokerService, RequestObserver
 from controller.endpoint.client_service import ClientService
@@ -28,7 +28,6 @@ from controller.endpoint.topic_deletion import ListedTopics
 from controller.endpoint.topic_service import TopicService
 from controller.endpoint.user_file import UserFile
 from controller.reactor.ports import Inbox
-from controller.server_tls import ServerTls
 from controller.setting_values import HttpAddress, advertised_address
 from controller.settings import EndpointMode, Settings
 

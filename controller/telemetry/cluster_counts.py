@@ -1,17 +1,17 @@
 """
 Counts for the gauges: reassignments, and what a Kafka controller exports by JMX.
 
-Pure functions of the view. The longest visits every partition of the cluster; the functions are
-generators, so that the loop can do other work in between.
+Pure functions of the view. Those that visit every reassignment or partition are ``Incremental``:
+generators, so that the loop can do other work in between. The view may change between two slices.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 from controller.core.blocked_reasons import IN_TURN, BlockedReasons, since_of
 from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
@@ -26,12 +26,34 @@ from controller.core.reassignments.phases import (
 )
 from controller.core.requests.acceptance import legacy_request_id
 from controller.core.view import ClusterView
-from controller.telemetry.incremental import Incremental, in_slices, visit_all
 
+T = TypeVar("T")
+Item = TypeVar("Item")
+Key = TypeVar("Key")
+
+Incremental = Generator[None, None, T]
+"""A computation with the result ``T``, which yields where it may be interrupted."""
+SLICE: Final = 100
+"""Items between two interruptions; they take well below a millisecond."""
 EXAMPLES_MAX: Final = 5
 """Partitions named for each blocked reason: those that were accepted first."""
 UNNOTED: Final = "none"
 """The reason of a stalled partition that is not blocked."""
+
+
+def in_slices(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Return the present items in slices."""
+    everything = list(items)
+    return (everything[n : n + SLICE] for n in range(0, len(everything), SLICE))
+
+
+def visit_all(items: Mapping[Key, Item], visit: Callable[[Key, Item], None]) -> Incremental[None]:
+    """Visit the present items with their latest values, without those deleted meanwhile."""
+    for keys in in_slices(items):
+        for key in keys:
+            if key in items:
+                visit(key, items[key])
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +159,7 @@ def work_counts(
     Count the reassignments.
 
     A partition between two steps is in flight. One that begins or ends during the count may be
-    counted or not.
-
-    Args:
-        view: The view.
-        now: The present moment.
-        stalled_after_s: Seconds without progress after which a partition is stalled.
-        gained_at: Returns when a copy of a partition last came closer to its leader.
-
+    counted or not. ``gained_at`` returns when a copy last came closer to its leader.
     """
     counting = _Counting(view, now, Instant(now - stalled_after_s), gained_at)
     yield from visit_all(view.reassignments.by_partition, counting.add)

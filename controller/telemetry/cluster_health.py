@@ -1,12 +1,7 @@
 """
 Health of the work and of the cluster, and log events about its changes.
 
-``ClusterHealth`` has the effects of reassignments on the cluster: throttles, partitions under min
-ISR. ``HealthEvents`` reports when an effect begins and ends, ``BlockedEvents`` the blocked and
-stalled partitions by reason: one event when a reason appears, changes or disappears, with the first
-few partitions, at most every ``every_s`` seconds; and one for each partition that becomes stalled
-or makes progress again, up to ``LINES_MAX``. ``log_events`` has an event for each blocked
-partition, at debug level.
+``log_events`` has an event for each blocked partition, at debug level.
 """
 
 from __future__ import annotations
@@ -14,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any, Final
 
 from controller.core.disks.disk_budget import slow_throttles
@@ -25,7 +19,7 @@ from controller.core.pacing.controls import UnderMinIsr
 from controller.core.pacing.isr_health import under_min_isr_sentence
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import Example, WorkCounts
-from controller.telemetry.json_values import iso_time
+from controller.telemetry.json_values import Clocks
 from controller.telemetry.log_events import LINES_MAX, LogEvent, info, warning
 
 EVERY_S: Final = 10.0
@@ -35,7 +29,11 @@ SHOWN_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
-    """The effects at one moment; lists are cut at ``SHOWN_MAX``, counts are not."""
+    """
+    The effects of reassignments on the cluster at one moment.
+
+    Lists are cut at ``SHOWN_MAX``, counts are not.
+    """
 
     under_min_isr: int = 0
     """Partitions without a reassignment below ``min.insync.replicas``."""
@@ -79,7 +77,6 @@ class HealthEvents:
     """Makes a log event when one of the effects begins and when it ends."""
 
     def __init__(self) -> None:
-        """Start without effects."""
         self._is_unwell = False
         self._slow: frozenset[str] = frozenset()
         self._kept: frozenset[str] = frozenset()
@@ -88,15 +85,10 @@ class HealthEvents:
 
     def reach(self, view: ClusterView, unreachable: Mapping[BrokerId, str]) -> Iterator[LogEvent]:
         """
-        Return events for brokers that became unreachable, or reachable again.
+        Return events for brokers that became ``unreachable`` in a tenure, or reachable again.
 
         There is no event for a broker that is no longer registered, nor when the tenure ends: both
         have events of their own.
-
-        Args:
-            view: The view.
-            unreachable: Registered brokers without a connection during a tenure, and why.
-
         """
         found = frozenset(unreachable) & view.cluster.brokers.keys()
         for broker in sorted(found - self._unreachable):
@@ -135,25 +127,23 @@ class HealthEvents:
 
 
 class BlockedEvents:
-    """Makes events of changes since the last call."""
+    """
+    Makes log events about the blocked and stalled partitions.
+
+    One when a reason appears, changes or disappears, with the first few partitions, at most every
+    ``every_s`` seconds; and one for each partition that becomes stalled or makes progress again, up
+    to ``LINES_MAX``.
+    """
 
     def __init__(self, every_s: float = EVERY_S) -> None:
-        """Limit the events about each reason to one in ``every_s``."""
         self._every_s = every_s
         self._logged: dict[str, tuple[int, tuple[Example, ...]]] = {}
         self._logged_at: dict[str, Instant] = {}
         self._stalled: dict[TopicPartition, str] = {}
 
-    def of(self, work: WorkCounts, now: Instant, wall: datetime) -> Iterator[LogEvent]:
-        """
-        Return the events.
-
-        Args:
-            work: The newest counts.
-            now: Their time on the loop's clock.
-            wall: The same moment in UTC.
-
-        """
+    def of(self, work: WorkCounts, clocks: Clocks) -> Iterator[LogEvent]:
+        """Return the events of the newest counts."""
+        now = clocks.now
         for by in sorted(work.blocked.keys() | self._logged.keys()):
             found = (work.blocked[by], work.examples.get(by, ()))
             before = self._logged.get(by, (0, ()))
@@ -163,7 +153,12 @@ class BlockedEvents:
             self._logged_at[by] = now
             if found[0]:
                 self._logged[by] = found
-                yield _blocked_event(by, found, now, wall)
+                sample = [
+                    f"{e.partition}: {e.detail}"
+                    + ("" if e.since is None else f" since {clocks.at(e.since)}")
+                    for e in found[1]
+                ]
+                yield info("blocked", by=by, partitions=found[0], sample=sample)
             else:
                 del self._logged[by]
                 yield info("unblocked", by=by, partitions=before[0])
@@ -186,15 +181,3 @@ def _by_name(
     if len(names) > LINES_MAX:
         more = Counter(partitions[p] for p in names[LINES_MAX:])
         yield make(f"{kind}_more", partitions=more.total(), by=more)
-
-
-def _blocked_event(
-    by: str, found: tuple[int, tuple[Example, ...]], now: Instant, wall: datetime
-) -> LogEvent:
-    count, examples = found
-    sample = [
-        f"{e.partition}: {e.detail}"
-        + ("" if e.since is None else f" since {iso_time(wall - timedelta(seconds=now - e.since))}")
-        for e in examples
-    ]
-    return info("blocked", by=by, partitions=count, sample=sample)

@@ -134,7 +134,6 @@ class Copies:
     """Follows the copies of a tenure."""
 
     def __init__(self) -> None:
-        """Start without copies."""
         self._copies: dict[model.TopicPartition, dict[model.BrokerId, _Copy]] = {}
         self._isr: dict[model.TopicPartition, model.Replicas] = {}
 

@@ -74,7 +74,6 @@ class SnapshotGauges(Collector):
     """The metrics of the newest snapshot; none has a value before the first one."""
 
     def __init__(self) -> None:
-        """Start without a snapshot."""
         self.snapshot: StatusSnapshot | None = None
 
     def collect(self) -> Iterator[Metric]:

@@ -94,7 +94,16 @@ def _open_locked(path: Path) -> TextIO:
 
 
 class Journal:
-    """Writes entries on a thread of its own."""
+    """
+    Writes entries on a thread of its own.
+
+    The directory is created if missing; entries of earlier runs stay. A file of ``file_bytes_max``
+    is rotated, and ``files_max`` files are kept, the present one included.
+
+    Raises:
+        InvalidInputError: the directory cannot be written.
+
+    """
 
     def __init__(
         self,
@@ -104,19 +113,6 @@ class Journal:
         file_bytes_max: int = FILE_BYTES_MAX,
         files_max: int = FILES_MAX,
     ) -> None:
-        """
-        Open the journal's file; entries of earlier runs stay.
-
-        Args:
-            directory: Of the files; created if missing.
-            queue_max: Entries that may wait for the disk.
-            file_bytes_max: Size from which a file is rotated.
-            files_max: Files kept, the present one included.
-
-        Raises:
-            InvalidInputError: the directory cannot be written.
-
-        """
         self._path = directory / FILE_NAME
         self._file_bytes_max = file_bytes_max
         self._files_max = files_max

@@ -1,5 +1,5 @@
 """
-Conversion of core values into JSON values, for journal, log events and status.
+Conversion of core values and times into JSON values, for journal, log events and status.
 
 It goes by the type of each value, so that a new record class needs no code here.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from datetime import datetime
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime, timedelta
 from enum import Enum
 from functools import cache
 from typing import Any, Final, get_args
 
-from controller.core.model import TopicPartition
+from controller.core.model import Instant, TopicPartition
 from controller.core.reassignments.phases import Phase, label_of
 
 _PHASES = get_args(Phase)
@@ -68,3 +68,15 @@ def _field_names(kind: type) -> tuple[str, ...]:
 def iso_time(moment: datetime) -> str:
     """Return an ISO 8601 time with milliseconds."""
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """One moment on the loop's clock and on the wall's."""
+
+    now: Instant
+    wall: datetime
+
+    def at(self, instant: Instant) -> str:
+        """Return a loop time as ISO 8601."""
+        return iso_time(self.wall - timedelta(seconds=self.now - instant))

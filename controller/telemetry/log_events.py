@@ -95,6 +95,21 @@ SAMPLE: Final = 5
 """Partitions named in one log event."""
 SHOWN_MAX: Final = 200
 """Characters of a text that may be as long as a znode."""
+PLAIN: Final[Mapping[type, tuple[str, ...]]] = {
+    CancellationEndedRecord: ("cancellation_ended",),
+    ControllerClaimed: ("claimed", "epoch"),
+    DeletionBegunRecord: ("topic_deletion_begun", "topic"),
+    DeletionMarkerEndedRecord: ("deletion_marker_removed", "topic"),
+    Deposed: ("controller_role_ended", "reason"),
+    LeadershipGained: ("leadership_gained",),
+    LegacyPlanEndedRecord: ("plan_ended",),
+    PreferredElectionEndedRecord: ("preferred_election_ended",),
+    RoleCededRecord: ("ceded", "request"),
+    ShutdownRequested: ("shutdown_requested",),
+    TopicDeletedRecord: ("topic_deleted", "topic"),
+    YieldedRecord: ("yielded", "topics"),
+}
+"""Kind, and the fields that are logged, of events and records about normal operation."""
 
 
 class Level(StrEnum):
@@ -137,6 +152,12 @@ def warning(kind: str, **fields: object) -> LogEvent:
     return LogEvent(kind, Level.WARNING, {k: json_value(v) for k, v in fields.items()})
 
 
+def _of_table(source: Event | Record) -> Iterator[LogEvent]:
+    if type(source) in PLAIN:
+        kind, *names = PLAIN[type(source)]
+        yield info(kind, **{name: getattr(source, name) for name in names})
+
+
 # --- changes -----------------------------------------------------------------------------------
 
 
@@ -153,6 +174,7 @@ def change_events(change: Change) -> Iterator[LogEvent]:
 
 
 def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912, PLR0915 - one arm per record
+    yield from _of_table(record)
     match record:
         case SpecRecord() if not moves:
             fields = {**json_fields(record.spec), **json_fields(record)}
@@ -170,8 +192,6 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C
             yield LogEvent("ended_otherwise", Level.INFO, ending)
         case PartRecord(request=request, part=part):
             yield info("request_seen", request=request, part=part.name, entries=part.total)
-        case CancellationEndedRecord():
-            yield info("cancellation_ended")
         case AppliedThrottleRecord(lease=lease):
             # The lists of replicas may be very long; the journal has them.
             values = {k: v[:SHOWN_MAX] for k, v in lease.ours.items()}
@@ -184,8 +204,6 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C
             yield info("engine_chosen", engine=engine.value, why=why)
         case RequestOutcomeRecord():
             yield _end_event(record.summary)
-        case LegacyPlanEndedRecord():
-            yield info("plan_ended")
         case OrphanRecord(orphan=orphan):
             yield LogEvent("orphan", Level.WARNING, orphan)
         case OrphanEndedRecord(orphan=orphan):
@@ -203,33 +221,17 @@ def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C
             )
         case TopicGrownRecord(result=result):
             yield info("topic_grown", topic=result.name, partitions=result.num_partitions)
-        case DeletionBegunRecord(topic=topic):
-            yield info("topic_deletion_begun", topic=topic)
-        case TopicDeletedRecord(topic=topic):
-            yield info("topic_deleted", topic=topic)
-        case DeletionMarkerEndedRecord(topic=topic):
-            yield info("deletion_marker_removed", topic=topic)
         case DeletionBlockedRecord(topic=topic, wait=wait) if wait is not None:
             yield warning("topic_deletion_waits", topic=topic, why=wait)
         case DeletionRequestedRecord(result=result):
             yield info("topic_deletion_requested", topic=result.name)
-        case PreferredElectionEndedRecord():
-            yield info("preferred_election_ended")
         case ShutdownBegunRecord():
             yield LogEvent("shutdown_begun", Level.INFO, record)
         case EndpointUnreachedRecord(brokers=brokers, why=why):
             yield warning("endpoint_unreached", brokers=sorted(brokers), why=why)
-        case YieldedRecord(topics=topics):
-            yield info("yielded", topics=topics)
-        case RoleCededRecord(request=request):
-            yield info("ceded", request=request)
         case BlockedRecord(blocked=blocked) if blocked is not None:
-            fields = {
-                **record.partition._asdict(),
-                "by": blocked.by.value,
-                "detail": blocked.detail,
-            }
-            yield LogEvent("waits", Level.DEBUG, fields)
+            fields = {**record.partition._asdict(), "by": blocked.by.value}
+            yield LogEvent("waits", Level.DEBUG, {**fields, "detail": blocked.detail})
         case _:
             pass
 
@@ -256,7 +258,6 @@ class LogEvents:
     """Makes log events; remembers earlier ones, so that each fact is logged once."""
 
     def __init__(self) -> None:
-        """Start without facts."""
         self._brokers: dict[BrokerId, BrokerEpoch] | None = None
         self._plan: int | None = None
         self._unreadable: dict[str, str] = {}
@@ -283,21 +284,14 @@ class LogEvents:
 
     def of(self, event: Event, view: ClusterView) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per event
         """Return the log events of an event."""
+        yield from _of_table(event)
         match event:
-            case ControllerClaimed(epoch=epoch):
-                yield info("claimed", epoch=epoch)
             case ClaimFailed(reason=reason):
                 yield warning("claim_failed", reason=reason)
-            case Deposed(reason=reason):
-                yield info("controller_role_ended", reason=reason)
-            case LeadershipGained():
-                yield info("leadership_gained")
             case LeadershipLost(reason=reason):
                 yield warning("leadership_lost", reason=reason)
             case BrokersRead():
                 yield from self._brokers_changed(view)
-            case ShutdownRequested():
-                yield info("shutdown_requested")
             case LegacyPlanRead():
                 yield from self._plan_read(event)
             case KillSwitchRead(is_on=is_on) if is_on != self._disabled:

@@ -41,15 +41,7 @@ LIBRARIES: Final = ("kazoo", "kafka", "confluent_kafka")
 
 
 def configure_logging(log_format: LogFormat, level: LogLevel, stream: TextIO) -> QueuedStream:
-    """
-    Route structlog and the standard library's loggers to the stream; return its handler.
-
-    Args:
-        log_format: One JSON object per line, or aligned text.
-        level: The least severe level that is written.
-        stream: Receives the lines.
-
-    """
+    """Route structlog and the standard library's loggers to the stream; return its handler."""
     threshold = logging.getLevelNamesMapping()[level.value.upper()]
     structlog.configure(
         processors=[
@@ -112,17 +104,9 @@ _AGAIN_S: Final = 0.05
 
 
 class QueuedStream(logging.Handler):
-    """Writes lines to a stream, on a thread of its own."""
+    """Writes lines to a stream, on a thread of its own; does not close the stream."""
 
     def __init__(self, stream: TextIO, *, queue_max: int = QUEUE_MAX) -> None:
-        """
-        Start the thread.
-
-        Args:
-            stream: Receives the lines; not closed here.
-            queue_max: Lines that may wait to be written.
-
-        """
         super().__init__()
         self._stream = stream
         self._raw = _raw(stream)
@@ -247,15 +231,12 @@ class Log(Protocol):
 
     def debug(self, event: str, **fields: object) -> object:
         """Write a debug line."""
-        ...
 
     def info(self, event: str, **fields: object) -> object:
         """Write a line about normal operation."""
-        ...
 
     def warning(self, event: str, **fields: object) -> object:
         """Write a line that an operator should see."""
-        ...
 
 
 @dataclass(slots=True)
@@ -272,7 +253,6 @@ class LogLines:
     """Writes events to a log, at most ``LINES_MAX`` of a kind in a window."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
-        """Write to this log."""
         self._log = log
         self._clock = clock
         self._windows: dict[Kind, _Window] = {}

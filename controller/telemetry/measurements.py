@@ -35,7 +35,6 @@ class Measurements:
     """Updates the metrics."""
 
     def __init__(self, metrics: Metrics, unix_time: Callable[[], float]) -> None:
-        """Update these metrics."""
         self._metrics = metrics
         self._unix_time = unix_time
         self._brokers: frozenset[BrokerId] = frozenset()

@@ -9,7 +9,6 @@ metrics that are computed at each scrape.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from typing import Final
@@ -24,6 +23,8 @@ from controller.telemetry.gauges import SnapshotGauges
 from controller.telemetry.rpc_names import ALTER_ERRORS, OTHER
 from controller.telemetry.status_publisher import StatusSnapshot
 
+NAMESPACE: Final = "reassigner"
+"""Begins every name, as Prometheus recommends."""
 LOOP_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 STALL_LABELS: Final = (*(by.value for by in BlockedBy), UNNOTED)
 RPC_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -45,222 +46,205 @@ class Metrics:
     """Every metric of the daemon, in one registry."""
 
     def __init__(self) -> None:  # noqa: PLR0915 - one statement per metric
-        """Create all metrics, at zero where the label values are known."""
         self.registry = registry = prometheus.CollectorRegistry()
-        counter = partial(prometheus.Counter, registry=registry)
-        gauge = partial(prometheus.Gauge, registry=registry)
-        loop = partial(prometheus.Histogram, registry=registry, buckets=LOOP_BUCKETS)
-        rpc = partial(prometheus.Histogram, registry=registry, buckets=RPC_BUCKETS)
-        phase = partial(prometheus.Histogram, registry=registry, buckets=PHASE_BUCKETS)
+        counter = partial(prometheus.Counter, namespace=NAMESPACE, registry=registry)
+        gauge = partial(prometheus.Gauge, namespace=NAMESPACE, registry=registry)
+        histogram = partial(prometheus.Histogram, namespace=NAMESPACE, registry=registry)
+        loop = partial(histogram, buckets=LOOP_BUCKETS)
+        rpc = partial(histogram, buckets=RPC_BUCKETS)
+        phase = partial(histogram, buckets=PHASE_BUCKETS)
         # --- the loop
         self.event_queue = loop(
-            "reassigner_event_queue_seconds",
-            "Time from the arrival of an event until it is handled",
+            "event_queue_seconds", "Time from the arrival of an event until it is handled"
         )
         self.event_processing = loop(
-            "reassigner_event_processing_seconds",
-            "Time to update the view from one event",
-            ["event"],
+            "event_processing_seconds", "Time to update the view from one event", ["event"]
         )
-        self.event_queue_depth = gauge(
-            "reassigner_event_queue_depth", "Events that wait to be handled"
-        )
+        self.event_queue_depth = gauge("event_queue_depth", "Events that wait to be handled")
         self.turn = loop(
-            "reassigner_turn_seconds",
-            "Time of one cycle of the loop, by part: decide, commit, send",
-            ["part"],
+            "turn_seconds", "Time of one cycle of the loop, by part: decide, commit, send", ["part"]
         )
         self.write_rejections = counter(
-            "reassigner_write_rejections_total",
+            "write_rejections_total",
             "Changes that the store rejected; they are decided again",
             ["error"],
         )
         # --- reassignments
-        self.partitions = gauge("reassigner_partitions", "Reassignments by phase", ["phase"])
+        self.partitions = gauge("partitions", "Reassignments by phase", ["phase"])
         self.blocked = gauge(
-            "reassigner_blocked_partitions",
+            "blocked_partitions",
             "Blocked reassignments by reason; copying is not blocked",
             ["reason"],
         )
         self.copying = gauge(
-            "reassigner_copying_partitions",
+            "copying_partitions",
             "Reassignments whose added replicas are not in the ISR yet and that are not blocked",
         )
         self.stalled = gauge(
-            "reassigner_stalled_partitions",
+            "stalled_partitions",
             "Reassignments without progress for longer than stalled_after, by reason",
             ["reason"],
         )
         self.isr_wait = gauge(
-            "reassigner_isr_wait_oldest_seconds",
+            "isr_wait_oldest_seconds",
             "Age of the oldest copy in flight that is not in the ISR; 0 without one",
         )
         self.isr_shrinks = counter(
-            "reassigner_isr_shrinks_total",
+            "isr_shrinks_total",
             "Times that a partition in flight lost replicas from its ISR that were not dropped",
         )
         self.copy_seconds = phase(
-            "reassigner_replica_copy_seconds",
+            "replica_copy_seconds",
             "Time from the start of a step until an added replica was in the ISR",
         )
         self.copied_bytes = counter(
-            "reassigner_copied_bytes_total", "Bytes copied to brokers, from DescribeLogDirs"
+            "copied_bytes_total", "Bytes copied to brokers, from DescribeLogDirs"
         )
         self.copies_abandoned = counter(
-            "reassigner_copies_abandoned_total",
+            "copies_abandoned_total",
             "Copies that were cancelled, or unfinished when the tenure ended",
         )
         self.progress_age = gauge(
-            "reassigner_progress_age_seconds",
+            "progress_age_seconds",
             "Seconds since any reassignment last made progress; 0 without reassignments",
         )
         self.under_min_isr = gauge(
-            "reassigner_under_min_isr_partitions",
+            "under_min_isr_partitions",
             "Partitions without a reassignment below min.insync.replicas",
         )
         self.slow_throttles = gauge(
-            "reassigner_throttles_below_produce_rate",
+            "throttles_below_produce_rate",
             "Throttles below the rate at which producers write to the partitions that are copied",
         )
         self.throttled = gauge(
-            "reassigner_throttled_entities", "Topics and brokers with a throttle set by the daemon"
+            "throttled_entities", "Topics and brokers with a throttle set by the daemon"
         )
         self.throttle = gauge(
-            "reassigner_throttle_bytes_per_second",
+            "throttle_bytes_per_second",
             "The live throttle of all reassignments, per broker; 0: none",
         )
-        self.paused = gauge("reassigner_paused", "1 while everything is paused")
-        self.disabled = gauge(
-            "reassigner_disabled", "1 while new reassignments are disabled (kill switch)"
-        )
-        self.orphans = gauge(
-            "reassigner_orphans", "Dropped replicas whose deletion is not confirmed"
-        )
+        self.paused = gauge("paused", "1 while everything is paused")
+        self.disabled = gauge("disabled", "1 while new reassignments are disabled (kill switch)")
+        self.orphans = gauge("orphans", "Dropped replicas whose deletion is not confirmed")
         self.pace = gauge(
-            "reassigner_pace_partitions",
-            "The adaptive limit of partitions in flight; 0 without one",
+            "pace_partitions", "The adaptive limit of partitions in flight; 0 without one"
         )
-        self.accepted = counter("reassigner_accepted_total", "Reassignments accepted")
-        self.ended = counter("reassigner_ended_total", "Reassignments ended")
+        self.accepted = counter("accepted_total", "Reassignments accepted")
+        self.ended = counter("ended_total", "Reassignments ended")
         self.steps = counter(
-            "reassigner_steps_total", "Steps begun, or requested from the cluster's controller"
+            "steps_total", "Steps begun, or requested from the cluster's controller"
         )
         self.phase_seconds = phase(
-            "reassigner_phase_seconds", "Time that a partition spent in a phase", ["phase"]
+            "phase_seconds", "Time that a partition spent in a phase", ["phase"]
         )
-        self.refusals = counter(
-            "reassigner_refusals_total", "Refused entries by reason", ["reason"]
-        )
+        self.refusals = counter("refusals_total", "Refused entries by reason", ["reason"])
         self.last_progress = gauge(
-            "reassigner_last_progress_timestamp_seconds",
-            "When a reassignment last made progress (Unix time)",
+            "last_progress_timestamp_seconds", "When a reassignment last made progress (Unix time)"
         )
         # --- the controller role
-        self.leader = gauge("reassigner_leader", "1 while this daemon is the leader of the daemons")
-        self.tenure_held = gauge(
-            "reassigner_tenure_held", "1 while this daemon is the cluster's controller"
-        )
+        self.leader = gauge("leader", "1 while this daemon is the leader of the daemons")
+        self.tenure_held = gauge("tenure_held", "1 while this daemon is the cluster's controller")
         self.controller_epoch = gauge(
-            "reassigner_controller_epoch", "The controller epoch of the latest claim"
+            "controller_epoch", "The controller epoch of the latest claim"
         )
         self.tenure_seconds = gauge(
-            "reassigner_tenure_seconds",
+            "tenure_seconds",
             "Seconds since this daemon became the cluster's controller; 0 while it is not",
         )
         self.recoveries = counter(
-            "reassigner_recoveries_total",
-            "Tenures that started with steps in flight of another process",
+            "recoveries_total", "Tenures that started with steps in flight of another process"
         )
         self.recovered = counter(
-            "reassigner_recovered_partitions_total", "Steps in flight when a tenure started"
+            "recovered_partitions_total", "Steps in flight when a tenure started"
         )
-        self.claims = counter("reassigner_claims_total", "Successful claims of the controller role")
-        self.claim_failures = counter("reassigner_claim_failures_total", "Failed claims")
+        self.claims = counter("claims_total", "Successful claims of the controller role")
+        self.claim_failures = counter("claim_failures_total", "Failed claims")
         self.resignations = counter(
-            "reassigner_resignations_total", "Tenures that ended, by resignation or by loss"
+            "resignations_total", "Tenures that ended, by resignation or by loss"
         )
         self.session = prometheus.Enum(
-            "reassigner_zookeeper_session",
+            "zookeeper_session",
             "State of the ZooKeeper session",
             states=[s.value for s in SessionStatus],
             registry=registry,
+            namespace=NAMESPACE,
         )
         self.zookeeper = rpc(
-            "reassigner_zookeeper_seconds",
+            "zookeeper_seconds",
             "Response time of ZooKeeper: ping (a small read), commit (all multis of a cycle)",
             ["operation"],
         )
         # --- brokers
-        self.brokers = gauge("reassigner_brokers", "Registered brokers")
+        self.brokers = gauge("brokers", "Registered brokers")
         self.unreachable = gauge(
-            "reassigner_unreachable_brokers",
+            "unreachable_brokers",
             "Registered brokers that cannot be reached; only while the daemon is the controller",
         )
         self.rpcs_sent = counter(
-            "reassigner_rpcs_sent_total",
+            "rpcs_sent_total",
             "Controller requests handed to a broker's channel",
             ["broker", "kind"],
         )
         self.rpc_seconds = rpc(
-            "reassigner_rpc_seconds",
+            "rpc_seconds",
             "Time from the first sending of a controller request to its response",
             ["broker", "kind"],
         )
         self.rpc_errors = counter(
-            "reassigner_rpc_errors_total",
+            "rpc_errors_total",
             "Errors in responses of brokers, of whole requests and of single partitions",
             ["broker", "kind", "error"],
         )
         self.effects_in_flight = gauge(
-            "reassigner_effects_inflight",
+            "effects_inflight",
             "Controller requests sent to a broker without a response yet",
             ["broker"],
         )
         # --- the controller endpoint
         self.endpoint_peers = gauge(
-            "reassigner_endpoint_connections", "Open connections to the controller endpoint"
+            "endpoint_connections", "Open connections to the controller endpoint"
         )
         self.endpoint_requests = counter(
-            "reassigner_endpoint_requests_total",
+            "endpoint_requests_total",
             "Requests to the controller by the error of the answer as a whole",
             ["request", "result"],
         )
         self.endpoint_closed = counter(
-            "reassigner_endpoint_closed_total",
+            "endpoint_closed_total",
             "Connections that the controller endpoint closed, by reason",
             ["reason"],
         )
         self.endpoint_unreached = counter(
-            "reassigner_endpoint_unreached_total",
+            "endpoint_unreached_total",
             "Tenures given up because this broker sent no ISR change to the controller endpoint",
             ["broker"],
         )
         # --- the delegated engine
         self.alter_entries = counter(
-            "reassigner_orders_total",
+            "orders_total",
             "Partitions of alter requests by the controller's response (delegated engine)",
             ["result"],
         )
         self.alter_entry_seconds = rpc(
-            "reassigner_order_seconds",
-            "Response time of alter requests, changes of the controller included",
+            "order_seconds", "Response time of alter requests, changes of the controller included"
         )
         self.alter_entries_unanswered = gauge(
-            "reassigner_orders_unanswered", "Partitions of alter requests without a response yet"
+            "orders_unanswered", "Partitions of alter requests without a response yet"
         )
         # --- journal and notifications
         self.journal_dropped = counter(
-            "reassigner_journal_dropped_total",
-            "Journal lines lost because the disk was slow or full",
+            "journal_dropped_total", "Journal lines lost because the disk was slow or full"
         )
         self.notifications = counter(
-            "reassigner_notifications_total",
+            "notifications_total",
             "Notifications by target (webhook, slack, exec) and result "
             "(delivered, failed, dropped)",
             ["target", "result"],
         )
-        self.build = prometheus.Info("reassigner_build", "Version and engine", registry=registry)
-        prometheus.ProcessCollector(namespace="reassigner", registry=registry)
+        self.build = prometheus.Info(
+            "build", "Version and engine", registry=registry, namespace=NAMESPACE
+        )
+        prometheus.ProcessCollector(namespace=NAMESPACE, registry=registry)
         self._gauges = SnapshotGauges()
         registry.register(self._gauges)
         self._journal_lost = 0
@@ -341,10 +325,6 @@ class Metrics:
         """Count the lines that the journal lost since the last call, of so many in all."""
         self.journal_dropped.inc(max(0, total - self._journal_lost))
         self._journal_lost = max(total, self._journal_lost)
-
-    def watch_queue(self, depth: Callable[[], int]) -> None:
-        """Read the number of waiting events there at each scrape."""
-        self.event_queue_depth.set_function(depth)
 
     def exposition(self) -> bytes:
         """Return the metrics in Prometheus' text format."""

@@ -12,30 +12,19 @@ from datetime import datetime
 from typing import Protocol
 
 from controller.core.disks.records import LogDirsDescribed
-from controller.core.leadership.records import (
-    StatesRead,
-)
+from controller.core.leadership.records import StatesRead
 from controller.core.model import BrokerId, Instant
-from controller.core.reassignments.records import (
-    PhaseRecord,
-    SpecEndedRecord,
-    SpecRecord,
-)
+from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Decision, Event
-from controller.core.requests.records import (
-    RequestOutcomeRecord,
-)
-from controller.core.role.records import (
-    ControllerClaimed,
-    Deposed,
-    LeadershipLost,
-)
+from controller.core.requests.records import RequestOutcomeRecord
+from controller.core.role.records import ControllerClaimed, Deposed, LeadershipLost
 from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, Inbox, WriteError
 from controller.telemetry.cluster_health import BlockedEvents, HealthEvents
 from controller.telemetry.copies import CopyEnded, CopyEvent, Received
 from controller.telemetry.journal import Journal, kind_of
+from controller.telemetry.json_values import Clocks
 from controller.telemetry.log_events import LogEvent, LogEvents, change_events, phase_event, warning
 from controller.telemetry.logs import Log, LogLines
 from controller.telemetry.measurements import Measurements
@@ -53,11 +42,9 @@ class Notifier(Protocol):
 
     def take(self, event: LogEvent, at: datetime) -> None:
         """Add an event."""
-        ...
 
     def send_due(self, now: Instant, at: datetime) -> None:
         """Send what is due, without waiting."""
-        ...
 
 
 class TelemetryObserver:
@@ -76,21 +63,7 @@ class TelemetryObserver:
         notifier: Notifier | None = None,
         unreachable: Callable[[], Mapping[BrokerId, str]] = dict,
     ) -> None:
-        """
-        Observe into these.
-
-        Args:
-            log: Receives log lines.
-            metrics: Receives counts and durations.
-            journal: Receives events and committed records.
-            publisher: Publishes the snapshots of the status.
-            clock: The loop's clock.
-            wall: The time of day, in UTC.
-            arrivals: Knows when events arrived; without it waiting is not measured.
-            notifier: Sends notifications; without it none are sent.
-            unreachable: Returns the brokers without a connection, with the reason.
-
-        """
+        """``unreachable`` returns the brokers without a connection; ``wall`` is in UTC."""
         self._lines = LogLines(log, clock)
         self._metrics = metrics
         self._measurements = Measurements(metrics, lambda: wall().timestamp())
@@ -111,7 +84,7 @@ class TelemetryObserver:
         self._leading = False
         self._last_callback = Instant(float("-inf"))
         if arrivals is not None:
-            metrics.watch_queue(arrivals.__len__)
+            metrics.event_queue_depth.set_function(arrivals.__len__)
 
     def on_event(self, event: Event, view: ClusterView) -> None:
         """Log, count and time an event."""
@@ -131,19 +104,14 @@ class TelemetryObserver:
         self._last_callback = self._clock.now()
 
     def _follow_copies(self, event: Event, view: ClusterView) -> None:
+        copies, now = self._publisher.copies, self._clock.now()
         match event:
             case StatesRead():
-                self._publish_copies(
-                    self._publisher.copies.states_read(event, view, self._clock.now())
-                )
+                self._publish_copies(copies.states_read(event, view, now))
             case TopicsRead():
-                self._publish_copies(
-                    self._publisher.copies.topics_read(event, view, self._clock.now())
-                )
+                self._publish_copies(copies.topics_read(event, view, now))
             case LogDirsDescribed():
-                self._publish_copies(
-                    self._publisher.copies.sizes_described(event, view, self._clock.now())
-                )
+                self._publish_copies(copies.sizes_described(event, view, now))
                 self._write(self._requests.sizes(event, view), keep=True)
             case _:
                 pass
@@ -152,22 +120,20 @@ class TelemetryObserver:
         found = list(events)
         if not found:
             return
-        now = self._clock.now()
-        self._publisher.progress.count(found, now)
+        clocks = Clocks(self._clock.now(), self._wall())
+        self._publisher.progress.count(found, clocks.now)
         if any(isinstance(event, Received) for event in found):
-            self._progress_at = now
+            self._progress_at = clocks.now
         for copy in found:
-            if (
-                isinstance(copy, CopyEnded)
-                and copy.is_whole
-                and copy.bytes
-                and not copy.is_throttled
-            ):
-                ended = self._wall().timestamp()
-                rates = self._publisher.copy_rates
-                rates.add(copy.replica, ended - copy.seconds, ended, copy.bytes)
+            match copy:
+                case CopyEnded(is_whole=True, is_throttled=False, bytes=int(size)) if size:
+                    ended = clocks.wall.timestamp()
+                    rates = self._publisher.copy_rates
+                    rates.add(copy.replica, ended - copy.seconds, ended, size)
+                case _:
+                    pass
         self._measurements.count_copies(found)
-        self._write(copy_events(found, now, self._wall()), keep=True)
+        self._write(copy_events(found, clocks), keep=True)
 
     def _measure(self, event: Event) -> None:
         """Measure how long the event waited, and how long handling it took."""
@@ -187,9 +153,8 @@ class TelemetryObserver:
             self._measurements.phase(phase)
             self._write([phase_event(phase)], keep=True)
             self._publisher.timelines.add_change(phase, self._wall())
-        self._publish_copies(
-            self._publisher.copies.follow_change(change, moved, view, self._clock.now())
-        )
+        copies = self._publisher.copies
+        self._publish_copies(copies.follow_change(change, moved, view, self._clock.now()))
         if any(isinstance(r, PROGRESS) for r in change.records):
             self._progress_at = self._clock.now()
         self._measurements.count_change(change)
@@ -231,9 +196,7 @@ class TelemetryObserver:
         """
         Publish a snapshot if one is due; also called while the loop is idle.
 
-        Returns:
-            Seconds until the next call is needed; infinite if no snapshot is in the making.
-
+        Return the seconds until the next call is needed; infinite if no snapshot is in the making.
         """
         self._lines.tend()
         snapshot = self._publisher.tend(view, at_once=at_once)
@@ -246,17 +209,17 @@ class TelemetryObserver:
         self._write(self._events.eligibility(view), keep=True)
         self._write(self._health.of(view, snapshot.work.in_flight), keep=True)
         self._write(self._health.reach(view, snapshot.unreachable), keep=True)
-        now = self._clock.now()
-        self._write(self._blocked.of(snapshot.work, now, self._wall()), keep=True)
-        for event in self._requests.of(snapshot.status, now):
+        clocks = Clocks(self._clock.now(), self._wall())
+        self._write(self._blocked.of(snapshot.work, clocks), keep=True)
+        for event in self._requests.of(snapshot.status, clocks.now):
             self._write([event], keep=True)
             if event.kind == "request_ended":
-                self._publisher.timelines.end_request(event.fields, self._wall())
+                self._publisher.timelines.end_request(event.fields, clocks.wall)
         self._metrics.lost_lines(self._journal.dropped)
         if self._notifier is not None:
-            self._notifier.send_due(now, self._wall())
+            self._notifier.send_due(clocks.now, clocks.wall)
         is_busy = bool(view.reassignments.by_partition) and view.role.leading
-        self._metrics.progress_age.set(now - self._progress_at if is_busy else 0.0)
+        self._metrics.progress_age.set(clocks.now - self._progress_at if is_busy else 0.0)
 
     def close(self) -> None:
         """Log what is still to be logged."""
@@ -285,7 +248,6 @@ class TimedInbox:
     """
 
     def __init__(self, inner: Inbox, clock: Clock) -> None:
-        """Wrap an inbox."""
         self._inner = inner
         self._clock = clock
         self._arrived: dict[int, Instant] = {}

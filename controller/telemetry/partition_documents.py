@@ -7,12 +7,11 @@ Pure functions of the view; run on the loop's thread, and hold nothing of the vi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
 from controller.core.blocked_reasons import COPYING, BlockedReasons, since_of
-from controller.core.model import NO_LEADER, BrokerId, Instant, Replicas, TopicPartition
+from controller.core.model import NO_LEADER, Blocked, BrokerId, Instant, Replicas, TopicPartition
 from controller.core.options import Options
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import LABELS, Pending, label_of
@@ -20,24 +19,12 @@ from controller.core.reassignments.steps import Step, steps_to
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import is_stalled
 from controller.telemetry.copies import Copies
-from controller.telemetry.json_values import iso_time
+from controller.telemetry.json_values import Clocks, iso_time
 
 ROWS: Final = 50
 """Partitions on a page."""
 IN_FLIGHT: Final = "in_flight"
 """Selects every phase but ``pending``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """One moment on the loop's clock and on the wall's."""
-
-    now: Instant
-    wall: datetime
-
-    def at(self, instant: Instant) -> str:
-        """Return a loop time as ISO 8601."""
-        return iso_time(self.wall - timedelta(seconds=self.now - instant))
 
 
 def partition_document(  # noqa: PLR0913 - what it is made of
@@ -56,11 +43,12 @@ def partition_document(  # noqa: PLR0913 - what it is made of
     spec = reassignment.spec
     current = assignment.target_replicas if assignment else ()
     step, steps = progress(current, reassignment, view.options)
+    blocked = reasons.of(reassignment)
     return {
         **partition._asdict(),
         "request": spec.request,
         "phase": label_of(reassignment.phase),
-        "state": _state_of(reassignment, reasons),
+        "state": _state_of(reassignment, blocked),
         "step": step,
         "steps": steps,
         "replicas": list(assignment.replicas) if assignment else [],
@@ -73,29 +61,25 @@ def partition_document(  # noqa: PLR0913 - what it is made of
         "copies": []
         if copies is None
         else copies.documents(partition, view.disks_process.sizes.get(partition)),
-        "blocked_on": _blocked_on(reassignment, reasons, clocks),
+        "blocked_on": None
+        if blocked is None
+        else {
+            "by": blocked.by.value,
+            "detail": blocked.detail,
+            "since": clocks.at(since_of(reassignment)),
+        },
         "since": clocks.at(reassignment.since),
         "phase_since": clocks.at(reassignment.phase_since),
         "stalled": is_stalled,
     }
 
 
-def _state_of(reassignment: Reassignment, reasons: BlockedReasons) -> str:
+def _state_of(reassignment: Reassignment, blocked: Blocked | None) -> str:
     if reassignment.is_copying:
         return COPYING
-    if reasons.of(reassignment) is not None:
+    if blocked is not None:
         return "blocked"
     return "moving" if reassignment.in_flight else "waiting"
-
-
-def _blocked_on(
-    reassignment: Reassignment, reasons: BlockedReasons, clocks: Clocks
-) -> dict[str, Any] | None:
-    blocked = reasons.of(reassignment)
-    if blocked is None:
-        return None
-    since = clocks.at(since_of(reassignment))
-    return {"by": blocked.by.value, "detail": blocked.detail, "since": since}
 
 
 def progress(current: Replicas, reassignment: Reassignment, options: Options) -> tuple[int, int]:
@@ -127,17 +111,7 @@ def explanation_of(
     stalled_after_s: float,
     copies: Copies | None = None,
 ) -> dict[str, Any]:
-    """
-    Return the answer of ``/explain`` for one partition.
-
-    Args:
-        view: The view.
-        partition: The partition.
-        clocks: The present moment.
-        stalled_after_s: Seconds without progress after which it is stalled.
-        copies: The copies in progress.
-
-    """
+    """Return the answer of ``/explain`` for one partition."""
     assignment = view.topics.known_assignment(partition)
     reasons = BlockedReasons(view, clocks.now)
     reassignment = view.reassignments.by_partition.get(partition)
@@ -157,15 +131,8 @@ def explanation_of(
     }
     if reassignment is None:
         return document
-    still_since = Instant(clocks.now - stalled_after_s)
-    stalled = view.role.leading and is_stalled(
-        reassignment,
-        reasons.of(reassignment),
-        still_since,
-        None if copies is None else copies.gained_at(partition),
-    )
     document["reassignment"] = {
-        **partition_document(view, partition, clocks, reasons, is_stalled=stalled, copies=copies),
+        **_judged_document(view, partition, clocks, reasons, stalled_after_s, copies),
         "route": reassignment.spec.route.value,
         "size_bytes": view.disks_process.sizes.get(partition),
     }
@@ -174,6 +141,22 @@ def explanation_of(
         step_document(step) for step in _steps(view, partition, current, reassignment.spec.target)
     ]
     return document
+
+
+def _judged_document(  # noqa: PLR0913, PLR0917 - what it is made of
+    view: ClusterView,
+    partition: TopicPartition,
+    clocks: Clocks,
+    reasons: BlockedReasons,
+    stalled_after_s: float,
+    copies: Copies | None,
+) -> dict[str, Any]:
+    """Return the document of a partition, which is stalled after so long without progress."""
+    found = view.reassignments.by_partition[partition]
+    still_since = Instant(clocks.now - stalled_after_s)
+    gained_at = None if copies is None else copies.gained_at(partition)
+    stalled = view.role.leading and is_stalled(found, reasons.of(found), still_since, gained_at)
+    return partition_document(view, partition, clocks, reasons, is_stalled=stalled, copies=copies)
 
 
 def _steps(
@@ -194,11 +177,7 @@ def _steps(
 
 def step_document(step: Step) -> dict[str, Any]:
     """Return a step as JSON."""
-    return {
-        "target": list(step.target),
-        "adding": list(step.adding),
-        "dropping": list(step.dropping),
-    }
+    return {name: list(getattr(step, name)) for name in ("target", "adding", "dropping")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +222,9 @@ def listing_of(
     copies: Copies | None = None,
 ) -> dict[str, Any]:
     """Return one page of the selected partitions, those in flight first."""
-    reassignments = view.reassignments
     moving: list[TopicPartition] = []
     waiting: list[TopicPartition] = []
-    for partition, reassignment in reassignments.by_partition.items():
+    for partition, reassignment in view.reassignments.by_partition.items():
         if wanted.selects(view, partition, reassignment):
             (moving if reassignment.begun else waiting).append(partition)
     total = len(moving) + len(waiting)
@@ -255,19 +233,12 @@ def listing_of(
     first, last = (page - 1) * ROWS, page * ROWS
     shown = moving[first:last] + waiting[max(0, first - len(moving)) : max(0, last - len(moving))]
     reasons = BlockedReasons(view, clocks.now)
-    still_since = Instant(clocks.now - stalled_after_s)
-
-    def document(partition: TopicPartition) -> dict[str, Any]:
-        found = view.reassignments.by_partition[partition]
-        gained_at = None if copies is None else copies.gained_at(partition)
-        stalled = view.role.leading and is_stalled(found, reasons.of(found), still_since, gained_at)
-        return partition_document(
-            view, partition, clocks, reasons, is_stalled=stalled, copies=copies
-        )
-
     return {
         "total": total,
         "page": page,
         "pages": pages,
-        "partitions": [document(partition) for partition in shown],
+        "partitions": [
+            _judged_document(view, partition, clocks, reasons, stalled_after_s, copies)
+            for partition in shown
+        ],
     }

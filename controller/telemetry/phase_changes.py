@@ -35,17 +35,17 @@ class EnteredPhase:
     before: str
     seconds: float | None
     """Duration of the phase before; None if its start is not known."""
-    cause: str
-    step: int
-    request: str | None
-    replicas: Replicas
-    adding_replicas: Replicas
-    removing_replicas: Replicas
-    leader: int | None
-    isr: Replicas
-    leader_epoch: int | None
-    controller_epoch: int | None
-    zk_version: int | None
+    cause: str = ""
+    step: int = 0
+    request: str | None = None
+    replicas: Replicas = ()
+    adding_replicas: Replicas = ()
+    removing_replicas: Replicas = ()
+    leader: int | None = None
+    isr: Replicas = ()
+    leader_epoch: int | None = None
+    controller_epoch: int | None = None
+    zk_version: int | None = None
 
     @property
     def begins_step(self) -> bool:
@@ -61,7 +61,6 @@ class PhaseMemory:
     """The last phase of each reassignment, and since when."""
 
     def __init__(self) -> None:
-        """Start without phases."""
         self._seen: dict[TopicPartition, tuple[str, Instant]] = {}
 
     def forget(self) -> None:

@@ -1,9 +1,9 @@
 """
-Progress, rates and estimated ends of requests, and traffic of brokers.
+Bytes copied and to be copied, by request and by broker; rates and estimated ends; traffic.
 
-A rate comes from samples of the last minutes: the window is divided into slices, and the spread of
-their rates (twice the standard error) gives the range of the estimate. A request that made no
-progress in the window has no rate and no estimate.
+The size of a partition is that of its largest replica. Partitions of unknown size count in
+``unknown`` and ``uncounted`` only. A request that made no progress in the window of its samples has
+no rate and no estimate.
 
 Metrics name a request by its slot, a small number, as ids would not be a bounded set. A slot is
 reused after its request has ended.
@@ -11,121 +11,171 @@ reused after its request has ended.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
-from math import sqrt
-from statistics import fmean, pstdev
-from typing import Any, Final, NamedTuple
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Final
 
-from controller.core.model import BrokerId, Instant, RequestId
+from controller.core.model import (
+    NO_LEADER,
+    BrokerId,
+    Instant,
+    Replicas,
+    RequestId,
+    TopicPartition,
+)
+from controller.core.reassignments.model import Reassignment
 from controller.core.requests.model import Request
 from controller.core.view import ClusterView
-from controller.telemetry.cluster_counts import unjudged_entries
+from controller.telemetry.cluster_counts import Incremental, unjudged_entries, visit_all
 from controller.telemetry.copies import CopyEvent, Received
-from controller.telemetry.copy_volumes import BrokerVolume, RequestVolume, Volumes
+from controller.telemetry.rates import Range, Rate, Samples, eta_of
 
 SLOTS: Final = 10
 BROKER_WINDOW_S: Final = 120.0
-WINDOW_S: Final = 600.0
-"""Older samples are dropped."""
-SAMPLE_EVERY_S: Final = 2.0
-"""A sample that follows sooner replaces the last one."""
-SPAN_MIN_S: Final = 5.0
-"""A shorter span gives no rate."""
-SLICES_MAX: Final = 6
-SLOWEST: Final = 0.25
-"""The lowest rate is at least this part of the mean."""
-UNCERTAIN: Final = 0.5
-"""The margin, as a part of the mean, with only one slice."""
+
+Held = Callable[[TopicPartition], Mapping[BrokerId, int]]
+"""Returns the bytes of a partition's unfinished replicas."""
 
 
-class Sample(NamedTuple):
-    """A count at one moment."""
+@dataclass(slots=True)
+class RequestVolume:
+    """The bytes of one request."""
 
-    at: Instant
-    total: float
+    moved: int = 0
+    remaining: int = 0
+    known: int = 0
+    """Open partitions whose size is known."""
+    unknown: int = 0
+    """Open partitions whose size is not."""
+    uncounted: int = 0
+    """Partitions that were copied and ended before a broker reported their size."""
+
+
+@dataclass(slots=True)
+class BrokerVolume:
+    """Copies to and from one broker."""
+
+    incoming: int = 0
+    """Replicas that it copies now."""
+    outgoing: int = 0
+    """Partitions that it serves to copying brokers now."""
+    in_remaining: int = 0
+    """Bytes that it has to receive."""
+    out_remaining: int = 0
+    """Bytes of replicas that are to be dropped from it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """Amount per second, with its range."""
+class Volumes:
+    """The volumes at one moment."""
 
-    mean: float
-    low: float
-    high: float
-
-
-class Range(NamedTuple):
-    """Seconds to the end, at best and at worst."""
-
-    low: float
-    high: float
+    requests: Mapping[RequestId, RequestVolume] = field(default_factory=dict)
+    brokers: Mapping[BrokerId, BrokerVolume] = field(default_factory=dict)
+    routes: Mapping[tuple[BrokerId, BrokerId], int] = field(default_factory=dict)
+    """Replicas that are copied now, by serving and receiving broker."""
 
 
-class Samples:
-    """Samples of a growing count within a window."""
-
-    def __init__(self, window_s: float = WINDOW_S) -> None:
-        """Start without samples."""
-        self._window_s = window_s
-        self._kept: deque[Sample] = deque()
-
-    def add(self, at: Instant, total: float) -> None:
-        """
-        Add a sample.
-
-        A count below the last one (a size that shrank, a daemon that restarted) drops the earlier
-        samples: a rate across the gap would be wrong.
-        """
-        kept = self._kept
-        if kept and total < kept[-1].total:
-            kept.clear()
-        if len(kept) > 1 and at - kept[-2].at < SAMPLE_EVERY_S:
-            kept.pop()
-        kept.append(Sample(at, total))
-        while len(kept) > 1 and kept[1].at <= at - self._window_s:
-            kept.popleft()
-
-    def rate(self) -> Rate | None:
-        """Return the rate of the window; None if it cannot be computed."""
-        return rate_of(self._kept)
+def volumes_of(view: ClusterView, held: Held) -> Incremental[Volumes]:
+    """Compute the volumes of all reassignments, a pure function of the view."""
+    counting = _Counting(view, held)
+    yield from visit_all(view.reassignments.by_partition, counting.add)
+    for name, request in view.requests.by_id.items():
+        if request.moved_bytes is not None or request.uncounted:
+            volume = counting.requests[name]
+            volume.moved += request.moved_bytes or 0
+            volume.uncounted = request.uncounted
+    return Volumes(counting.requests, counting.brokers, counting.routes)
 
 
-def rate_of(samples: Sequence[Sample]) -> Rate | None:
-    """Return the rate with its range; None for a short span or a count that did not grow."""
-    if len(samples) < 2:  # noqa: PLR2004 - a rate is between two
-        return None
-    first, last = samples[0], samples[-1]
-    span = last.at - first.at
-    if span < SPAN_MIN_S or last.total <= first.total:
-        return None
-    slices = min(SLICES_MAX, len(samples) - 1)
-    edges = [first.at + span * n / slices for n in range(slices + 1)]
-    counts = [_count_at(samples, edge) for edge in edges]
-    rates = [(b - a) * slices / span for a, b in pairwise(counts)]
-    mean = (last.total - first.total) / span
-    margin = mean * UNCERTAIN if slices == 1 else 2 * pstdev(rates, fmean(rates)) / sqrt(slices)
-    return Rate(mean, max(mean - margin, mean * SLOWEST), mean + margin)
+@lru_cache(maxsize=20_000)
+def _difference(original: Replicas, target: Replicas) -> tuple[Replicas, Replicas]:
+    """Return the brokers that gain a replica, and those that lose one."""
+    coming = tuple(b for b in target if b not in original)
+    return coming, tuple(b for b in original if b not in target)
 
 
-def eta_of(rate: Rate | None, remaining: float) -> Range | None:
-    """Return the estimated seconds until ``remaining`` is done; None without a rate."""
-    if remaining <= 0:
-        return Range(0.0, 0.0)
-    if rate is None:
-        return None
-    return Range(remaining / rate.high, remaining / rate.low)
+class _Counting:
+    """The volumes in the making."""
+
+    def __init__(self, view: ClusterView, held: Held) -> None:
+        self._view = view
+        self._held = held
+        self.requests = defaultdict[RequestId, RequestVolume](RequestVolume)
+        self.brokers = defaultdict[BrokerId, BrokerVolume](
+            BrokerVolume, {b: BrokerVolume() for b in view.cluster.brokers}
+        )
+        self.routes = Counter[tuple[BrokerId, BrokerId]]()
+
+    def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
+        spec = reassignment.spec
+        volume = self.requests[spec.request]
+        self._load(partition, reassignment)
+        size = self._view.disks_process.sizes.get(partition)
+        if size is None:
+            volume.unknown += 1
+            return
+        volume.known += 1
+        if reassignment.step == 0 and spec.original is not None and not reassignment.in_flight:
+            # Most reassignments of a large plan are pending: their volume needs no state.
+            coming, going = _difference(spec.original, spec.target)
+            volume.remaining += size * len(coming)
+            for broker in coming:
+                self.brokers[broker].in_remaining += size
+            for broker in going:
+                self.brokers[broker].out_remaining += size
+            return
+        wanted, copied = self._copies(partition, reassignment)
+        held = self._held(partition) if wanted else {}
+        for broker in wanted:
+            part = min(size, held.get(broker, 0))
+            volume.moved += part
+            volume.remaining += size - part
+            self.brokers[broker].in_remaining += size - part
+        volume.moved += size * len(copied)
+        assignment = self._view.topics.known_assignment(partition)
+        for broker in () if assignment is None else assignment.replicas:
+            if broker not in spec.target:
+                self.brokers[broker].out_remaining += size
+
+    def _copies(
+        self, partition: TopicPartition, reassignment: Reassignment
+    ) -> tuple[Replicas, Replicas]:
+        """Return the target replicas that must still be copied, and those that were."""
+        spec = reassignment.spec
+        assignment = self._view.topics.known_assignment(partition)
+        if assignment is None:
+            return (), ()
+        state = self._view.leadership.states.get(partition)
+        isr = () if state is None else state.isr
+        wanted, copied = [], []
+        for broker in spec.target:
+            is_new = spec.original is not None and broker not in spec.original
+            is_there = broker in assignment.replicas
+            if not is_there or (broker in assignment.adding_replicas and broker not in isr):
+                wanted.append(broker)
+            elif is_new:
+                copied.append(broker)
+        return tuple(wanted), tuple(copied)
+
+    def _load(self, partition: TopicPartition, reassignment: Reassignment) -> None:
+        """Count the copies of the step in flight, also of one that no limit counts."""
+        if not reassignment.in_flight:
+            return
+        assignment = self._view.topics.known_assignment(partition)
+        state = self._view.leadership.states.get(partition)
+        receivers = () if assignment is None else reassignment.receivers(assignment)
+        if state is None or state.leader == NO_LEADER or not receivers:
+            return
+        self.brokers[state.leader].outgoing += 1
+        for broker in receivers:
+            self.brokers[broker].incoming += 1
+            self.routes[state.leader, broker] += 1
 
 
-def _count_at(samples: Sequence[Sample], at: float) -> float:
-    """Return the count between two samples, interpolated linearly."""
-    for before, after in pairwise(samples):
-        if at <= after.at:
-            share = (at - before.at) / (after.at - before.at) if after.at > before.at else 1.0
-            return before.total + (after.total - before.total) * min(1.0, max(0.0, share))
-    return samples[-1].total
+# --- rates and estimates --------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -133,7 +183,9 @@ class _RequestSamples:
     """Samples of one open request."""
 
     moved: Samples = field(default_factory=Samples)
+    """Of its bytes."""
     ended: Samples = field(default_factory=Samples)
+    """Of its partitions."""
 
 
 @dataclass(slots=True)
@@ -167,7 +219,7 @@ class Progress:
             "bytes": None
             if volume is None
             else {
-                "total": volume.total,
+                "total": volume.moved + volume.remaining,
                 "moved": volume.moved,
                 "remaining": volume.remaining,
             },
@@ -181,13 +233,10 @@ class ProgressTracker:
     """Keeps samples of requests and brokers."""
 
     def __init__(self) -> None:
-        """Start without samples."""
         self.volumes = Volumes()
         self.traffic: dict[BrokerId, Traffic] = {}
         self._samples: dict[RequestId, _RequestSamples] = {}
         self._slots: dict[int, RequestId] = {}
-        self._ended: dict[RequestId, RequestVolume] = {}
-        """Volumes of requests with a slot before they ended."""
 
     def count(self, events: Iterable[CopyEvent], now: Instant) -> None:
         """Count the bytes that brokers reported."""
@@ -267,13 +316,12 @@ class ProgressTracker:
         ]
 
     def _give_slot(self, name: RequestId, view: ClusterView) -> None:
-        taken: Mapping[int, RequestId] = self._slots
+        taken = self._slots
         if name in taken.values():
             return
         unused = (s for s in range(SLOTS) if s not in taken)
         ended = (s for s, n in taken.items() if not _is_open(view.requests.by_id.get(n)))
-        slot = next(unused, None)
-        slot = next(ended, None) if slot is None else slot
+        slot = next(chain(unused, ended), None)
         if slot is not None:
             self._slots.pop(slot, None)
             self._slots[slot] = name

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import Instant, TopicPartition
 from controller.core.view import ClusterView
 from controller.telemetry.copies import CopyEnded, CopyEvent, IsrShrunk
-from controller.telemetry.json_values import iso_time
+from controller.telemetry.json_values import Clocks, json_fields
 from controller.telemetry.log_events import Level, LogEvent
 
 BUSY_EVERY_S: Final = 10.0
@@ -25,6 +25,14 @@ IDLE_EVERY_S: Final = 60.0
 """The same without progress."""
 OPEN_STATES: Final = frozenset({"in_flight", "waiting", "held"})
 OTHER_OUTCOMES: Final = ("refused", "cancelled", "superseded", "skipped")
+OPTIONS: Final = (
+    "priority",
+    "throttle",
+    "asked_for",
+    "requested_by",
+    "approved",
+    "approved_by",
+)
 
 
 @dataclass(slots=True)
@@ -40,7 +48,6 @@ class RequestEvents:
     """Makes events of the changes between two status documents."""
 
     def __init__(self) -> None:
-        """Start without requests."""
         self._open: dict[str, _Logged] = {}
         self._sized: set[TopicPartition] = set()
         self._concluded: set[str] = set()
@@ -136,45 +143,17 @@ class RequestEvents:
             )
 
 
-def copy_events(events: Iterable[CopyEvent], now: Instant, wall: datetime) -> Iterator[LogEvent]:
-    """
-    Return events for copies that ended, and for shrunk ISRs.
-
-    Args:
-        events: Copies and ISR changes.
-        now: The time on the loop's clock.
-        wall: The same moment in UTC.
-
-    """
+def copy_events(events: Iterable[CopyEvent], clocks: Clocks) -> Iterator[LogEvent]:
+    """Return events for copies that ended, and for shrunk ISRs."""
     for event in events:
         match event:
             case CopyEnded():
-                yield LogEvent(
-                    "copied" if event.is_whole else "copy_abandoned",
-                    Level.DEBUG,
-                    {
-                        **event.partition._asdict(),
-                        "request": event.request,
-                        "leader": event.leader,
-                        "replica": event.replica,
-                        "begun": iso_time(wall - timedelta(seconds=now - event.begun)),
-                        "seconds": event.seconds,
-                        "bytes": event.bytes,
-                        "throttled": event.is_throttled,
-                    },
-                )
+                fields = {**json_fields(event), "begun": clocks.at(event.begun)}
+                kind = "copied" if fields.pop("is_whole") else "copy_abandoned"
+                fields["throttled"] = fields.pop("is_throttled")
+                yield LogEvent(kind, Level.DEBUG, fields)
             case IsrShrunk():
-                yield LogEvent(
-                    "isr_shrunk",
-                    Level.WARNING,
-                    {
-                        **event.partition._asdict(),
-                        "request": event.request,
-                        "lost": list(event.lost),
-                        "isr": list(event.isr),
-                        "leader": event.leader,
-                    },
-                )
+                yield LogEvent("isr_shrunk", Level.WARNING, event)
             case _:
                 pass
 
@@ -201,12 +180,7 @@ def _begin_event(request: Mapping[str, Any]) -> LogEvent:
         "request_kind": request["kind"],
         "route": request["route"],
         "entries": request["partitions"]["total"],
-        "priority": request["priority"],
-        "throttle": request["throttle"],
-        "asked_for": request["asked_for"],
-        "requested_by": request["requested_by"],
-        "approved": request["approved"],
-        "approved_by": request["approved_by"],
+        **{key: request[key] for key in OPTIONS},
     }
     return LogEvent("request_begun", Level.INFO, fields)
 
@@ -218,12 +192,8 @@ def _progress(request: Mapping[str, Any]) -> LogEvent:
         "request": request["id"],
         "state": request["state"],
         "entries": counts["total"],
-        **{state: counts[state] for state in ("done", "in_flight", "waiting")},
-        "refused": counts["refused"],
-        "cancelled": counts["cancelled"],
-        "bytes_total": volume.get("total"),
-        "bytes_moved": volume.get("moved"),
-        "bytes_remaining": volume.get("remaining"),
+        **{s: counts[s] for s in ("done", "in_flight", "waiting", "refused", "cancelled")},
+        **{f"bytes_{part}": volume.get(part) for part in ("total", "moved", "remaining")},
         "sizes_unknown": request["sizes_unknown"],
         "rate": request["bytes_per_s"],
         "eta_low_s": low,

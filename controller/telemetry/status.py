@@ -22,11 +22,16 @@ from controller.core.requests.model import Request
 from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView
 from controller.doctor.findings import orphan_advice
-from controller.telemetry.cluster_counts import Example, WorkCounts, unjudged_entries
+from controller.telemetry.cluster_counts import (
+    Example,
+    Incremental,
+    WorkCounts,
+    in_slices,
+    unjudged_entries,
+)
 from controller.telemetry.copies import Copies
-from controller.telemetry.incremental import Incremental, in_slices
-from controller.telemetry.json_values import iso_time
-from controller.telemetry.partition_documents import Clocks, partition_document
+from controller.telemetry.json_values import Clocks, iso_time
+from controller.telemetry.partition_documents import partition_document
 from controller.telemetry.progress import ProgressTracker
 
 IN_FLIGHT_MAX: Final = 1000
@@ -46,16 +51,10 @@ def status_of(  # noqa: PLR0913 - what it is made of
     copies: Copies | None = None,
 ) -> Incremental[dict[str, Any]]:
     """
-    Return the status document.
+    Return the status document, with the ``work`` that was counted in this view.
 
-    Args:
-        view: The view.
-        clocks: The present moment.
-        work: The counts of this view.
-        engine: The engine in the settings, until the view has the one that was chosen.
-        progress: Bytes, rates and estimates; without it they are unknown.
-        copies: The copies in progress.
-
+    ``engine`` is that of the settings, until the view has the one that was chosen. Without
+    ``progress``, bytes, rates and estimates are unknown.
     """
     role = view.role
     progress = progress or ProgressTracker()
@@ -137,10 +136,7 @@ def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
 
 
 def _requests(
-    view: ClusterView,
-    clocks: Clocks,
-    work: WorkCounts,
-    progress: ProgressTracker,
+    view: ClusterView, clocks: Clocks, work: WorkCounts, progress: ProgressTracker
 ) -> list[dict[str, Any]]:
     unjudged = unjudged_entries(view)
     return [
@@ -152,9 +148,7 @@ def _requests(
     ]
 
 
-def _newest(
-    requests: Iterable[tuple[RequestId, Request]],
-) -> list[tuple[RequestId, Request]]:
+def _newest(requests: Iterable[tuple[RequestId, Request]]) -> list[tuple[RequestId, Request]]:
     """Return the newest requests first; if they are too many, prefer the open ones."""
     kept = sorted(requests, key=lambda r: (bool(r[1].open), r[1].since), reverse=True)
     return sorted(kept[:REQUESTS_MAX], key=lambda r: r[1].since, reverse=True)
@@ -169,7 +163,6 @@ def _request(
     waiting = request.open - in_flight + unjudged
     options = request.options
     held = request_hold(view, name, clocks.now) if request.open else None
-    throttle = limits_in_force.throttle_of(view, name)
     return {
         "id": name,
         "kind": request.kind,
@@ -181,7 +174,7 @@ def _request(
         "approved": options.approved or None,
         "approved_by": options.approved_by or None,
         "priority": limits_in_force.priority_of(view, name),
-        "throttle": throttle,
+        "throttle": limits_in_force.throttle_of(view, name),
         "since": clocks.at(request.since),
         "partitions": {
             "total": request.total,
@@ -189,8 +182,7 @@ def _request(
             "in_flight": in_flight,
             "waiting": waiting,
             "refused": request.refused_count,
-            "cancelled": request.fates[OutcomeKind.CANCELLED]
-            + request.fates[OutcomeKind.ROLLED_BACK],
+            "cancelled": _cancelled(request),
             "superseded": request.fates[OutcomeKind.SUPERSEDED],
             "skipped": request.fates[OutcomeKind.SKIPPED],
         },
@@ -199,6 +191,10 @@ def _request(
             for r in request.refused[:REFUSALS_MAX]
         ],
     }
+
+
+def _cancelled(request: Request) -> int:
+    return request.fates[OutcomeKind.CANCELLED] + request.fates[OutcomeKind.ROLLED_BACK]
 
 
 def _reason(request: Request, held: Blocked | None) -> str | None:
@@ -215,7 +211,7 @@ def _state(request: Request, in_flight: int, waiting: int, held: Blocked | None)
         return "waiting" if held is None else "held"
     if request.done:
         return "done"
-    if request.fates[OutcomeKind.CANCELLED] + request.fates[OutcomeKind.ROLLED_BACK]:
+    if _cancelled(request):
         return "cancelled"
     return "refused" if request.refused else "done"
 

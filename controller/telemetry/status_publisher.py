@@ -20,13 +20,13 @@ from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.view import ClusterView
 from controller.reactor.ports import Clock
 from controller.telemetry import cluster_counts as counts
+from controller.telemetry.cluster_counts import Incremental
 from controller.telemetry.cluster_health import ClusterHealth, cluster_health
 from controller.telemetry.copies import Copies
-from controller.telemetry.copy_rates import CopyRates
-from controller.telemetry.copy_volumes import volumes_of
-from controller.telemetry.incremental import Incremental
-from controller.telemetry.partition_documents import Clocks, Filter, explanation_of, listing_of
-from controller.telemetry.progress import ProgressTracker
+from controller.telemetry.json_values import Clocks
+from controller.telemetry.partition_documents import Filter, explanation_of, listing_of
+from controller.telemetry.progress import ProgressTracker, volumes_of
+from controller.telemetry.rates import CopyRates, Samples
 from controller.telemetry.status import status_of
 from controller.telemetry.timelines import Timelines
 
@@ -92,17 +92,7 @@ class StatusPublisher:
         stalled_after_s: float,
         interval_s: float = INTERVAL_S,
     ) -> None:
-        """
-        Start without a snapshot.
-
-        Args:
-            clock: The loop's clock.
-            wall: The time of day, in UTC.
-            engine: The engine in the settings.
-            stalled_after_s: Seconds without progress after which a partition is stalled.
-            interval_s: Shortest time between two snapshots.
-
-        """
+        """``engine`` is that of the settings; ``interval_s`` the shortest between snapshots."""
         self._clock = clock
         self._wall = wall
         self._engine = engine
@@ -125,8 +115,9 @@ class StatusPublisher:
         """The phases of partitions; the observer updates it."""
         self.trend: tuple[TrendPoint, ...] = ()
         """The last hour, the oldest first."""
-        self._received: deque[tuple[Instant, int]] = deque(maxlen=TREND_SMOOTHED + 1)
-        """Bytes that brokers received until the latest points."""
+        self._next_point_at = Instant(float("-inf"))
+        self._received = Samples(TREND_SMOOTHED * TREND_INTERVAL_S)
+        """Bytes that all brokers received."""
         self.unreachable: Callable[[], Mapping[BrokerId, str]] = dict
         """Returns the registered brokers without a connection, and why."""
 
@@ -139,13 +130,8 @@ class StatusPublisher:
         """
         Answer questions, and publish a snapshot if one is due; a large one takes several calls.
 
-        Args:
-            view: The view.
-            at_once: Start a new snapshot without waiting for the interval.
-
-        Returns:
-            The new snapshot; None if it is not due or not ready.
-
+        Return the new snapshot; None if it is not due or not ready. ``at_once`` begins a new one
+        without waiting for the interval.
         """
         self._answer(view, self._clock.now())
         started = self._clock.now()
@@ -189,22 +175,16 @@ class StatusPublisher:
             view, now, self._stalled_after_s, self.copies.gained_at
         )
         status = yield from status_of(
-            view,
-            clocks,
-            work,
-            engine=self._engine,
-            progress=self.progress,
-            copies=self.copies,
+            view, clocks, work, engine=self._engine, progress=self.progress, copies=self.copies
         )
         health, role = cluster_health(view, work.in_flight), counts.role_of(view, now)
-        orders = {"unanswered": role.alter_entries_unanswered}
         unreachable = self.unreachable() if view.tenure.held is not None else {}
         return StatusSnapshot(
             status={
                 **status,
                 "strain": health.as_status(),
                 "copy_rates": self.copy_rates.as_status(),
-                "orders": orders,
+                "orders": {"unanswered": role.alter_entries_unanswered},
                 "unreachable_brokers": {str(b): why for b, why in unreachable.items()},
             },
             unreachable=unreachable,
@@ -217,44 +197,30 @@ class StatusPublisher:
         )
 
     def _add_to_trend(self, snapshot: StatusSnapshot, now: Instant) -> None:
-        if self._received and now - self._received[-1][0] < TREND_INTERVAL_S:
+        if now < self._next_point_at:
             return
-        total = sum(snapshot.received.values())
-        self._received.append((now, total))
-        since, before = self._received[0]
-        rate = max(0, total - before) / (now - since) if now > since else 0.0
-        work = snapshot.work
-        point = TrendPoint(self._wall(), rate, len(work.in_flight), work.copying)
+        self._next_point_at = Instant(now + TREND_INTERVAL_S)
+        self._received.add(now, sum(snapshot.received.values()))
+        rate, work = self._received.rate(), snapshot.work
+        bytes_per_s = 0.0 if rate is None else rate.mean
+        point = TrendPoint(self._wall(), bytes_per_s, len(work.in_flight), work.copying)
         # Readers on other threads keep the tuple that they have.
         self.trend = (*self.trend, point)[-TREND_KEPT:]
 
     def request_partition(self, partition: TopicPartition) -> Future[Document]:
         """Ask the loop about a partition; safe from any thread."""
-        return self._request(
-            lambda view, clocks: explanation_of(
-                view,
-                partition,
-                clocks,
-                stalled_after_s=self._stalled_after_s,
-                copies=self.copies,
-            )
-        )
+        return self._request(explanation_of, partition)
 
     def request_partitions(self, wanted: Filter) -> Future[Document]:
         """Ask the loop for a page of the partitions; safe from any thread."""
-        return self._request(
-            lambda view, clocks: listing_of(
-                view,
-                wanted,
-                clocks,
-                stalled_after_s=self._stalled_after_s,
-                copies=self.copies,
-            )
-        )
+        return self._request(listing_of, wanted)
 
-    def _request(self, answer: Callable[[ClusterView, Clocks], Document]) -> Future[Document]:
+    def _request(self, answer: Callable[..., Document], subject: object) -> Future[Document]:
         future: Future[Document] = Future()
-        self._questions.append((answer, future))
+        after_s, copies = self._stalled_after_s, self.copies
+        self._questions.append(
+            (lambda v, c: answer(v, subject, c, stalled_after_s=after_s, copies=copies), future)
+        )
         return future
 
     def _answer(self, view: ClusterView, now: Instant) -> None:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from controller.core.model import BrokerId, TopicPartition
-from controller.telemetry.copy_rates import CopyRates
 from controller.telemetry.journal import FILE_NAME, VERSION
 from controller.telemetry.phase_changes import EnteredPhase
+from controller.telemetry.rates import CopyRates
 
 REQUESTS_KEPT: Final = 50
 PARTITIONS_KEPT: Final = 100
@@ -53,48 +53,28 @@ class Timelines:
     """The timelines of the latest requests; safe from any thread."""
 
     def __init__(self) -> None:
-        """Start without requests."""
         self._lock = threading.Lock()
         self._requests: OrderedDict[str, Timeline] = OrderedDict()
 
     def add_change(self, change: EnteredPhase, wall: datetime) -> None:
-        """Add a phase change."""
-        if change.request is not None:
-            self.add_move(
-                change.request,
-                change.partition,
-                before=change.before,
-                phase=change.phase,
-                seconds=change.seconds,
-                wall=wall,
-            )
-
-    def add_move(  # noqa: PLR0913 - the parts of a phase change
-        self,
-        request: str,
-        partition: TopicPartition,
-        *,
-        before: str,
-        phase: str,
-        seconds: float | None,
-        wall: datetime,
-    ) -> None:
-        """Add that a partition entered ``phase`` after ``seconds`` in the phase ``before``."""
+        """Add a phase change; one without a request is left out."""
+        if change.request is None:
+            return
         with self._lock:
-            timeline = self._timeline_of(request)
-            self._requests.move_to_end(request)
-            spans = timeline.partitions.get(partition)
+            timeline = self._timeline_of(change.request)
+            self._requests.move_to_end(change.request)
+            spans = timeline.partitions.get(change.partition)
             if spans is None:
                 if len(timeline.partitions) >= PARTITIONS_KEPT:
-                    timeline.left_out.add(partition)
+                    timeline.left_out.add(change.partition)
                     return
-                spans = timeline.partitions[partition] = []
-            if not spans and seconds:
-                spans.append(Span(before, wall - timedelta(seconds=seconds)))
+                spans = timeline.partitions[change.partition] = []
+            if not spans and change.seconds:
+                spans.append(Span(change.before, wall - timedelta(seconds=change.seconds)))
             if spans and spans[-1].until is None:
                 spans[-1].until = wall
-            if phase != ENDED:
-                spans.append(Span(phase, wall))
+            if change.phase != ENDED:
+                spans.append(Span(change.phase, wall))
             del spans[:-SPANS_KEPT]
 
     def end_request(self, summary: Mapping[str, Any], wall: datetime) -> None:
@@ -143,16 +123,10 @@ def replay(
     directory: Path, timelines: Timelines, rates: CopyRates, *, bytes_max: int = BYTES_MAX
 ) -> None:
     """
-    Restore the timelines and the rates of copies from the end of the journal.
+    Restore the timelines and the rates of copies from the end of the journal in a directory.
 
-    Lines that are cut off, of another version or incomplete are ignored.
-
-    Args:
-        directory: The journal's; files that are missing or unreadable are ignored.
-        timelines: Receives the phases and summaries.
-        rates: Receives the copies.
-        bytes_max: Bytes that are read from the end of the journal.
-
+    Files that are missing or unreadable, and lines that are cut off, of another version or
+    incomplete are ignored.
     """
     for line in _lines(directory, bytes_max):
         if any(kind in line for kind in _KINDS):
@@ -168,14 +142,14 @@ def _take(document: dict[str, Any], timelines: Timelines, rates: CopyRates) -> N
     at = datetime.fromisoformat(document["at"])
     if document["kind"] == "phase":
         if document["request"] is not None:
-            timelines.add_move(
-                str(document["request"]),
-                TopicPartition(str(document["topic"]), int(document["partition"])),
-                before=str(document["before"]),
+            change = EnteredPhase(
+                partition=TopicPartition(str(document["topic"]), int(document["partition"])),
                 phase=str(document["phase"]),
+                before=str(document["before"]),
                 seconds=document["seconds"],
-                wall=at,
+                request=str(document["request"]),
             )
+            timelines.add_change(change, at)
     elif document["kind"] == "copied":
         if document["bytes"] and not document["throttled"]:
             ended, seconds = at.timestamp(), float(document["seconds"])

@@ -60,7 +60,6 @@ class Target(Protocol):
     @property
     def name(self) -> str:
         """The name in logs and metrics."""
-        ...
 
     def deliver(self, notification: Notification) -> None:
         """
@@ -71,7 +70,6 @@ class Target(Protocol):
             PermanentDeliveryError: another attempt would not help.
 
         """
-        ...
 
 
 class Webhook:
@@ -80,7 +78,6 @@ class Webhook:
     name = "webhook"
 
     def __init__(self, url: str, cluster: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Post to this URL."""
         self._url = url
         self._cluster = cluster
         self._timeout_s = timeout_s
@@ -110,7 +107,6 @@ class ExecHook:
     name = "exec"
 
     def __init__(self, path: Path, cluster: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Run this program."""
         self._path = path
         self._cluster = cluster
         self._timeout_s = timeout_s
@@ -164,7 +160,11 @@ def post(url: str, document: Mapping[str, object], timeout_s: float) -> None:
 
 
 class DeliveryQueue:
-    """The thread and the queue of one target."""
+    """
+    The thread and the queue of one target; nothing is delivered before ``start``.
+
+    ``first_pause_s`` is the longest pause before the second attempt; later pauses double it.
+    """
 
     def __init__(
         self,
@@ -175,17 +175,6 @@ class DeliveryQueue:
         tries: int = TRIES,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
-        """
-        Prepare; nothing is delivered before ``start``.
-
-        Args:
-            target: The destination.
-            count: Called with the result of each notification.
-            queue_max: Notifications that may wait; more are dropped.
-            tries: Attempts for each notification.
-            first_pause_s: Longest pause before the second attempt; later pauses double it.
-
-        """
         self._target = target
         self._count = count
         self._queue: queue.Queue[Notification | None] = queue.Queue(queue_max)
@@ -247,17 +236,9 @@ class DeliveryQueue:
 
 
 class Delivery:
-    """Implements ``telemetry.observer.Notifier``: sends every target the wanted notifications."""
+    """Implements ``telemetry.observer.Notifier``: sends every target the wanted ``kinds``."""
 
     def __init__(self, queues: Sequence[DeliveryQueue], kinds: frozenset[str]) -> None:
-        """
-        Start the queues.
-
-        Args:
-            queues: One for each target; there may be none.
-            kinds: The kinds of notifications that are sent.
-
-        """
         self._queues = queues
         self._kinds = kinds
         self._coalescer = Coalescer()

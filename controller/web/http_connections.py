@@ -113,11 +113,7 @@ class HttpConnection(ServerConnection):
 
     async def respond(self, response: Response, *, is_last: bool) -> None:
         """
-        Write the response to the present request.
-
-        Args:
-            response: The response.
-            is_last: Whether the connection is closed after it.
+        Write the response to the present request; ``is_last``: the connection is closed after it.
 
         Raises:
             OSError: the connection is lost.

@@ -44,13 +44,7 @@ class Notification:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self, cluster: str) -> dict[str, Any]:
-        """
-        Return the JSON document for webhooks and the exec hook.
-
-        Args:
-            cluster: The connect string of the cluster's ZooKeeper.
-
-        """
+        """Return the JSON document for webhooks and the exec hook."""
         return {
             "v": 1,
             "event": self.kind.value,
@@ -73,7 +67,6 @@ class Coalescer:
     """Makes notifications of log events."""
 
     def __init__(self) -> None:
-        """Start without events."""
         self._once: list[Notification] = []
         self._gathered: dict[tuple[NotificationKind, str], _Gathered] = {}
         self._sent_at: dict[tuple[NotificationKind, str], Instant] = {}

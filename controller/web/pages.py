@@ -28,10 +28,11 @@ from controller.telemetry.status_publisher import TrendPoint
 from controller.telemetry.timelines import Timeline
 from controller.units import show_bytes, show_duration, show_range
 from controller.web.access import ANYONE, Identity
-from controller.web.page_plans import PlanPreview
 from controller.web.pictures import COLORS, charts_of, copy_matrix, fill_of, phase_timeline
 from controller.web.report_index import IndexedReport
-from controller.web.steering import PageAction
+from controller.web.steering import MEANINGS, PageAction, PlanPreview
+
+Document = Mapping[str, Any]
 
 ACTIONS: Final = tuple(action for action in PageAction if not action.is_brake)
 """The actions of a request, or of everything."""
@@ -73,16 +74,15 @@ _PHASES: Final = (IN_FLIGHT, *list(LABELS.values())[:-1])
 class Overview:
     """The content of the overview."""
 
-    status: Mapping[str, Any]
-    listing: Mapping[str, Any] | None = None
+    status: Document
+    listing: Document | None = None
     """A page of partitions; None: the loop was too busy to answer."""
     wanted: Filter = field(default_factory=Filter)
-    ended: Sequence[Mapping[str, Any]] = ()
+    ended: Sequence[Document] = ()
     """Summaries of ended requests, the latest first."""
     is_still: bool = False
     """Whether the page does not refresh by itself."""
     who: Identity = ANYONE
-    """Who sees the page."""
     reports: Sequence[IndexedReport] = ()
     """The latest first."""
     points: Sequence[TrendPoint] = ()
@@ -93,7 +93,7 @@ def render_page(shown: Overview | None) -> str:
     """Return the overview; None: the loop has not published a status yet."""
     if shown is None:
         return _render("starting", "starting", refresh_s=REFRESH_S)
-    status, wanted = shown.status, shown.wanted
+    status, wanted, loads = shown.status, shown.wanted, shown.status["broker_loads"]
     copies = _copies(status)
     return _render(
         "overview",
@@ -109,17 +109,15 @@ def render_page(shown: Overview | None) -> str:
         is_still=shown.is_still,
         who=shown.who,
         requests=status["requests"][:REQUESTS_MAX],
-        throughput=sum(load["in_bytes_per_s"] for load in status["broker_loads"]),
+        throughput=sum(load["in_bytes_per_s"] for load in loads),
         charts=charts_of(shown.points),
         copies=copies,
         copying_shown=len({(p["topic"], p["partition"]) for p, _ in copies}),
         directories=_directories(status["disks"]),
-        matrix=copy_matrix(status["broker_loads"], status["routes"]),
-        busy_brokers=[
-            load
-            for load in status["broker_loads"]
-            if any(v for k, v in load.items() if k != "broker")
-        ][:BROKERS_MAX],
+        matrix=copy_matrix(loads, status["routes"]),
+        busy_brokers=[load for load in loads if any(v for k, v in load.items() if k != "broker")][
+            :BROKERS_MAX
+        ],
         examples=_examples(status),
         phases=_PHASES,
         progress_of=progress_of,
@@ -133,7 +131,7 @@ def render_history(  # noqa: PLR0913 - what it shows
     now: datetime,
     reports: Sequence[IndexedReport] = (),
     *,
-    known: Mapping[str, Any] | None = None,
+    known: Document | None = None,
     who: Identity = ANYONE,
 ) -> str:
     """
@@ -141,14 +139,13 @@ def render_history(  # noqa: PLR0913 - what it shows
 
     ``known`` is the request in the status, if it is there.
     """
-    picture = None if timeline is None else phase_timeline(timeline, now)
     return _render(
         "history",
         f"request {request}",
         at=now.isoformat(),
         request=request,
         timeline=timeline,
-        picture=picture,
+        picture=None if timeline is None else phase_timeline(timeline, now),
         reports=reports,
         known=known,
         who=who,
@@ -162,6 +159,7 @@ def render_form(action: PageAction, request: str, who: Identity, *, problem: str
         "form",
         f"under_min_isr: {action}" if is_brake else f"{action} {request or 'everything'}",
         action=action,
+        meaning=MEANINGS[action],
         request="" if is_brake else request,
         who=who,
         problem=problem,
@@ -193,17 +191,8 @@ def safe_path(target: str) -> str:
     return target if _LOCAL.fullmatch(target) else "/"
 
 
-def progress_of(request: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Return how far a request is, in bytes where sizes are known, otherwise in partitions.
-
-    Args:
-        request: One of the ``requests`` of the status.
-
-    Returns:
-        ``value`` of ``most``, ``is_open``, and in words ``time_left``.
-
-    """
+def progress_of(request: Document) -> dict[str, Any]:
+    """Return how far a request is, in bytes where sizes are known, otherwise in partitions."""
     counts, volume, eta = request["partitions"], request["bytes"], request["eta_s"]
     is_open = request["state"] in OPEN_STATES
     most = max(1, counts["total"])
@@ -220,22 +209,20 @@ def progress_of(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _examples(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _examples(status: Document) -> dict[str, Document]:
     """Return one partition for each reason, preferably one in flight."""
     partitions = (*reversed(status["waiting"]), *reversed(status["in_flight"]))
     return {p["blocked_on"]["by"]: p for p in partitions if p["blocked_on"] is not None}
 
 
-def _copies(
-    status: Mapping[str, Any],
-) -> list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
+def _copies(status: Document) -> list[tuple[Document, Document | None]]:
     """Return the copies of the first partitions that copy, stalled ones first."""
     copying = [p for p in status["in_flight"] if p["state"] == COPYING]
     copying.sort(key=lambda p: not p["stalled"])
     return [(p, copy) for p in copying[:COPYING_MAX] for copy in p["copies"] or [None]]
 
 
-def _directories(disks: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _directories(disks: Document) -> list[dict[str, Any]]:
     """Return the log directories with their fill: failed ones, then the fullest."""
     found = []
     for directory in disks["log_dirs"]:
@@ -245,7 +232,7 @@ def _directories(disks: Mapping[str, Any]) -> list[dict[str, Any]]:
             label = f"{fill['used']:.1f} % used, {fill['reserved']:.1f} % reserved for copies"
         found.append({**directory, "fill": fill, "label": label})
 
-    def key(directory: Mapping[str, Any]) -> tuple[bool, float, int, str]:
+    def key(directory: Document) -> tuple[bool, float, int, str]:
         fill = directory["fill"]
         share = 0.0 if fill is None else fill["used"] + fill["reserved"]
         return not directory["failed"], -share, directory["broker"], directory["path"]

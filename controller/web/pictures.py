@@ -92,14 +92,7 @@ def _round_up(value: float) -> float:
 
 
 def fill_of(directory: Mapping[str, Any], disks: Mapping[str, Any]) -> Picture | None:
-    """
-    Return the shares of a log directory's volume in percent; None if its size is not known.
-
-    Args:
-        directory: One of ``log_dirs`` of the status.
-        disks: ``disks`` of the status.
-
-    """
+    """Return the shares of a log directory's volume in percent; None if its size is not known."""
     total, usable = directory["total_bytes"], directory["usable_bytes"]
     if not total or usable is None:
         return None
@@ -122,13 +115,7 @@ def copy_matrix(
     """
     Return which brokers serve copies to which, and the bytes each has to receive.
 
-    Args:
-        loads: ``broker_loads`` of the status.
-        routes: ``routes`` of the status.
-
-    Returns:
-        None if no broker has work.
-
+    None if no broker has work.
     """
     shown = _busiest(loads)
     if not shown:
@@ -170,13 +157,7 @@ def phase_timeline(timeline: Timeline, now: datetime) -> Picture | None:
     """
     Return the phases of a request's partitions on one axis of time, as shares of it.
 
-    Args:
-        timeline: The partitions and their phases.
-        now: The end of phases that have not ended.
-
-    Returns:
-        None if no phase is known.
-
+    Phases that have not ended are drawn until ``now``. None if no phase is known.
     """
     every = [span for spans in timeline.partitions.values() for span in spans]
     if not every:

@@ -39,7 +39,6 @@ class ReportIndex:
     """The reports of a directory; each call reads it, so that a new report needs no restart."""
 
     def __init__(self, directory: Path) -> None:
-        """Serve the reports in this directory; it may be created later."""
         self._directory = directory
 
     def newest(self) -> list[IndexedReport]:

@@ -15,11 +15,13 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from controller.telemetry.metrics import Metrics
+from controller.core.model import Instant
+from controller.reactor.ports import Clock
+from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.partition_documents import Filter
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.web.access import ANYONE, Access, Identity
-from controller.web.control_form import CONTROL, LOGIN, NEEDS_OPERATE, READ_ONLY, ControlForm
+from controller.web.forms import CONTROL, LOGIN, NEEDS_OPERATE, PLAN, READ_ONLY, ControlForm
 from controller.web.http_messages import (
     FORM_BYTES_MAX,
     HTML,
@@ -40,8 +42,6 @@ from controller.web.pages import (
     render_plan_form,
     safe_path,
 )
-from controller.web.plan_form import PLAN
-from controller.web.probes import Health
 from controller.web.report_index import IndexedReport, ReportIndex
 from controller.web.steering import PAGE_ACTIONS
 from controller.znodes.paths import parse_topic_partition
@@ -51,12 +51,69 @@ ANSWER_WITHIN_S: Final = 3.0
 LISTING_WITHIN_S: Final = 1.5
 _STARTING: Final = "the daemon is starting"
 _USAGE: Final = "ask for /explain?partition=TOPIC-NUMBER"
+QUIET_S: Final = 60.0
+"""An idle loop cycles every second; a commit may take as long as a ZooKeeper session lasts."""
 REPORTS: Final = "/reports/"
 METRICS_TYPE: Final = "text/plain; version=1.0.0; charset=utf-8"
 
 
+class Health:
+    """
+    The answers of the probes: whether the process is alive and whether it is ready, with a reason.
+
+    Alive: the loop's thread completed a cycle within ``quiet_s``. Ready: alive and connected to the
+    ZooKeeper of a cluster, as leader or as standby. Each call looks at loop and session.
+    """
+
+    def __init__(self, *, clock: Clock, quiet_s: float = QUIET_S) -> None:
+        self._clock = clock
+        self._quiet_s = quiet_s
+        self._last_cycle: Callable[[], Instant | None] = lambda: None
+        self._session: Callable[[], SessionStatus] = lambda: SessionStatus.LOST
+        self._awaited: Callable[[], str | None] = lambda: None
+
+    def watch_loop(self, last_cycle: Callable[[], Instant | None]) -> None:
+        """Read the time of the loop's last cycle there; None means that its thread ended."""
+        self._last_cycle = last_cycle
+
+    def watch_session(self, state: Callable[[], SessionStatus]) -> None:
+        """Read the state of the ZooKeeper session there."""
+        self._session = state
+
+    def watch_cluster(self, awaited: Callable[[], str | None]) -> None:
+        """Read there what is missing of a cluster; None means that it exists."""
+        self._awaited = awaited
+
+    @property
+    def session(self) -> SessionStatus:
+        """The state of the ZooKeeper session."""
+        return self._session()
+
+    def why_dead(self) -> str | None:
+        """Return why the process should be restarted; None if it is alive."""
+        last = self._last_cycle()
+        if last is None:
+            return "the loop does not run"
+        quiet = self._clock.now() - last
+        if quiet > self._quiet_s:
+            return f"the loop has not completed a cycle for {quiet:.0f} s"
+        return None
+
+    def why_unready(self) -> str | None:
+        """Return why the process cannot do its work now; None if it can."""
+        session = self._session()
+        if session is not SessionStatus.CONNECTED:
+            return f"the ZooKeeper session is {session.value}"
+        return self._awaited() or self.why_dead()
+
+
 class Routes:
-    """Answers paths and forms; safe from any thread."""
+    """
+    Answers paths and forms; safe from any thread.
+
+    Without ``access`` everyone may read; without ``form`` nothing can be changed; without
+    ``reports`` none are shown.
+    """
 
     def __init__(  # noqa: PLR0913 - the sources of the responses
         self,
@@ -69,19 +126,6 @@ class Routes:
         form: ControlForm | None = None,
         reports: ReportIndex | None = None,
     ) -> None:
-        """
-        Answer from these.
-
-        Args:
-            metrics: What ``/metrics`` exports.
-            publisher: Has the newest snapshot, and passes questions to the loop.
-            health: The answers of the probes.
-            wall: The time of day, in UTC.
-            access: Identifies clients; None: everyone may read.
-            form: Accepts actions; None: nothing can be changed here.
-            reports: Reports of past work; None: none are shown.
-
-        """
         self._metrics = metrics
         self._publisher = publisher
         self._health = health

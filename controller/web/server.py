@@ -1,5 +1,5 @@
 """
-The HTTP server: which requests are answered, within limits of time and number.
+The HTTP server: which requests are answered, within limits of time and number; how it is built.
 
 Each request has a deadline for all that the client sends and reads. Where connections are too
 many, others are closed, so that a probe, which arrives in one packet, is always answered. Probes
@@ -12,25 +12,35 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from datetime import datetime
+from functools import cache, partial
 from http import HTTPStatus
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import h11
 import structlog
 
 from controller.async_server import AsyncServer
-from controller.server_tls import ServerTls
+from controller.core.cluster.model import is_loopback
+from controller.credentials import ServerTls
+from controller.errors import InvalidInputError
+from controller.reactor.ports import Clock
 from controller.setting_values import HttpAddress
-from controller.web.control_form import READ_ONLY
+from controller.settings import Settings
+from controller.telemetry.metrics import Metrics
+from controller.telemetry.status_publisher import StatusPublisher
+from controller.web.access import Access, Tokens
+from controller.web.forms import READ_ONLY, Attempt, ControlForm, PlanForm
 from controller.web.http_connections import HttpConnection
 from controller.web.http_messages import HttpRequest, Response, is_number, text
-from controller.web.routes import Routes
+from controller.web.report_index import ReportIndex
+from controller.web.routes import Health, Routes
+from controller.web.steering import PagePlans, Steering, connection_of
 
 REQUEST_S: Final = 10.0
 """Time for a client to send a request and to read the response, in all."""
@@ -48,9 +58,19 @@ LOCAL_NAMES: Final = (".localhost", ".local", ".internal", ".svc", ".home.arpa")
 ANY_NAME: Final = "*"
 UNKNOWN_NAME: Final = "this server does not go by that name; add it to the setting http_hosts"
 
+_log: Final = structlog.stdlib.get_logger(__name__)
+
 
 class HttpServer(AsyncServer[HttpConnection]):
-    """Serves the routes on a thread of its own."""
+    """
+    Serves the routes on a thread of its own, from ``start`` on; ``tls`` None: plain HTTP.
+
+    ``names`` are registered names of this server, in lower case, besides the machine's own.
+
+    Raises:
+        InvalidInputError: the address is in use or does not belong to this machine.
+
+    """
 
     def __init__(
         self,
@@ -60,19 +80,6 @@ class HttpServer(AsyncServer[HttpConnection]):
         names: Collection[str] = (),
         tls: ServerTls | None = None,
     ) -> None:
-        """
-        Take the address; requests are answered after ``start``.
-
-        Args:
-            address: Where to listen; port 0 takes a free port.
-            routes: What is answered.
-            names: Registered names of this server, in lower case, besides the machine's own.
-            tls: For HTTPS; None: plain HTTP.
-
-        Raises:
-            InvalidInputError: the address is in use or does not belong to this machine.
-
-        """
         super().__init__(
             "http", "http", address, HttpConnection, CONNECTIONS_MAX, CLIENT_CONNECTIONS_MAX
         )
@@ -81,10 +88,9 @@ class HttpServer(AsyncServer[HttpConnection]):
         self._tls = tls
         self._making = 0
         """Pages that are being made."""
-        self._log = structlog.stdlib.get_logger(__name__)
 
     def _report_failure(self, message: str, error: BaseException | None) -> None:
-        self._log.error("http_failed", error=message, exc_info=error)
+        _log.error("http_failed", error=message, exc_info=error)
 
     async def _serve(self, connection: HttpConnection) -> None:
         # Whatever a client did wrong, or that it is gone, only ends its connection.
@@ -181,7 +187,7 @@ class HttpServer(AsyncServer[HttpConnection]):
         try:
             return make(request)
         except Exception:  # noqa: BLE001 - a defect ends one request
-            self._log.exception("http_failed", client=request.client)
+            _log.exception("http_failed", client=request.client)
             return text(HTTPStatus.INTERNAL_SERVER_ERROR, "a defect; see the log of the daemon")
 
 
@@ -191,11 +197,7 @@ def is_addressed(host: str | None, names: Collection[str]) -> bool:
 
     A web site can point a name of its own at our address, and its pages may then read our responses
     (DNS rebinding). It cannot do so with an address, nor with a name outside registered domains.
-
-    Args:
-        host: The header; None where there is none, which browsers never send.
-        names: Names of this server, in lower case.
-
+    Browsers always send the header.
     """
     if host is None or ANY_NAME in names:
         return True
@@ -214,3 +216,110 @@ def is_addressed(host: str | None, names: Collection[str]) -> bool:
 def _machine() -> frozenset[str]:
     """Return this machine's names; the lookup may take long and is made once, when needed."""
     return frozenset({socket.gethostname().lower(), socket.getfqdn().lower()})
+
+
+# --- from the settings ---------------------------------------------------------------------------
+
+
+def build_http(  # noqa: PLR0913 - what it answers from
+    settings: Settings,
+    *,
+    metrics: Metrics,
+    publisher: StatusPublisher,
+    health: Health,
+    clock: Clock,
+    wall: Callable[[], datetime],
+    audit: Callable[[Mapping[str, Any]], None],
+) -> HttpServer:
+    """
+    Return the server of these settings, bound to its address.
+
+    ``audit`` is called with the fields of every attempt to act; ``wall`` is in UTC.
+
+    Raises:
+        InvalidInputError: the address is not protected, not free, or a file is invalid.
+
+    """
+    check_exposure(settings)
+    access = _access(settings, clock)
+    form = None
+    if access is not None:
+        connect = partial(connection_of, settings)
+        plans = PlanForm(PagePlans(settings, connect, lambda: _status_of(publisher)), clock)
+        form = ControlForm(access, Steering(connect), plans, lambda attempt: _audit(attempt, audit))
+    routes = Routes(
+        metrics=metrics,
+        publisher=publisher,
+        health=health,
+        wall=wall,
+        access=access,
+        form=form,
+        reports=None if settings.reports_dir is None else ReportIndex(settings.reports_dir),
+    )
+    return HttpServer(settings.http, routes, names=_names(settings), tls=_tls(settings))
+
+
+def check_exposure(settings: Settings) -> None:
+    """
+    Check that the HTTP server is protected where other machines can connect to it.
+
+    Raises:
+        InvalidInputError: TLS or tokens are missing, and ``insecure_http`` is not set.
+
+    """
+    if settings.insecure_http or is_loopback(settings.http.host):
+        return
+    missing = [] if settings.http_tls_certfile else ["http_tls_certfile and http_tls_keyfile"]
+    if settings.http_tokens is None and settings.http_token is None:
+        missing.append("http_tokens")
+    if missing:
+        raise InvalidInputError(
+            f"http: other machines can connect to {settings.http}: set {' and '.join(missing)}, "
+            "or insecure_http if the network is trusted"
+        )
+
+
+def _names(settings: Settings) -> frozenset[str]:
+    """Return the registered names under which clients may address the server."""
+    names = set((settings.http_hosts or "").split(","))
+    if settings.http_advertise is not None:
+        names.add(settings.http_advertise.host.lower())
+    return frozenset(names - {""})
+
+
+def _tls(settings: Settings) -> ServerTls | None:
+    """Return the certificate of the server; None without one."""
+    if settings.http_tls_certfile is None or settings.http_tls_keyfile is None:
+        return None
+    report = partial(_report, "http_certificate_invalid")
+    return ServerTls("http_tls", settings.http_tls_certfile, settings.http_tls_keyfile, report)
+
+
+def _access(settings: Settings, clock: Clock) -> Access | None:
+    """Return the check of tokens; None without configured tokens."""
+    if settings.http_tokens is None and settings.http_token is None:
+        return None
+    report = partial(_report, "http_tokens_invalid")
+    return Access(
+        Tokens(settings.http_tokens, settings.http_token, report),
+        clock,
+        cookie=f"reassigner-{settings.http.port}",
+        is_tls=settings.http_tls_certfile is not None,
+    )
+
+
+def _report(event: str, why: str) -> None:
+    _log.warning(event, error=why)
+
+
+def _status_of(publisher: StatusPublisher) -> Mapping[str, Any] | None:
+    """Return the status of this daemon if it leads."""
+    latest = publisher.latest
+    return None if latest is None or latest.status["role"] != "leader" else latest.status
+
+
+def _audit(attempt: Attempt, audit: Callable[[Mapping[str, Any]], None]) -> None:
+    """Log and record an attempt; an empty request or name is null."""
+    fields = {**attempt._asdict(), "request": attempt.request or None, "by": attempt.by or None}
+    _log.info("steered", **fields)
+    audit(fields)

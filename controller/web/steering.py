@@ -1,33 +1,51 @@
 """
-Actions of the status page, decided and written as by the commands.
+What the status page changes: actions, and plans; decided, previewed and written as by the commands.
 
-Each action opens a connection of its own.
+Uses the functions of the commands, so that a page and a terminal cannot disagree. Each call opens a
+connection of its own to ZooKeeper, and a plan asks brokers as ``generate`` and ``execute`` do.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, assert_never
+from functools import partial
+from typing import Any, Final, NamedTuple, assert_never
 
 from controller.actions import pauses
 from controller.actions.cancelling import submit_cancellation
 from controller.actions.limits import LimitChanges, change_limits
 from controller.actions.named_requests import request_ids
+from controller.actions.submission import PlanSubmission, check
+from controller.core.model import BrokerId, RequestId
 from controller.core.pacing.controls import Pause, UnderMinIsr
-from controller.core.requests.submissions import new_cancellation
-from controller.errors import ReassignmentConflictError
+from controller.core.requests.submissions import RequestOptions, new_cancellation
+from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.previews import forecast_table, proposal
+from controller.previews.access import (
+    ClusterQueries,
+    QueryBrokers,
+    QueryMinInsyncOf,
+    query_brokers,
+    query_min_insync,
+)
+from controller.previews.drafts import propose_apart
+from controller.previews.plan_files import PlanFile, plan_of
 from controller.settings import Settings
 from controller.web.access import author
 from controller.zk.operator_client import OperatorClient
 
+LINES_MAX: Final = 100
+"""Changes, refusals and rows of a table on a page; the counts are of all."""
 _CONNECT_S: Final = 5.0
 _SELECTION_S: Final = 2.0
 """The seconds that a browser waits until an earlier cancellation has selected its partitions."""
 
 Connect = Callable[[], AbstractContextManager[OperatorClient]]
+"""Opens a connection to ZooKeeper."""
 
 
 class PageAction(StrEnum):
@@ -40,35 +58,22 @@ class PageAction(StrEnum):
     WAIT = "wait"
 
     @property
-    def meaning(self) -> str:
-        """What it does, as the form says it."""
-        match self:
-            case PageAction.PAUSE:
-                return "No new step begins. Steps in flight continue to their end."
-            case PageAction.RESUME:
-                return "Steps begin again. Other pauses stay."
-            case PageAction.CANCEL:
-                return (
-                    "Partitions in flight go back to their original replicas, or to the nearest "
-                    "assignment that is safe. Partitions that are done stay where they are."
-                )
-            case PageAction.WARN:
-                return (
-                    "Steps begin although other partitions are below min.insync.replicas; these "
-                    "are only reported. It holds until it is changed, also for the next leader."
-                )
-            case PageAction.WAIT:
-                return (
-                    "No step begins whose copies could harm partitions below min.insync.replicas."
-                )
-
-    @property
     def is_brake(self) -> bool:
         """Whether it is a value of ``under_min_isr``, of no single request."""
         return self in (PageAction.WARN, PageAction.WAIT)
 
 
 PAGE_ACTIONS: Final = {action.value: action for action in PageAction}
+MEANINGS: Final[Mapping[PageAction, str]] = {
+    PageAction.PAUSE: "No new step begins. Steps in flight continue to their end.",
+    PageAction.RESUME: "Steps begin again. Other pauses stay.",
+    PageAction.CANCEL: "Partitions in flight go back to their original replicas, or to the nearest "
+    "assignment that is safe. Partitions that are done stay where they are.",
+    PageAction.WARN: "Steps begin although other partitions are below min.insync.replicas; these "
+    "are only reported. It holds until it is changed, also for the next leader.",
+    PageAction.WAIT: "No step begins whose copies could harm partitions below min.insync.replicas.",
+}
+"""What each action does, as the form says it."""
 
 
 def connection_of(settings: Settings) -> OperatorClient:
@@ -84,25 +89,12 @@ class Steering:
         connect: Connect,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """
-        Prepare; nothing is connected yet.
-
-        Args:
-            connect: Opens a connection to ZooKeeper.
-            now_ms: Milliseconds since 1970.
-
-        """
         self._connect = connect
         self._now_ms = now_ms
 
     def carry_out(self, action: PageAction, request: str, by: str) -> None:
         """
-        Carry out an action.
-
-        Args:
-            action: The action.
-            request: The id of its request; empty for everything.
-            by: The name of the token.
+        Carry out an action of the token ``by``; an empty ``request`` means everything.
 
         Raises:
             InvalidInputError: the request has ended, is not known, or cannot be the id of one.
@@ -127,3 +119,160 @@ class Steering:
                     change_limits(operator, LimitChanges(values=values))
                 case unknown:
                     assert_never(unknown)
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+class PreviewTable(NamedTuple):
+    """One table of a forecast."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPreview:
+    """What a plan would do; long lists are cut, counts are not."""
+
+    entries: int
+    refused: int
+    """Entries that would be refused."""
+    summary: Sequence[str] = ()
+    problems: Sequence[str] = ()
+    conflicts: Sequence[str] = ()
+    changes: Sequence[str] = ()
+    tables: Sequence[PreviewTable] = ()
+    waits: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+class PagePlans:
+    """Drafts, previews and submits plans; ``status`` is that of this daemon if it leads."""
+
+    def __init__(  # noqa: PLR0913 - what it asks, replaced by tests
+        self,
+        settings: Settings,
+        connect: Connect,
+        status: Callable[[], Mapping[str, Any] | None],
+        *,
+        query_brokers: QueryBrokers = query_brokers,
+        query_min_insync: QueryMinInsyncOf = query_min_insync,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings = settings
+        self._status = status
+        self._connect = connect
+        self._query_brokers = query_brokers
+        self._query_min_insync = query_min_insync
+        self._sleep = sleep
+
+    def drain(self, broker: BrokerId) -> PlanFile:
+        """
+        Propose a plan that moves all replicas off a broker and copies as few as possible.
+
+        Raises:
+            InvalidInputError: nothing has to move, or other brokers cannot take the replicas.
+
+        """
+        goal = proposal.Goal(all_topics=True, removed=frozenset({broker}))
+        with self._connect_for_preview() as (operator, _):
+            basis = proposal.read_basis(operator, goal)
+            brokers = operator.cluster.brokers().values()
+            answers = self._query_brokers(self._settings, brokers, ())
+        sizes = proposal.sizes_of(answers.disks)
+        found = propose_apart(basis.before, basis.goal, sizes)
+        notes = (
+            *proposal.silence_lines(answers),
+            *proposal.summary_lines(found, basis, sizes),
+        )
+        changed = found.changed
+        if not changed:
+            raise InvalidInputError("\n".join((proposal.NOTHING, *notes)))
+        return PlanFile(entries=changed, notes=notes)
+
+    def parse(self, text: str) -> PlanFile:
+        """
+        Read a plan as ``execute`` reads a file.
+
+        Raises:
+            InvalidInputError: an entry is malformed.
+
+        """
+        return plan_of(text.encode(), "the plan")
+
+    def preview(self, plan: PlanFile, options: RequestOptions) -> PlanPreview:
+        """
+        Return what ``execute --dry-run`` shows of a plan.
+
+        Raises:
+            InvalidInputError: it would not be submitted, as ``actions.submission`` says.
+            ReassignmentConflictError: as above.
+
+        """
+        with self._connect_for_preview() as (operator, queries):
+            wanted = PlanSubmission(plan=plan, options=options)
+            found = check(operator, wanted).dry_run(operator, queries)
+        forecast, changes = found.preview.forecast, found.changes
+        shown = PlanPreview(
+            entries=len(plan.entries),
+            refused=len(found.refused),
+            problems=(
+                *(
+                    f"{e.partition} would be refused: {w}"
+                    for e, w in found.validation.problems[:LINES_MAX]
+                ),
+                *found.validation.unknown_lines(),
+            ),
+            conflicts=tuple(map(str, found.conflicts)),
+            changes=tuple(changes[:LINES_MAX]),
+            notes=plan.notes,
+        )
+        if not forecast.changes:
+            return shown
+        return replace(
+            shown,
+            summary=tuple(forecast_table.summary_lines(forecast)),
+            tables=(
+                PreviewTable(
+                    "Brokers",
+                    forecast_table.BROKER_HEADS,
+                    tuple(forecast_table.broker_rows(forecast))[:LINES_MAX],
+                ),
+                PreviewTable(
+                    "Log directories",
+                    forecast_table.DIRECTORY_HEADS,
+                    tuple(forecast_table.directory_rows(forecast))[:LINES_MAX],
+                ),
+            ),
+            waits=tuple(forecast_table.wait_line(w, forecast.changes) for w in forecast.waits),
+            notes=(*plan.notes, *found.preview.notes),
+        )
+
+    def submit(self, plan: PlanFile, options: RequestOptions) -> RequestId:
+        """
+        Submit a plan as a request; an error after a write has a note.
+
+        Raises:
+            InvalidInputError: it cannot be submitted, as ``actions.submission`` says.
+            ReassignmentConflictError: as above.
+
+        """
+        with self._connect_for_preview() as (operator, _):
+            wanted = PlanSubmission(plan=plan, options=options)
+            return check(operator, wanted).write(operator).request
+
+    @contextmanager
+    def _connect_for_preview(self) -> Iterator[tuple[OperatorClient, ClusterQueries]]:
+        settings = self._settings
+        queries = ClusterQueries(
+            min_insync=partial(self._query_min_insync, settings),
+            log_dirs=lambda brokers: self._query_brokers(settings, brokers, ()).disks,
+            status=lambda _: self._status(),
+            now=time.monotonic,
+            sleep=self._sleep,
+            unix_s=time.time,
+        )
+        with self._connect() as operator:
+            yield operator, queries

@@ -27,9 +27,8 @@ from controller.core.requests.submissions import LegacyPlan, RequestOptions, new
 from controller.doctor.snapshot import BrokerAnswers
 from controller.errors import ControllerError
 from controller.setting_sources import load_settings
-from controller.web.page_plans import PagePlans
-from controller.web.plan_form import options_of
-from controller.web.steering import PageAction, Steering
+from controller.web.forms import options_of
+from controller.web.steering import PageAction, PagePlans, Steering
 from controller.znodes.json_members import TEXT_MAX
 from controller.znodes.kill_switches import KillSwitch
 from controller.znodes.submissions import encode_submission

@@ -15,12 +15,12 @@ from confluent_kafka.admin import AdminClient
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from controller.credentials import ServerTls
 from controller.endpoint import codec
 from controller.endpoint.authentication import Authentication, Sasl, subject_of
 from controller.endpoint.peers import EndpointLimits
 from controller.endpoint.user_file import UserFile
 from controller.errors import InvalidInputError
-from controller.server_tls import ServerTls
 from controller.setting_values import SASL_SERVED
 from tests.certificates import Pair
 from tests.endpoint.requests import frame_of, request_frame

@@ -30,7 +30,8 @@ from controller.core.requests.submissions import CancelScope, RequestOptions, St
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.setting_values import parse_min_free
-from controller.telemetry.partition_documents import Clocks, Filter, listing_of
+from controller.telemetry.json_values import Clocks
+from controller.telemetry.partition_documents import Filter, listing_of
 from controller.units import parse_bytes
 from controller.znodes import paths
 from controller.znodes.legacy_plans import encode_legacy_plan

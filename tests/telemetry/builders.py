@@ -38,7 +38,7 @@ from controller.core.role.model import Tenure
 from controller.core.topics.model import Topic
 from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
-from controller.telemetry.incremental import Incremental
+from controller.telemetry.cluster_counts import Incremental
 from tests.core.builders import broker, replicas, tp
 
 NOW = Instant(1000.0)

@@ -7,6 +7,7 @@ from controller.core.reassignments.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import work_counts
 from controller.telemetry.cluster_health import EVERY_S, BlockedEvents
+from controller.telemetry.json_values import Clocks
 from controller.telemetry.log_events import LINES_MAX, LogEvent
 from tests.core.builders import tp
 from tests.telemetry.builders import START, a_view, run_to_end
@@ -17,7 +18,7 @@ NOW = 1000.0
 def events_at(events: BlockedEvents, view: ClusterView, at: float) -> list[LogEvent]:
     """Return the events of a view at a time."""
     now = Instant(at)
-    return list(events.of(run_to_end(work_counts(view, now, 300.0)), now, START))
+    return list(events.of(run_to_end(work_counts(view, now, 300.0)), Clocks(now, START)))
 
 
 def blocked_view(partitions: int, by: BlockedBy = BlockedBy.BROKER_DEAD) -> ClusterView:

@@ -10,10 +10,10 @@ from controller.core.options import EngineName
 from controller.core.reassignments.phases import Syncing
 from controller.core.requests.model import PlanNode
 from controller.core.view import ClusterView
+from controller.telemetry.json_values import Clocks
 from controller.telemetry.partition_documents import (
     IN_FLIGHT,
     ROWS,
-    Clocks,
     Filter,
     explanation_of,
     listing_of,

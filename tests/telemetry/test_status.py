@@ -30,7 +30,8 @@ from controller.core.requests.outcomes import Part
 from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import EXAMPLES_MAX, work_counts
-from controller.telemetry.partition_documents import Clocks, progress, steps_between
+from controller.telemetry.json_values import Clocks
+from controller.telemetry.partition_documents import progress, steps_between
 from controller.telemetry.status import controls_of, limits_of, status_of
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state, run_to_end

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from controller.telemetry.copy_rates import CopyRates
 from controller.telemetry.journal import FILE_NAME, line_of
 from controller.telemetry.log_events import phase_event
+from controller.telemetry.rates import CopyRates
 from controller.telemetry.timelines import (
     PARTITIONS_KEPT,
     REQUESTS_KEPT,

@@ -16,22 +16,18 @@ from controller.core.model import BrokerId, RequestId, TopicPartition, Zxid
 from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
+from controller.credentials import ServerTls
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.plan_files import PlanFile
-from controller.server_tls import ServerTls
 from controller.setting_values import HttpAddress
 from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.status_publisher import StatusPublisher
-from controller.web.access import Access
-from controller.web.control_form import Attempt, ControlForm
+from controller.web.access import Access, Tokens
+from controller.web.forms import Attempt, ControlForm, PlanForm
 from controller.web.http_messages import FORM
-from controller.web.page_plans import PagePlans, PlanPreview, PreviewTable
-from controller.web.plan_form import PlanForm
-from controller.web.probes import Health
-from controller.web.routes import Routes
+from controller.web.routes import Health, Routes
 from controller.web.server import HttpServer
-from controller.web.steering import PageAction, Steering
-from controller.web.tokens import Tokens
+from controller.web.steering import PageAction, PagePlans, PlanPreview, PreviewTable, Steering
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator
 from tests.cli.scripted_answers import AT_MS

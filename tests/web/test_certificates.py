@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from controller.credentials import ServerTls
 from controller.errors import InvalidInputError
-from controller.server_tls import ServerTls
 from controller.web import server as web_server
 from tests.certificates import Pair
 from tests.web.serving import TOKEN, WITHIN_S, Served

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from controller.web.access import CLIENTS_MAX, LOCKED
-from controller.web.control_form import CONTROL, LOGIN, LOGOUT, NEEDS_OPERATE
+from controller.web.forms import CONTROL, LOGIN, LOGOUT, NEEDS_OPERATE
 from controller.web.http_messages import FORM, FORM_BYTES_MAX, HttpRequest
 from tests.web.serving import READ_TOKEN, TOKEN, WITHIN_S, Served, bearer, press
 

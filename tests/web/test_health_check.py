@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from controller.credentials import ServerTls
 from controller.health_check import why_unhealthy
-from controller.server_tls import ServerTls
 from tests.certificates import Pair
 from tests.web.serving import Served
 

@@ -13,7 +13,7 @@ from controller.doctor.snapshot import BrokerAnswers
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.plan_files import PlanFile
 from controller.setting_sources import load_settings
-from controller.web.page_plans import PagePlans
+from controller.web.steering import PagePlans
 from controller.znodes.kill_switches import KillSwitch
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator

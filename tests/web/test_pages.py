@@ -25,12 +25,12 @@ from controller.core.reassignments.phases import Syncing
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import work_counts
-from controller.telemetry.copy_volumes import volumes_of
-from controller.telemetry.partition_documents import Clocks, Filter, listing_of
-from controller.telemetry.progress import ProgressTracker
+from controller.telemetry.json_values import Clocks
+from controller.telemetry.partition_documents import Filter, listing_of
+from controller.telemetry.progress import ProgressTracker, volumes_of
 from controller.telemetry.status import status_of
 from controller.telemetry.timelines import Timeline, Timelines
-from controller.web.access import Identity
+from controller.web.access import Identity, TokenRole
 from controller.web.pages import (
     UNGUARDED_MAX,
     Overview,
@@ -42,7 +42,6 @@ from controller.web.pages import (
     render_submitted,
 )
 from controller.web.steering import PageAction
-from controller.web.tokens import TokenRole
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state, run_to_end
 from tests.telemetry.test_copy_volumes import two_to_copy

@@ -8,9 +8,8 @@ from urllib.parse import urlencode
 import pytest
 
 from controller.web.access import author
-from controller.web.control_form import NEEDS_OPERATE
+from controller.web.forms import DRAFT_S, DRAFTS_MAX, NEEDS_OPERATE, PLAN, PLAN_BYTES_MAX, SUBMIT
 from controller.web.http_messages import FORM, FORM_BYTES_MAX
-from controller.web.plan_form import DRAFT_S, DRAFTS_MAX, PLAN, PLAN_BYTES_MAX, SUBMIT
 from tests.web.serving import READ_TOKEN, TOKEN, WITHIN_S, Served, bearer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.telemetry.metrics import SessionStatus
-from controller.web.probes import Health
+from controller.web.routes import Health
 from tests.telemetry.builders import FixedClock
 
 

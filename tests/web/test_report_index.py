@@ -13,9 +13,8 @@ import pytest
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.web.http_messages import HttpRequest
-from controller.web.probes import Health
 from controller.web.report_index import LISTED_MAX, IndexedReport, ReportIndex
-from controller.web.routes import Routes
+from controller.web.routes import Health, Routes
 from tests.telemetry.builders import FixedClock, a_view
 
 

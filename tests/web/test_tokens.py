@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from controller.errors import InvalidInputError
-from controller.web.tokens import OWN_NAME, TokenRole, Tokens, digest_of, read_tokens
+from controller.web.access import OWN_NAME, TokenRole, Tokens, digest_of, read_tokens
 from tests.web.serving import READ_TOKEN, TOKEN, Served, bearer
 
 SECRET = "the secret of the file"  # noqa: S105 - of nothing

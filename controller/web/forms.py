@@ -1,37 +1,150 @@
 """
-Changes made from the status page, for holders of a token with the role ``operate``.
+Forms of the status page: the log-in, and changes by holders of a token with the role ``operate``.
 
 A form of a session carries the secret of the session, so that no other page can use a browser that
 is logged in. Every attempt is audited with the name of the token.
+
+A plan is submitted, or a broker drained, after a preview: the first step makes a draft and shows
+what it would do; the second submits that draft. Drafts stay in memory, a few of them and for a
+while, so that a plan of many partitions is sent once. A draft belongs to the name that made it and
+is submitted once at most.
 """
 
 from __future__ import annotations
 
+import secrets
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from controller.errors import ControllerError
-from controller.web.access import Access, Identity, forgery_of, is_same_site
+from controller.core.model import BrokerId, Instant, RequestId
+from controller.core.requests.submissions import RequestOptions
+from controller.errors import ControllerError, InvalidInputError
+from controller.previews.plan_files import PlanFile
+from controller.reactor.ports import Clock
+from controller.units import parse_bytes
+from controller.web.access import Access, Identity, author, forgery_of, is_same_site
 from controller.web.http_messages import (
     FORM_BYTES_MAX,
     HttpRequest,
     Response,
     html,
+    is_number,
     redirect,
     text,
 )
-from controller.web.pages import render_form, render_login, safe_path
-from controller.web.plan_form import PLAN, PLAN_BYTES_MAX, SUBMIT, PlanForm
-from controller.web.steering import PAGE_ACTIONS, Steering
+from controller.web.pages import (
+    render_form,
+    render_login,
+    render_plan_form,
+    render_preview,
+    render_submitted,
+    safe_path,
+)
+from controller.web.steering import PAGE_ACTIONS, PagePlans, Steering
 
 LOGIN: Final = "/login"
 LOGOUT: Final = "/logout"
 CONTROL: Final = "/control"
 NOT_A_FORM: Final = "not a form"
+PLAN: Final = "/plan"
+SUBMIT: Final = "/submit"
+PLAN_BYTES_MAX: Final = 8 << 20
+"""The largest encoded form; larger plans are submitted with ``execute``."""
+DRAFTS_MAX: Final = 8
+DRAFT_S: Final = 900.0
 READ_ONLY: Final = "only GET and HEAD"
 NEEDS_OPERATE: Final = "the role operate is needed"
+
+
+class _Draft(NamedTuple):
+    owner: str
+    plan: PlanFile
+    options: RequestOptions
+    until: Instant
+
+
+class PlanForm:
+    """Answers both steps of the form for a plan; safe from any thread."""
+
+    def __init__(self, plans: PagePlans, clock: Clock) -> None:
+        self._plans = plans
+        self._clock = clock
+        self._drafts: OrderedDict[str, _Draft] = OrderedDict()
+        self._lock = threading.Lock()
+        self._previewing = threading.Lock()
+        """A preview takes processor time of the daemon: one at a time."""
+
+    def preview(self, form: Mapping[str, str], who: Identity) -> Response:
+        """Make a draft of a form and show what it would do."""
+        if not self._previewing.acquire(blocking=False):
+            why = "another preview is being computed; try again"
+            return html(render_plan_form(who, form, problem=why), HTTPStatus.SERVICE_UNAVAILABLE)
+        try:
+            options = options_of(form)
+            plan = self._plan_of(form)
+            shown = self._plans.preview(plan, options)
+        except ControllerError as error:
+            page = render_plan_form(who, form, problem=str(error))
+            return html(page, HTTPStatus.CONFLICT)
+        finally:
+            self._previewing.release()
+        draft = secrets.token_urlsafe(16)
+        with self._lock:
+            until = Instant(self._clock.now() + DRAFT_S)
+            self._drafts[draft] = _Draft(who.name, plan, options, until)
+            while len(self._drafts) > DRAFTS_MAX:
+                self._drafts.popitem(last=False)
+        return html(render_preview(who, draft, shown, options))
+
+    def submit(
+        self, form: Mapping[str, str], who: Identity
+    ) -> tuple[Response, str, RequestId | None]:
+        """Submit a draft of this identity; return the response, the result and the request."""
+        with self._lock:
+            draft = self._drafts.get(form.get("draft", ""))
+            if draft is None or draft.owner != who.name or self._clock.now() >= draft.until:
+                why = "the draft is not known any more; preview the plan again"
+                return text(HTTPStatus.CONFLICT, why), why, None
+            del self._drafts[form["draft"]]
+        try:
+            name = self._plans.submit(
+                draft.plan, replace(draft.options, requested_by=author(who.name))
+            )
+        except ControllerError as error:
+            why = " ".join((str(error), *getattr(error, "__notes__", ())))
+            page = render_plan_form(who, {}, problem=why)
+            return html(page, HTTPStatus.CONFLICT), why, None
+        return html(render_submitted(who, name)), "done", name
+
+    def _plan_of(self, form: Mapping[str, str]) -> PlanFile:
+        broker = form.get("broker", "").strip()
+        if bool(broker) is bool(form.get("plan", "").strip()):
+            raise InvalidInputError("name either a broker to drain or a plan")
+        if not broker:
+            return self._plans.parse(form["plan"])
+        if not is_number(broker):
+            raise InvalidInputError("broker: must be the id of a broker")
+        return self._plans.drain(BrokerId(int(broker)))
+
+
+def options_of(form: Mapping[str, str]) -> RequestOptions:
+    """
+    Return the options of a request.
+
+    Raises:
+        InvalidInputError: a value is wrong.
+
+    """
+    throttle = form.get("throttle", "").strip()
+    return RequestOptions(
+        reason=form.get("reason", "").strip(),
+        throttle=parse_bytes("throttle", throttle) if throttle else None,
+        atomic=bool(form.get("atomic")),
+    )
 
 
 class Attempt(NamedTuple):
@@ -64,19 +177,9 @@ Audit = Callable[[Attempt], None]
 
 
 class ControlForm:
-    """Answers the forms, and the log-in."""
+    """Answers the forms, and the log-in; ``audit`` is called for every attempt."""
 
     def __init__(self, access: Access, steering: Steering, plans: PlanForm, audit: Audit) -> None:
-        """
-        Accept forms.
-
-        Args:
-            access: Identifies who sends them.
-            steering: Carries out the actions.
-            plans: Previews and submits plans.
-            audit: Called for every attempt.
-
-        """
         self._access = access
         self._steering = steering
         self._plans = plans
