@@ -34,6 +34,7 @@ from integration.rigs.chaos_daemons import Fleet
 from integration.rigs.chaos_faults import ClusterFaults, DaemonFaults, Fault
 from integration.rigs.chaos_plans import Plan, Planner, out_of_sync, remains
 from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.conformance import violations
 from integration.rigs.engine_matrix import ROWS
 from integration.rigs.kafka_jars import KAFKA_3_9, classpath
 from integration.rigs.plans import UNLIMITED, fill, limit_copies
@@ -41,9 +42,7 @@ from integration.rigs.processes import exit_on_sigterm
 from integration.rigs.servers import BrokerOptions
 from integration.rigs.small_disks import DiskWatch
 from integration.rigs.traffic import Traffic
-from integration.rigs.transaction_log import writes
 from integration.rigs.waiting import GaveUpError, eventually
-from integration.rigs.write_laws import broken_laws
 
 TOPICS: Final = {"orders": 6, "payments": 6, "clicks": 6}
 RECORDS_PER_S: Final = 300.0
@@ -268,9 +267,7 @@ def conduct(cluster: Cluster, seed: int, minutes: float, engine: str) -> list[st
     problems += campaign.fleet.stop()
     problems += campaign.fleet.complaints()
     problems += [f"given up: {count} {error}" for error, count in traffic.failed.items()]
-    problems += broken_laws(
-        writes(cluster), uses_alter_partition=cluster.options.broker.uses_alter_partition
-    )
+    problems += violations(cluster)
     found = traffic.audited()
     if not found.is_clean:
         problems.append(f"records: {found}")

@@ -25,14 +25,13 @@ from integration.containers.deployment import Deployment
 from integration.containers.engines import Engine, running_engine
 from integration.containers.images import images
 from integration.rigs.cluster import Cluster
+from integration.rigs.conformance import violations
 from integration.rigs.engine_matrix import Row
 from integration.rigs.operator_actions import forget
 from integration.rigs.plans import Daemons
 from integration.rigs.processes import exit_on_sigterm
 from integration.rigs.scratch_directories import scratch_directory
 from integration.rigs.servers import ZooKeeperServer
-from integration.rigs.transaction_log import writes
-from integration.rigs.write_laws import broken_laws
 
 CONTAINERS: Final = Path(__file__).with_name("containers")
 
@@ -219,5 +218,4 @@ def daemons(cluster: Cluster, make_topic: MakeTopic, tmp_path: Path) -> Iterator
     started = Daemons(cluster, tmp_path)
     yield started
     started.close()
-    uses_alter_partition = cluster.options.broker.uses_alter_partition
-    assert broken_laws(writes(cluster), uses_alter_partition=uses_alter_partition) == []
+    assert violations(cluster) == []

@@ -18,11 +18,10 @@ import pytest
 
 from integration.containers.container_cluster import ContainerCluster
 from integration.containers.deployment import DAEMONS, PROMETHEUS, Deployment, get
+from integration.rigs.conformance import violations
 from integration.rigs.plans import await_end, fill, is_reassigning, plan_of, specs
 from integration.rigs.traffic import Traffic
-from integration.rigs.transaction_log import writes
 from integration.rigs.waiting import eventually
-from integration.rigs.write_laws import broken_laws
 
 PARTITIONS: Final = 6
 TARGETS: Final = ((3, 4, 5), (5, 1, 4), (2, 4, 3))
@@ -127,7 +126,7 @@ def test_a_plan_survives_the_daemon_that_began_it(
     code, said = cluster.reassign_partitions("--reassignment-json-file", str(file), "--verify")
     assert code == 0, said
     assert said.count("is completed.") == len(targets), said
-    assert broken_laws(writes(cluster)) == []
+    assert violations(cluster) == []
     assert specs(cluster) == set()
     log.info(
         "%d records acknowledged, %d missing; the main job took %.0f s",

@@ -86,6 +86,10 @@ class Invariants:
         """Return whether a session claimed the role for a daemon."""
         return session in self._daemons
 
+    def judge_a_recording(self, endpoint: EndpointRules, news_s: float) -> None:
+        """Judge changes of ISRs by ``endpoint``; a daemon hears of an event after ``news_s``."""
+        self._states.endpoint, self._states.news_s = endpoint, news_s
+
     def follow(self, hears_since: Callable[[int], float]) -> None:
         """Set the function that returns since when a session's daemon hears without delay."""
         self._states.hears_since = hears_since

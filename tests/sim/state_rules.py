@@ -66,6 +66,7 @@ class StateRules:
         """Where leaders ask their controller."""
         self.hears_since: Callable[[int], float] = lambda _: 0.0
         """Returns since when the daemon with a session hears without delay."""
+        self.news_s = NEWS_S
 
     def broker_moved(self, broker: BrokerId) -> None:
         """Note that a registration came or went."""
@@ -364,7 +365,7 @@ class StateRules:
     def had_to_hear(self, session: int, since: float) -> bool:
         """Return whether the daemon with a session had to hear of an event at a time."""
         heard = max(since, self.hears_since(session))
-        return self._fabric.schedule.now() - heard >= NEWS_S
+        return self._fabric.schedule.now() - heard >= self.news_s
 
     def may_seem_dead(self, broker: BrokerId) -> bool:
         """Return whether a controller may take a broker for dead because it hears late."""

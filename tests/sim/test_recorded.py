@@ -1,0 +1,154 @@
+"""Recordings are judged: what simulated daemons write passes, and what they may not write fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import NamedTuple
+
+import pytest
+
+from controller.core.model import TopicPartition
+from controller.core.options import Options
+from controller.reactor.ports import Check, CreateSequential, Delete
+from controller.znodes import paths
+from tests.sim.builders import ids
+from tests.sim.histories import is_finished, reactors
+from tests.sim.recorded import RecordedRun
+from tests.sim.world import World
+from tests.sim.zookeeper import NO_SESSION, AnyOperation, Make, Put, Transaction
+
+PARTITION = TopicPartition("t", 0)
+TOPIC = paths.topic_path("t")
+STATE = paths.state_path(PARTITION)
+SPEC = paths.reassignment_path(PARTITION)
+
+
+class Recorded(NamedTuple):
+    """One transaction, as a transaction log has it."""
+
+    zxid: int
+    session: int
+    at_s: float
+    operations: tuple[AnyOperation, ...]
+
+
+@cache
+def recording() -> tuple[Recorded, ...]:
+    """Return what ZooKeeper recorded of a reassignment from [1, 2, 3] to [3, 4, 5]."""
+    world = World(1)
+    found = list(_present(world, "/"))
+
+    def record(transaction: Transaction) -> None:
+        operations = tuple(_logged(transaction))
+        found.append(Recorded(transaction.zxid, transaction.session, world.now, operations))
+
+    world.zookeeper.listeners.append(record)
+    world.create_topic("t", {0: [1, 2, 3]}, min_insync_replicas=2)
+    world.add_daemon(reactors(Options(step_size=1)))
+    world.settle()
+    world.run_for(40.0)
+    world.submit_request({PARTITION: ids([3, 4, 5])})
+    world.run_until(lambda: is_finished(world), within_s=600.0)
+    return tuple(found)
+
+
+def _present(world: World, path: str) -> Iterable[Recorded]:
+    """Yield transactions that make what a world begins with."""
+    for name in world.zookeeper.children(path) or ():
+        child = f"{path.rstrip('/')}/{name}"
+        znode = world.zookeeper.get(child)
+        assert znode is not None
+        owner = znode.ephemeral_owner
+        make = Make(child, znode.data, ephemeral=owner != NO_SESSION)
+        yield Recorded(znode.mzxid, owner, 0.0, (make, *[Put(child, znode.data)] * znode.version))
+        yield from _present(world, child)
+
+
+def _logged(transaction: Transaction) -> Iterable[AnyOperation]:
+    """Yield operations as ZooKeeper logs them: with the names that it gave."""
+    made = [w.path for w in transaction.written if w.before is None]
+    for operation in transaction.operations:
+        if isinstance(operation, CreateSequential) or (
+            isinstance(operation, Make) and operation.sequential
+        ):
+            (path,) = (p for p in made if p.startswith(operation.path))
+            yield Make(path, operation.data, getattr(operation, "ephemeral", False))
+        else:
+            yield operation
+
+
+def violations(recorded: Iterable[Recorded]) -> tuple[list[str], int]:
+    """Return the first line of each broken rule, and how often rules were applied."""
+    run = RecordedRun(step_size=1)
+    found = [run.replay(*one) for one in recorded]
+    return [broken.partition("\n")[0] for broken in found if broken is not None], run.checks
+
+
+def test_a_simulated_run_passes() -> None:
+    """Also the writes of Kafka's controllers and brokers, and of operators."""
+    found, checks = violations(recording())
+    assert found == []
+    assert checks > 100
+
+
+Tamper = Callable[[tuple[AnyOperation, ...]], tuple[AnyOperation, ...]]
+
+
+def _put(path: str, **members: object) -> Tamper:
+    """Return what changes members of a znode that a transaction writes."""
+
+    def changed(operation: AnyOperation) -> AnyOperation:
+        if isinstance(operation, Check | Delete) or operation.path != path:
+            return operation
+        content = {**json.loads(operation.data), **members}
+        return Put(path, json.dumps(content).encode())
+
+    return lambda operations: tuple(changed(op) for op in operations)
+
+
+def _without_claim(operations: tuple[AnyOperation, ...]) -> tuple[AnyOperation, ...]:
+    return tuple(op for op in operations if not isinstance(op, Check))
+
+
+def _ending(operations: tuple[AnyOperation, ...]) -> tuple[AnyOperation, ...]:
+    return *operations, Delete(SPEC, None)
+
+
+TAMPERED: Mapping[str, tuple[str, Tamper, str]] = {
+    "epoch kept": (STATE, _put(STATE, leader_epoch=0), "leader epoch 0 instead of"),
+    "ISR of one": (STATE, _put(STATE, isr=[3], leader=3), "good copies [1, 2] left the ISR"),
+    "leader outside the ISR": (STATE, _put(STATE, leader=2, isr=[1, 3]), "leader 2 is not in ISR"),
+    "no ISR": (STATE, _put(STATE, leader=-1, isr=[]), "empty ISR"),
+    "no claim": (SPEC, _without_claim, "written without a check of the claim"),
+    "ended on the way": (TOPIC, _ending, "our record ended while the topic znode says"),
+    "partition lost": (TOPIC, _put(TOPIC, partitions={}, adding_replicas={}), "lost partition"),
+    "all at once": (
+        TOPIC,
+        _put(TOPIC, partitions={"0": [1, 2, 3, 4, 5]}, adding_replicas={"0": [4, 5]}),
+        "at most 4 are allowed",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_write_that_no_daemon_may_make_is_found(name: str) -> None:
+    """Each time the first such write of a daemon is another one."""
+    path, tamper, why = TAMPERED[name]
+    whole = recording()
+    (daemon,) = {
+        r.session
+        for r in whole
+        if r.session != NO_SESSION and any(o.path == paths.EPOCH for o in r.operations)
+    }
+    at = next(
+        n
+        for n, r in enumerate(whole)
+        if r.session == daemon
+        and any(o.path == path and not isinstance(o, Check | Delete) for o in r.operations)
+    )
+    tampered = whole[at]._replace(operations=tamper(whole[at].operations))
+    found, _ = violations([*whole[:at], tampered])
+    assert len(found) == 1, found
+    assert why in found[0]
