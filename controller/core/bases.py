@@ -3,9 +3,9 @@ The bases of what each subject defines: its ledgers, events and records.
 
 A ledger holds the facts of a subject that live equally long. It stands in the ``model`` of its
 subject; the event that ends its lifetime replaces it as a whole (``ClusterView.end``), so that
-nothing outlives it. ``wakes`` of an event or record are the flags of the worklist that ``observe``
-or ``apply`` sets for it: an empty row states that nothing becomes due, or only by a trigger of
-``wakeups``.
+nothing outlives it. ``wakes`` in the header of an event or record are the flags of the worklist
+that ``observe`` or ``apply`` sets for it: an empty row states that nothing becomes due, or only by
+a trigger of ``wakeups``. ``is_journaled`` says whether the journal has a line for a record.
 """
 
 from __future__ import annotations
@@ -81,14 +81,30 @@ class Fact:
 
     wakes: ClassVar[Flags]
 
+    def __init_subclass__(cls, *, wakes: Flags | None = None) -> None:
+        """Take the row in the header; ``dataclass`` makes a class with slots again without it."""
+        if wakes is not None:
+            cls.wakes = wakes
 
-class Durable:
-    """A record of a change in ZooKeeper; ``znode_operations`` has the operations of each class."""
+
+class _Record:
+    """A change of the view that was decided."""
 
     __slots__ = ()
 
     wakes: ClassVar[Flags]
-    is_journaled: ClassVar[bool] = True
+    is_journaled: ClassVar[bool]
+
+    def __init_subclass__(cls, *, wakes: Flags | None = None, is_journaled: bool = True) -> None:
+        """Take what the header says, as for a ``Fact``."""
+        if wakes is not None:
+            cls.wakes, cls.is_journaled = wakes, is_journaled
+
+
+class Durable(_Record):
+    """A record of a change in ZooKeeper; ``znode_operations`` has the operations of each class."""
+
+    __slots__ = ()
 
 
 class Shared(Durable):
@@ -97,10 +113,7 @@ class Shared(Durable):
     __slots__ = ()
 
 
-class Volatile:
+class Volatile(_Record):
     """A record that is not written: it accompanies durable ones, or what a cycle found."""
 
     __slots__ = ()
-
-    wakes: ClassVar[Flags]
-    is_journaled: ClassVar[bool] = True

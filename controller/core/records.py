@@ -11,10 +11,9 @@ A record is a durable change of a znode, or volatile and accompanies one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from controller.core import model
-from controller.core.bases import Fact, Flags
+from controller.core.bases import Fact
 from controller.core.calls.records import CallEvent, CallRecord
 from controller.core.cluster.records import ClusterEvent
 from controller.core.deletions.records import DeletionEvent, DeletionRecord
@@ -61,10 +60,8 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class TimerFired(Fact):
+class TimerFired(Fact, wakes=()):
     """A timer set with ``SetTimer`` fired."""
-
-    wakes: ClassVar[Flags] = ()
 
     name: str
 

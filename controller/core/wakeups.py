@@ -2,7 +2,7 @@
 Wake-ups: what timers and triggers in the content of events and records set in the worklist.
 
 ``observe`` wakes what each event declares, and ``apply`` what each record declares (``wakes``,
-beside the class). Where only the content of an event or record shows that something became due, the
+in the header). Where only the content of an event or record shows that something became due, the
 function that folds it in wakes the row of a ``Trigger``. A flag is set nowhere else. One too many
 costs a look; a missing one is a decision that is never taken, unless a timer of another purpose
 finds it.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from controller.core import model
-from controller.core.bases import Durable, Fact, Flags, Volatile
+from controller.core.bases import Durable, Fact, Volatile
 from controller.core.calls.broker_requests import (
     BrokerAnswer,
     Permission,
@@ -17,10 +16,8 @@ from controller.core.calls.client_requests import RequestFromClient, SubmittedRe
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerRequestReceived(Fact):
+class BrokerRequestReceived(Fact, wakes=("pending_requests",)):
     """A broker sent a request to its controller, and waits for the answer."""
-
-    wakes: ClassVar[Flags] = ("pending_requests",)
 
     ticket: int
     """The number of the request, by which it is answered; unique in the process."""
@@ -29,10 +26,8 @@ class BrokerRequestReceived(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientRequestReceived(Fact):
+class ClientRequestReceived(Fact, wakes=("pending_requests", "tenure")):
     """A client sent a request to the controller, as a broker permits it, and waits."""
-
-    wakes: ClassVar[Flags] = ("pending_requests", "tenure")
 
     ticket: int
     """As in ``BrokerRequestReceived``; the numbers of both are one sequence."""
@@ -41,20 +36,16 @@ class ClientRequestReceived(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class ReassignmentsSubmitted(Fact):
+class ReassignmentsSubmitted(Fact, wakes=("pending_requests",)):
     """The request and cancellation of a client are durable, or the reason why they are not."""
-
-    wakes: ClassVar[Flags] = ("pending_requests",)
 
     ticket: int
     submitted: SubmittedReassignments
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIdsRead(Fact):
+class ProducerIdsRead(Fact, wakes=("pending_requests",)):
     """``/latest_producer_id_block``: read at a claim where the daemon serves brokers."""
-
-    wakes: ClassVar[Flags] = ("pending_requests",)
 
     block: ProducerIdBlock | str | None
     """The last block that was handed out; a text where it cannot be decoded; None: no block yet."""
@@ -63,11 +54,8 @@ class ProducerIdsRead(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class RequestAnsweredRecord(Volatile):
+class RequestAnsweredRecord(Volatile, wakes=(), is_journaled=False):
     """The request of a broker or a client is answered."""
-
-    wakes: ClassVar[Flags] = ()
-    is_journaled: ClassVar[bool] = False
 
     ticket: int
     answer: BrokerAnswer | None = None
@@ -75,11 +63,8 @@ class RequestAnsweredRecord(Volatile):
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIdsRecord(Durable):
+class ProducerIdsRecord(Durable, wakes=(), is_journaled=False):
     """``/latest_producer_id_block``: created when ``expected_version`` is None, else replaced."""
-
-    wakes: ClassVar[Flags] = ()
-    is_journaled: ClassVar[bool] = False
 
     block: ProducerIdBlock
     expected_version: model.ZkVersion | None

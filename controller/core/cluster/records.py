@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from controller.core import model
-from controller.core.bases import Fact, Flags
+from controller.core.bases import Fact
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId
 
 
 @dataclass(frozen=True, slots=True)
-class BrokersRead(Fact):
+class BrokersRead(Fact, wakes=("tenure",)):
     """All registrations under ``/brokers/ids``."""
-
-    wakes: ClassVar[Flags] = ("tenure",)
 
     brokers: Mapping[BrokerId, LiveBroker]
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerSettingsRead(Fact):
+class BrokerSettingsRead(Fact, wakes=("tenure", "plan", "capacity", "deletions")):
     """Settings of a broker that change with a restart only, and matter to a controller."""
-
-    wakes: ClassVar[Flags] = ("tenure", "plan", "capacity", "deletions")
 
     broker: BrokerId
     broker_epoch: model.BrokerEpoch

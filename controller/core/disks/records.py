@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from controller.core import model
-from controller.core.bases import Fact, Flags
+from controller.core.bases import Fact
 from controller.core.model import BrokerId, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class LogDirEventsRead(Fact):
+class LogDirEventsRead(Fact, wakes=()):
     """Log directory failure notifications: znode names and the brokers that wrote them."""
-
-    wakes: ClassVar[Flags] = ()
 
     names: tuple[str, ...]
     brokers: frozenset[BrokerId]
 
 
 @dataclass(frozen=True, slots=True)
-class LogDirsDescribed(Fact):
+class LogDirsDescribed(Fact, wakes=("log_dirs",)):
     """What a broker has in its log directories, or why it does not say so (DescribeLogDirs)."""
-
-    wakes: ClassVar[Flags] = ("log_dirs",)
 
     broker: BrokerId
     broker_epoch: model.BrokerEpoch
@@ -58,10 +54,8 @@ class DirectoryResult(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LogDirsAltered(Fact):
+class LogDirsAltered(Fact, wakes=("log_dirs",)):
     """A broker's answer to AlterReplicaLogDirs, or that there was none."""
-
-    wakes: ClassVar[Flags] = ("log_dirs",)
 
     broker: BrokerId
     broker_epoch: model.BrokerEpoch

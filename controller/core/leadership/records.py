@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from controller.core import model
-from controller.core.bases import Durable, Fact, Flags, Volatile
+from controller.core.bases import Durable, Fact, Volatile
 from controller.core.calls.client_requests import PartitionResult
 from controller.core.model import BrokerId, Instant, Replicas, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class StatesRead(Fact):
+class StatesRead(Fact, wakes=("deletions",)):
     """Partition states; None where there is no znode, a text where it cannot be decoded."""
-
-    wakes: ClassVar[Flags] = ("deletions",)
 
     states: Mapping[TopicPartition, model.PartitionState | str | None]
     read_generation: int = 0
@@ -28,29 +26,23 @@ class StatesRead(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class StateChanged(Fact):
+class StateChanged(Fact, wakes=()):
     """The watch on a partition's state fired; its present content is not known yet."""
-
-    wakes: ClassVar[Flags] = ()
 
     partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class IsrNotificationsRead(Fact):
+class IsrNotificationsRead(Fact, wakes=()):
     """ISR change notifications of leaders: znode names and the partitions they list."""
-
-    wakes: ClassVar[Flags] = ()
 
     names: tuple[str, ...]
     partitions: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
-class PreferredElectionRead(Fact):
+class PreferredElectionRead(Fact, wakes=()):
     """``/admin/preferred_replica_election``; None when it does not exist."""
-
-    wakes: ClassVar[Flags] = ()
 
     partitions: frozenset[TopicPartition] | None
     version: model.ZkVersion | None = None
@@ -65,10 +57,8 @@ class LeaderAndIsrResult(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderAndIsrAnswered(Fact):
+class LeaderAndIsrAnswered(Fact, wakes=()):
     """A broker's answer; ``resent`` when an earlier copy of the request may have reached it."""
-
-    wakes: ClassVar[Flags] = ()
 
     broker: BrokerId
     broker_epoch: model.BrokerEpoch
@@ -80,15 +70,13 @@ class LeaderAndIsrAnswered(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class StateRecord(Durable):
+class StateRecord(Durable, wakes=()):
     """
     A compare-and-set of a partition's state.
 
     ``leader_epoch`` is always one more than before: brokers ignore a LeaderAndIsr with an epoch
     they have, so a write without the bump could never be delivered.
     """
-
-    wakes: ClassVar[Flags] = ()
 
     partition: TopicPartition
     leader: BrokerId
@@ -100,10 +88,8 @@ class StateRecord(Durable):
 
 
 @dataclass(frozen=True, slots=True)
-class StateCreatedRecord(Durable):
+class StateCreatedRecord(Durable, wakes=()):
     """The first state of a new partition."""
-
-    wakes: ClassVar[Flags] = ()
 
     partition: TopicPartition
     leader: BrokerId
@@ -112,16 +98,13 @@ class StateCreatedRecord(Durable):
 
 
 @dataclass(frozen=True, slots=True)
-class IsrRecord(Durable):
+class IsrRecord(Durable, wakes=(), is_journaled=False):
     """
     A compare-and-set of the ISR alone, as the partition's leader requested it (KIP-497).
 
     Leader and epochs stay: it is the leader's decision, which below inter-broker protocol 2.7 it
     writes itself. The controller epoch stays, too: it says who decided the leader epoch.
     """
-
-    wakes: ClassVar[Flags] = ()
-    is_journaled: ClassVar[bool] = False
 
     partition: TopicPartition
     before: model.PartitionState
@@ -130,21 +113,16 @@ class IsrRecord(Durable):
 
 
 @dataclass(frozen=True, slots=True)
-class ShutdownBegunRecord(Volatile):
+class ShutdownBegunRecord(Volatile, wakes=("pending_requests",)):
     """A broker requested a controlled shutdown, in this registration."""
-
-    wakes: ClassVar[Flags] = ("pending_requests",)
 
     broker: BrokerId
     epoch: model.BrokerEpoch
 
 
 @dataclass(frozen=True, slots=True)
-class ElectionsRequestedRecord(Volatile):
+class ElectionsRequestedRecord(Volatile, wakes=("elections",), is_journaled=False):
     """A client waits for leaders of these partitions."""
-
-    wakes: ClassVar[Flags] = ("elections",)
-    is_journaled: ClassVar[bool] = False
 
     ticket: int
     partitions: tuple[TopicPartition, ...]
@@ -155,45 +133,35 @@ class ElectionsRequestedRecord(Volatile):
 
 
 @dataclass(frozen=True, slots=True)
-class PreferredElectionEndedRecord(Durable):
+class PreferredElectionEndedRecord(Durable, wakes=("tenure",)):
     """``/admin/preferred_replica_election`` is deleted."""
-
-    wakes: ClassVar[Flags] = ("tenure",)
 
     version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
-class PreferredTriedRecord(Volatile):
+class PreferredTriedRecord(Volatile, wakes=("elections", "tenure"), is_journaled=False):
     """
     The preferred leaders of these partitions are elected, or cannot be.
 
     Part of the change that writes the election: if that is rejected, the election is still due.
     """
 
-    wakes: ClassVar[Flags] = ("elections", "tenure")
-    is_journaled: ClassVar[bool] = False
-
     partitions: tuple[TopicPartition, ...]
     at: Instant
 
 
 @dataclass(frozen=True, slots=True)
-class LeadersBalancedRecord(Volatile):
+class LeadersBalancedRecord(Volatile, wakes=("elections", "tenure"), is_journaled=False):
     """The balance of leaderships was checked; these need a preferred election."""
 
-    wakes: ClassVar[Flags] = ("elections", "tenure")
-    is_journaled: ClassVar[bool] = False
-
     partitions: tuple[TopicPartition, ...]
     at: Instant
 
 
 @dataclass(frozen=True, slots=True)
-class NotificationsDeletedRecord(Durable):
+class NotificationsDeletedRecord(Durable, wakes=()):
     """Processed children of a notification directory; ``kind`` is its name in ``znodes.paths``."""
-
-    wakes: ClassVar[Flags] = ()
 
     kind: str
     names: tuple[str, ...]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from controller.core import model
-from controller.core.bases import Durable, Fact, Flags, Volatile
+from controller.core.bases import Durable, Fact, Volatile
 from controller.core.model import BrokerId, Instant
 from controller.core.pacing import throttle_settings
 from controller.core.pacing.controls import Controls
@@ -15,50 +14,40 @@ from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, En
 
 
 @dataclass(frozen=True, slots=True)
-class ControlsRead(Fact):
+class ControlsRead(Fact, wakes=("capacity", "tenure", "queue", "order", "throttles", "health")):
     """Everything below ``/reassigner/control``."""
-
-    wakes: ClassVar[Flags] = ("capacity", "tenure", "queue", "order", "throttles", "health")
 
     controls: Controls
 
 
 @dataclass(frozen=True, slots=True)
-class AppliedThrottlesRead(Fact):
+class AppliedThrottlesRead(Fact, wakes=("tenure", "throttles")):
     """Everything below ``/reassigner/throttles``."""
-
-    wakes: ClassVar[Flags] = ("tenure", "throttles")
 
     applied_throttles: Mapping[Entity, AppliedThrottle]
 
 
 @dataclass(frozen=True, slots=True)
-class EntityConfigsRead(Fact):
+class EntityConfigsRead(Fact, wakes=("throttles",)):
     """Dynamic settings of topics and brokers; a text where one cannot be decoded."""
-
-    wakes: ClassVar[Flags] = ("throttles",)
 
     configs: Mapping[Entity, EntityConfig | str]
 
 
 @dataclass(frozen=True, slots=True)
-class WallClockRead(Fact):
+class WallClockRead(Fact, wakes=("capacity", "tenure")):
     """The present reading of the wall clock: the core has only a monotonic one."""
-
-    wakes: ClassVar[Flags] = ("capacity", "tenure")
 
     unix_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class AppliedThrottleRecord(Durable):
+class AppliedThrottleRecord(Durable, wakes=("throttles",)):
     """
     A throttle is applied: its record, the entity's settings and their notification, in one multi.
 
     ``values`` are all settings of the entity; ``expected_version`` None creates the znode.
     """
-
-    wakes: ClassVar[Flags] = ("throttles",)
 
     lease: throttle_settings.AppliedThrottle
     values: tuple[tuple[str, str], ...]
@@ -66,15 +55,13 @@ class AppliedThrottleRecord(Durable):
 
 
 @dataclass(frozen=True, slots=True)
-class AppliedThrottleEndedRecord(Durable):
+class AppliedThrottleEndedRecord(Durable, wakes=("throttles",)):
     """
     A throttle is lifted: the restored settings, their notification, and the record is deleted.
 
     ``values`` None leaves the settings alone: none of them is ours any more. That holds at
     ``expected_version`` only; None: as long as the entity has no settings.
     """
-
-    wakes: ClassVar[Flags] = ("throttles",)
 
     entity: throttle_settings.Entity
     applied_version: model.ZkVersion
@@ -93,31 +80,23 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class ThrottlesSettledRecord(Volatile):
+class ThrottlesSettledRecord(Volatile, wakes=("throttles", "capacity"), is_journaled=False):
     """The effective throttles match the wanted ones."""
-
-    wakes: ClassVar[Flags] = ("throttles", "capacity")
-    is_journaled: ClassVar[bool] = False
 
     settled: tuple[Settled, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderMovedRecord(Volatile):
+class LeaderMovedRecord(Volatile, wakes=(), is_journaled=False):
     """A step moved a leadership from one broker to another."""
-
-    wakes: ClassVar[Flags] = ()
-    is_journaled: ClassVar[bool] = False
 
     brokers: tuple[BrokerId, ...]
     at: Instant
 
 
 @dataclass(frozen=True, slots=True)
-class PaceRecord(Volatile):
+class PaceRecord(Volatile, wakes=("capacity",)):
     """The limit of partitions in flight from now on, and the evidence for it."""
-
-    wakes: ClassVar[Flags] = ("capacity",)
 
     before: int | None
     """None for the first of a tenure."""

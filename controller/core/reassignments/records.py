@@ -27,10 +27,8 @@ class SpecsRead(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class OrphansRead(Fact):
+class OrphansRead(Fact, wakes=("tenure", "orphans")):
     """Everything recorded under ``/reassigner/orphans``."""
-
-    wakes: ClassVar[Flags] = ("tenure", "orphans")
 
     orphans: frozenset[Orphan]
 
@@ -45,10 +43,8 @@ class StopReplicaResult(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class StopReplicaAnswered(Fact):
+class StopReplicaAnswered(Fact, wakes=()):
     """A broker's answer to StopReplica."""
-
-    wakes: ClassVar[Flags] = ()
 
     broker: BrokerId
     broker_epoch: model.BrokerEpoch
@@ -69,10 +65,8 @@ class AlterResult(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ReassignmentsAltered(Fact):
+class ReassignmentsAltered(Fact, wakes=()):
     """The cluster's controller answered, or did not in time: one result for each entry."""
-
-    wakes: ClassVar[Flags] = ()
 
     results: tuple[AlterResult, ...]
     controller: BrokerId | None
@@ -81,19 +75,17 @@ class ReassignmentsAltered(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class AlterationsWithdrawn(Fact):
+class AlterationsWithdrawn(Fact, wakes=()):
     """Queued AlterPartitionReassignments entries were not sent, as their preconditions changed."""
-
-    wakes: ClassVar[Flags] = ()
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SpecRecord(Durable):
+class SpecRecord(
+    Durable, wakes=("capacity", "plan", "tenure", "throttles", "cancel", "submissions")
+):
     """``/admin/reassignments/T/P``: created when ``spec.version`` is None, else replaced."""
-
-    wakes: ClassVar[Flags] = ("capacity", "plan", "tenure", "throttles", "cancel", "submissions")
 
     partition: TopicPartition
     spec: model.ReassignmentSpec
@@ -120,11 +112,8 @@ class SpecEndedRecord(Durable):
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseRecord(Volatile):
+class PhaseRecord(Volatile, wakes=(), is_journaled=False):
     """The partition's phase; recovery derives it from the durable records."""
-
-    wakes: ClassVar[Flags] = ()
-    is_journaled: ClassVar[bool] = False
 
     partition: TopicPartition
     phase: phases.Phase
@@ -133,11 +122,8 @@ class PhaseRecord(Volatile):
 
 
 @dataclass(frozen=True, slots=True)
-class BlockedRecord(Volatile):
+class BlockedRecord(Volatile, wakes=(), is_journaled=False):
     """What the partition waits for; None when it makes progress."""
-
-    wakes: ClassVar[Flags] = ()
-    is_journaled: ClassVar[bool] = False
 
     partition: TopicPartition
     blocked: Blocked | None
@@ -145,19 +131,13 @@ class BlockedRecord(Volatile):
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignAdoptedRecord(Volatile):
+class ForeignAdoptedRecord(Volatile, wakes=("capacity",), is_journaled=False):
     """All foreign reassignments in the topic znodes are adopted."""
-
-    wakes: ClassVar[Flags] = ("capacity",)
-    is_journaled: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
-class StartSkippedRecord(Volatile):
+class StartSkippedRecord(Volatile, wakes=(), is_journaled=False):
     """These cannot begin now; others are considered before them next time."""
-
-    wakes: ClassVar[Flags] = ()
-    is_journaled: ClassVar[bool] = False
 
     partitions: tuple[TopicPartition, ...]
     scans_left: int
@@ -165,27 +145,20 @@ class StartSkippedRecord(Volatile):
 
 
 @dataclass(frozen=True, slots=True)
-class PendingSortedRecord(Volatile):
+class PendingSortedRecord(Volatile, wakes=(), is_journaled=False):
     """Pending reassignments are sorted by the order in force."""
-
-    wakes: ClassVar[Flags] = ()
-    is_journaled: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
-class OrphanRecord(Durable):
+class OrphanRecord(Durable, wakes=("orphans", "deletions")):
     """A replica that could not be deleted: ``/reassigner/orphans/<broker>/<topic>-<partition>``."""
-
-    wakes: ClassVar[Flags] = ("orphans", "deletions")
 
     orphan: Orphan
 
 
 @dataclass(frozen=True, slots=True)
-class OrphanEndedRecord(Durable):
+class OrphanEndedRecord(Durable, wakes=("tenure",)):
     """The orphan is deleted or was adopted by a new assignment."""
-
-    wakes: ClassVar[Flags] = ("tenure",)
 
     orphan: Orphan
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from controller.core import model
-from controller.core.bases import Durable, Fact, Flags, Shared, Volatile
+from controller.core.bases import Durable, Fact, Shared, Volatile
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.options import EngineName
 from controller.core.requests import outcomes
@@ -50,74 +49,58 @@ class AtomicCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class LegacyPlanRead(Fact):
+class LegacyPlanRead(Fact, wakes=("tenure",)):
     """``/admin/reassign_partitions``; None when it does not exist."""
-
-    wakes: ClassVar[Flags] = ("tenure",)
 
     plan: LegacyPlan | None
 
 
 @dataclass(frozen=True, slots=True)
-class SubmissionsListed(Fact):
+class SubmissionsListed(Fact, wakes=("submissions", "tenure", "endings", "capacity", "cancel")):
     """The children of ``/admin/reassignment_requests``."""
-
-    wakes: ClassVar[Flags] = ("submissions", "tenure", "endings", "capacity", "cancel")
 
     names: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class SubmissionsRead(Fact):
+class SubmissionsRead(Fact, wakes=("submissions", "tenure", "cancel", "endings")):
     """Requests as submitted; None for one that is gone."""
-
-    wakes: ClassVar[Flags] = ("submissions", "tenure", "cancel", "endings")
 
     submissions: Mapping[str, Submission | None]
 
 
 @dataclass(frozen=True, slots=True)
-class CancellationRead(Fact):
+class CancellationRead(Fact, wakes=("cancel", "tenure", "submissions")):
     """``/admin/cancel_reassignment_in_progress``; None when it does not exist."""
-
-    wakes: ClassVar[Flags] = ("cancel", "tenure", "submissions")
 
     cancellation: Cancellation | None
 
 
 @dataclass(frozen=True, slots=True)
-class KillSwitchRead(Fact):
+class KillSwitchRead(Fact, wakes=("submissions", "plan", "queue", "capacity", "tenure")):
     """Whether ``/admin/reassign_cancel`` exists."""
-
-    wakes: ClassVar[Flags] = ("submissions", "plan", "queue", "capacity", "tenure")
 
     is_on: bool
 
 
 @dataclass(frozen=True, slots=True)
-class QueueRead(Fact):
+class QueueRead(Fact, wakes=("queue", "tenure", "cancel")):
     """``/admin/reassign_partitions_queue``, a plan like the legacy one; None: does not exist."""
-
-    wakes: ClassVar[Flags] = ("queue", "tenure", "cancel")
 
     plan: LegacyPlan | None
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryRead(Fact):
+class HistoryRead(Fact, wakes=("endings", "submissions", "cancel", "tenure")):
     """Everything below ``/reassigner/outcomes``, as far as it matters from now on."""
-
-    wakes: ClassVar[Flags] = ("endings", "submissions", "cancel", "tenure")
 
     open: Mapping[RequestId, outcomes.OpenHistory]
     ended: Mapping[RequestId, outcomes.EndedHistory]
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptedRead(Fact):
+class AcceptedRead(Fact, wakes=("cancel", "submissions")):
     """The accepted entries of a request, in the order in which they were accepted."""
-
-    wakes: ClassVar[Flags] = ("cancel", "submissions")
 
     request: RequestId
     entries: tuple[AcceptedEntry, ...]
@@ -128,10 +111,8 @@ class AcceptedRead(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class LegacyEntryRecord(Shared):
+class LegacyEntryRecord(Shared, wakes=("plan", "tenure")):
     """The entry in ``/admin/reassign_partitions``; ``replicas`` None removes it."""
-
-    wakes: ClassVar[Flags] = ("plan", "tenure")
 
     partition: TopicPartition
     replicas: Replicas | None
@@ -139,114 +120,91 @@ class LegacyEntryRecord(Shared):
 
 
 @dataclass(frozen=True, slots=True)
-class LegacyPlanEndedRecord(Durable):
+class LegacyPlanEndedRecord(Durable, wakes=("tenure",)):
     """``/admin/reassign_partitions`` is deleted, if it is still at this version."""
-
-    wakes: ClassVar[Flags] = ("tenure",)
 
     version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
-class RefusalRecord(Shared):
+class RefusalRecord(Shared, wakes=()):
     """Refused entries, in a shard with the other outcomes of their request."""
-
-    wakes: ClassVar[Flags] = ()
 
     refusals: tuple[model.Refusal, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionOutcomeRecord(Shared):
+class PartitionOutcomeRecord(Shared, wakes=("endings", "cancel")):
     """The outcome of a partition that did not reach its target, in a shard of its request."""
-
-    wakes: ClassVar[Flags] = ("endings", "cancel")
 
     ending: model.PartitionOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class PartRecord(Durable):
+class PartRecord(Durable, wakes=("cancel", "submissions", "order", "queue")):
     """A submitted znode is being accepted: ``/reassigner/outcomes/<request>/part-<name>``."""
-
-    wakes: ClassVar[Flags] = ("cancel", "submissions", "order", "queue")
 
     request: RequestId
     part: outcomes.Part
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptedRecord(Shared):
+class AcceptedRecord(Shared, wakes=()):
     """An accepted entry, in a shard with others of its request in the same multi."""
-
-    wakes: ClassVar[Flags] = ()
 
     request: RequestId
     entry: AcceptedEntry
 
 
 @dataclass(frozen=True, slots=True)
-class SubmissionReliedRecord(Volatile):
+class SubmissionReliedRecord(Volatile, wakes=(), is_journaled=False):
     """The change is valid only for this version of a submitted znode."""
 
-    wakes: ClassVar[Flags] = ()
-    is_journaled: ClassVar[bool] = False
-
     name: str
     version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
-class SubmissionEndedRecord(Durable):
+class SubmissionEndedRecord(
+    Durable, wakes=("submissions", "endings", "capacity", "tenure", "cancel")
+):
     """``/admin/reassignment_requests/<name>`` is deleted: all of it was accepted or refused."""
 
-    wakes: ClassVar[Flags] = ("submissions", "endings", "capacity", "tenure", "cancel")
-
     name: str
     version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
-class CancellationEndedRecord(Durable):
+class CancellationEndedRecord(Durable, wakes=("endings", "submissions", "queue", "tenure", "plan")):
     """``/admin/cancel_reassignment_in_progress`` is deleted, if it is still at this version."""
-
-    wakes: ClassVar[Flags] = ("endings", "submissions", "queue", "tenure", "plan")
 
     version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
-class QueueEntryEndedRecord(Shared):
+class QueueEntryEndedRecord(Shared, wakes=("queue", "tenure")):
     """The entry leaves ``/admin/reassign_partitions_queue``: it starts, or never will."""
-
-    wakes: ClassVar[Flags] = ("queue", "tenure")
 
     partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class QueueEndedRecord(Durable):
+class QueueEndedRecord(Durable, wakes=("endings", "tenure")):
     """``/admin/reassign_partitions_queue`` is deleted, if it is still at this version."""
-
-    wakes: ClassVar[Flags] = ("endings", "tenure")
 
     version: model.ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
-class RequestOutcomeRecord(Durable):
+class RequestOutcomeRecord(Durable, wakes=("endings", "throttles")):
     """The outcome of a request: ``/reassigner/outcomes/<request>/summary``."""
-
-    wakes: ClassVar[Flags] = ("endings", "throttles")
 
     summary: outcomes.Summary
 
 
 @dataclass(frozen=True, slots=True)
-class RequestOutcomeForgottenRecord(Durable):
+class RequestOutcomeForgottenRecord(Durable, wakes=()):
     """An old outcome is deleted with its children; where they are very many, some of them first."""
-
-    wakes: ClassVar[Flags] = ()
 
     request: RequestId
     children: tuple[str, ...]
@@ -255,22 +213,16 @@ class RequestOutcomeForgottenRecord(Durable):
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedRecord(Volatile):
+class JudgedRecord(Volatile, wakes=("submissions",), is_journaled=False):
     """This many entries of a submitted znode, from the first on, are settled."""
-
-    wakes: ClassVar[Flags] = ("submissions",)
-    is_journaled: ClassVar[bool] = False
 
     name: str
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class AtomicCheckedRecord(Volatile):
+class AtomicCheckedRecord(Volatile, wakes=(), is_journaled=False):
     """Every entry of an atomic request was judged acceptable."""
-
-    wakes: ClassVar[Flags] = ()
-    is_journaled: ClassVar[bool] = False
 
     request: RequestId
     grounds: AtomicCheck

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from controller.core import model, options
-from controller.core.bases import Fact, Flags, Volatile
+from controller.core.bases import Fact, Volatile
 from controller.core.model import BrokerId, Instant
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimGuardsRead(Fact):
+class ClaimGuardsRead(Fact, wakes=("tenure",)):
     """The facts that decide whether the native engine may claim the role in this cluster."""
-
-    wakes: ClassVar[Flags] = ("tenure",)
 
     controller_broker: BrokerId | None
     """The broker in ``/controller``; None when the znode does not exist."""
@@ -26,60 +23,46 @@ class ClaimGuardsRead(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class LeadershipGained(Fact):
+class LeadershipGained(Fact, wakes=("tenure", "deletions")):
     """This daemon leads among the daemons."""
-
-    wakes: ClassVar[Flags] = ("tenure", "deletions")
 
 
 @dataclass(frozen=True, slots=True)
-class LeadershipLost(Fact):
+class LeadershipLost(Fact, wakes=("tenure", "listed_topics")):
     """Another daemon leads, or the leader is unknown."""
-
-    wakes: ClassVar[Flags] = ("tenure", "listed_topics")
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerClaimed(Fact):
+class ControllerClaimed(Fact, wakes=("claimed", "plan", "capacity", "tenure", "deletions")):
     """``/controller`` is ours at this epoch."""
-
-    wakes: ClassVar[Flags] = ("claimed", "plan", "capacity", "tenure", "deletions")
 
     epoch: model.ControllerEpoch
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimFailed(Fact):
+class ClaimFailed(Fact, wakes=("tenure",)):
     """The claim failed; it may be tried again."""
 
-    wakes: ClassVar[Flags] = ("tenure",)
-
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Deposed(Fact):
+class Deposed(Fact, wakes=("tenure", "listed_topics")):
     """The claim is lost or given up: no write or request is allowed any more."""
 
-    wakes: ClassVar[Flags] = ("tenure", "listed_topics")
-
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class ShutdownRequested(Fact):
+class ShutdownRequested(Fact, wakes=("tenure",)):
     """The process has to stop: resign and end."""
-
-    wakes: ClassVar[Flags] = ("tenure",)
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateMetadataAnswered(Fact):
+class UpdateMetadataAnswered(Fact, wakes=()):
     """A broker's answer to UpdateMetadata."""
-
-    wakes: ClassVar[Flags] = ()
 
     broker: BrokerId
     broker_epoch: model.BrokerEpoch
@@ -88,10 +71,8 @@ class UpdateMetadataAnswered(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class ReassignmentsProbed(Fact):
+class ReassignmentsProbed(Fact, wakes=("tenure",)):
     """Whether the controller supports AlterPartitionReassignments; ``problem`` None if so."""
-
-    wakes: ClassVar[Flags] = ("tenure",)
 
     problem: str | None
     is_final: bool = False
@@ -99,68 +80,52 @@ class ReassignmentsProbed(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class EngineRecord(Volatile):
+class EngineRecord(Volatile, wakes=("tenure",)):
     """The engine from now on, and why."""
-
-    wakes: ClassVar[Flags] = ("tenure",)
 
     engine: options.EngineName
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class StatesPolledRecord(Volatile):
+class StatesPolledRecord(Volatile, wakes=(), is_journaled=False):
     """Some states are being read again; when the next follow, and from which on."""
-
-    wakes: ClassVar[Flags] = ()
-    is_journaled: ClassVar[bool] = False
 
     again: Instant
     next_from: int
 
 
 @dataclass(frozen=True, slots=True)
-class IdleRecord(Volatile):
+class IdleRecord(Volatile, wakes=(), is_journaled=False):
     """Since when there has been nothing to do; None when there is."""
-
-    wakes: ClassVar[Flags] = ()
-    is_journaled: ClassVar[bool] = False
 
     since: Instant | None
 
 
 @dataclass(frozen=True, slots=True)
-class YieldedRecord(Volatile):
+class YieldedRecord(Volatile, wakes=()):
     """The role is given up so that these topics can be deleted."""
-
-    wakes: ClassVar[Flags] = ()
 
     topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class RoleCededRecord(Volatile):
+class RoleCededRecord(Volatile, wakes=()):
     """The role is given up so that a broker carries out this request of a client."""
-
-    wakes: ClassVar[Flags] = ()
 
     request: str
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateRefusedRecord(Volatile):
+class UpdateRefusedRecord(Volatile, wakes=()):
     """The role is given up because brokers refuse the requests of the tenure."""
-
-    wakes: ClassVar[Flags] = ()
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointUnreachedRecord(Volatile):
+class EndpointUnreachedRecord(Volatile, wakes=()):
     """The role is given up because brokers cannot reach the controller endpoint."""
-
-    wakes: ClassVar[Flags] = ()
 
     brokers: frozenset[BrokerId]
     why: str

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from controller.core import model
-from controller.core.bases import Durable, Fact, Flags, Shared, Volatile
+from controller.core.bases import Durable, Fact, Shared, Volatile
 from controller.core.calls.topic_requests import TopicResult, TopicSettings
 from controller.core.model import Replicas, TopicPartition
 from controller.core.topics.model import NEVER_REQUESTED, ConfigRequest
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsListed(Fact):
+class TopicsListed(Fact, wakes=("listed_topics", "tenure", "deletions")):
     """The children of ``/brokers/topics``."""
-
-    wakes: ClassVar[Flags] = ("listed_topics", "tenure", "deletions")
 
     topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsRead(Fact):
+class TopicsRead(Fact, wakes=()):
     """Topic znodes; None for one that does not exist, a text for one that cannot be decoded."""
-
-    wakes: ClassVar[Flags] = ()
 
     topics: Mapping[str, model.TopicAssignment | str | None]
     read_generation: int = 0
@@ -34,10 +29,8 @@ class TopicsRead(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicConfigsRead(Fact):
+class TopicConfigsRead(Fact, wakes=()):
     """Effective settings of topics; a text says why they could not be read."""
-
-    wakes: ClassVar[Flags] = ()
 
     configs: Mapping[str, model.TopicConfig | str]
     request: ConfigRequest = NEVER_REQUESTED
@@ -45,30 +38,24 @@ class TopicConfigsRead(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class AssignmentRecord(Shared):
+class AssignmentRecord(Shared, wakes=()):
     """The partition's entry in its topic znode, merged with other partitions of the batch."""
-
-    wakes: ClassVar[Flags] = ()
 
     partition: TopicPartition
     assignment: model.PartitionAssignment
 
 
 @dataclass(frozen=True, slots=True)
-class TopicIdRecord(Shared):
+class TopicIdRecord(Shared, wakes=()):
     """The id of a topic whose znode has none, merged with assignments of the batch."""
-
-    wakes: ClassVar[Flags] = ()
 
     topic: str
     topic_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class TopicCreatedRecord(Durable):
+class TopicCreatedRecord(Durable, wakes=("tenure", "pending_requests")):
     """The topic znode with its settings in ``/config/topics``, for a client's CreateTopics."""
-
-    wakes: ClassVar[Flags] = ("tenure", "pending_requests")
 
     ticket: int
     result: TopicResult
@@ -82,15 +69,12 @@ class TopicCreatedRecord(Durable):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicGrownRecord(Volatile):
+class TopicGrownRecord(Volatile, wakes=("tenure", "pending_requests"), is_journaled=False):
     """
     Partitions are added to a topic for a client's CreatePartitions.
 
     The assignment records of the same change are what becomes durable.
     """
-
-    wakes: ClassVar[Flags] = ("tenure", "pending_requests")
-    is_journaled: ClassVar[bool] = False
 
     ticket: int
     result: TopicResult
