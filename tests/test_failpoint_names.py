@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from controller.core.calls.topic_requests import TopicResult
+from controller.core.calls.client_requests import TopicResult
 from controller.core.deletions.records import DeletionRequestedRecord
 from controller.core.leadership.records import PreferredTriedRecord, StateCreatedRecord, StateRecord
 from controller.core.model import (

@@ -18,10 +18,9 @@ from controller.brokers.connections import BrokerConnection, ConnectionLimits, G
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
 from controller.core.cluster.model import LiveBroker
-from controller.core.cluster.records import BrokersRead
 from controller.core.model import BrokerId, TopicAssignment, Zxid
 from controller.core.records import Event
-from controller.core.role.records import ClaimGuardsRead
+from controller.core.role.records import BrokersRead, ClaimGuardsRead
 from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.errors import ControllerError, ProtocolError, TransientError
 from controller.reactor.ports import Inbox

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
     DYNAMIC_TOPIC_CONFIG,
     EffectiveConfig,
     TopicSettings,

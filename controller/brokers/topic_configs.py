@@ -30,7 +30,7 @@ from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
 from controller.core import model
 from controller.core.cluster.model import LiveBroker, parse_protocol
-from controller.core.cluster.records import BrokerSettingsRead
+from controller.core.role.records import BrokerSettingsRead
 from controller.core.topics.model import NEVER_REQUESTED, ConfigRequest
 from controller.core.topics.records import TopicConfigsRead
 from controller.errors import (

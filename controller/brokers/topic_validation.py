@@ -33,7 +33,7 @@ from controller.brokers.topic_configs import (
     TOPIC,
     VERSION_MAX,
 )
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
     EffectiveConfig,
     TopicDefaults,
     TopicSettings,

@@ -16,7 +16,6 @@ from typing import assert_never
 from controller.core import effects, model, wakeups
 from controller.core.calls import fold as calls
 from controller.core.calls.records import CallEvent, CallRecord
-from controller.core.cluster.records import ClusterEvent
 from controller.core.deletions import fold as deletions
 from controller.core.deletions.model import EPOCH_DURING_DELETE
 from controller.core.deletions.pending_deletions import is_leader_withheld
@@ -25,7 +24,8 @@ from controller.core.disks import fold as disks
 from controller.core.disks import log_dir_queries
 from controller.core.disks.records import DiskEvent
 from controller.core.leadership import fold as leadership
-from controller.core.leadership import lost_requests
+from controller.core.leadership import isr_changes
+from controller.core.leadership.cluster_loading import missing_again
 from controller.core.leadership.duties import leader_bounced
 from controller.core.leadership.model import AwaitedRead
 from controller.core.leadership.records import LeadershipEvent, LeadershipRecord
@@ -41,7 +41,6 @@ from controller.core.requests.records import RequestEvent, RequestRecord
 from controller.core.role import fold as role
 from controller.core.role.invalidation import LEFT_TIMER
 from controller.core.role.records import RoleEvent, RoleRecord
-from controller.core.role.state_polling import missing_again
 from controller.core.topics import fold as topics
 from controller.core.topics.model import ConfigRequest
 from controller.core.topics.records import TopicEvent, TopicRecord
@@ -70,7 +69,7 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
         deletions.fold_event(view, event, now)
     elif isinstance(event, CallEvent):
         calls.fold_event(view, event, now)
-    elif isinstance(event, RoleEvent | ClusterEvent):
+    elif isinstance(event, RoleEvent):
         role.fold_event(view, event, now)
     else:
         assert_never(event)
@@ -87,7 +86,7 @@ def _timer(view: ClusterView, name: str, now: Instant) -> None:
     elif name == wakeups.LOG_DIRS_TIMER:
         disks.examine_waiting(view)
     elif name == wakeups.PENDING_REQUESTS_TIMER:
-        lost_requests.time_passed(view, now)
+        isr_changes.time_passed(view, now)
     elif name in {wakeups.ALTER_ANSWER_TIMER, wakeups.ALTER_SEEN_TIMER}:
         view.due.add(
             p for p, r in view.reassignments.by_partition.items() if reassignments.waits_for_time(r)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from controller.core import model
 from controller.core.bases import Fact
 from controller.core.calls.records import CallEvent, CallRecord
-from controller.core.cluster.records import ClusterEvent
 from controller.core.deletions.records import DeletionEvent, DeletionRecord
 from controller.core.disks.records import DiskEvent
 from controller.core.effects import Effect
@@ -67,8 +66,7 @@ class TimerFired(Fact, wakes=()):
 
 
 Event = (
-    ClusterEvent
-    | TopicEvent
+    TopicEvent
     | DeletionEvent
     | LeadershipEvent
     | RoleEvent

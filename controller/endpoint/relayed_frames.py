@@ -20,7 +20,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse
 
 from controller.brokers.messages import frame_of
-from controller.core.calls.topic_requests import EffectiveConfig
+from controller.core.calls.client_requests import EffectiveConfig
 from controller.endpoint.client_codec import SERVED
 from controller.endpoint.codec import (
     ADVERTISED,

@@ -23,8 +23,8 @@ from kafka.protocol.api_message import ApiMessage
 
 from controller import kafka_errors
 from controller.brokers.messages import topic_uuid
-from controller.core.calls import topic_requests
-from controller.core.calls.topic_requests import (
+from controller.core.calls import client_requests
+from controller.core.calls.client_requests import (
     EffectiveConfig,
     MorePartitions,
     NewTopic,
@@ -177,8 +177,8 @@ def encode(header: RequestHeader, answer: TopicAnswer, effective: Effective) -> 
         ProtocolError: the answer is not one to this request, or a value does not fit its field.
 
     """
-    is_new = isinstance(answer, topic_requests.CreateTopicsAnswer)
-    is_growth = isinstance(answer, topic_requests.CreatePartitionsAnswer)
+    is_new = isinstance(answer, client_requests.CreateTopicsAnswer)
+    is_growth = isinstance(answer, client_requests.CreatePartitionsAnswer)
     if (is_new, is_growth) != (
         header.api_key == ApiKey.CreateTopics,
         header.api_key == ApiKey.CreatePartitions,
@@ -205,8 +205,8 @@ def _create_response(version: int, result: TopicResult, effective: Effective) ->
     found = () if result.error else effective.get(result.name, kafka_errors.UNKNOWN_SERVER_ERROR)
     is_shown = not result.error and not isinstance(found, int)
     row.topic_config_error_code = found if isinstance(found, int) else 0
-    row.num_partitions = result.num_partitions if is_shown else topic_requests.BY_DEFAULT
-    row.replication_factor = result.replication_factor if is_shown else topic_requests.BY_DEFAULT
+    row.num_partitions = result.num_partitions if is_shown else client_requests.BY_DEFAULT
+    row.replication_factor = result.replication_factor if is_shown else client_requests.BY_DEFAULT
     row.configs = [] if isinstance(found, int) else [tuple(config) for config in found]
     if version >= _FIRST_WITH_ID:
         row.topic_id = topic_uuid(result.topic_id) if not result.error else None

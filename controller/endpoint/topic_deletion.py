@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from controller.core.calls.broker_requests import Permission
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
     AwaitDeletions,
     DeleteTopics,
     DeleteTopicsAnswer,

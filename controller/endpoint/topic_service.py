@@ -21,7 +21,7 @@ from typing import Final, Protocol, TypeVar
 from kafka.protocol.api_key import ApiKey
 
 from controller.core.calls.broker_requests import Permission
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
     CreatePartitions,
     CreateTopics,
     CreateTopicsAnswer,

@@ -19,7 +19,6 @@ from typing import assert_never
 
 from controller.core import effects
 from controller.core.cluster.model import LiveBroker
-from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.cycle import observe, record_effect, take_due
 from controller.core.decide import decide
 from controller.core.leadership.records import LeaderAndIsrAnswered
@@ -31,6 +30,7 @@ from controller.core.reassignments.records import (
 )
 from controller.core.records import Event, TimerFired
 from controller.core.role.records import (
+    BrokerSettingsRead,
     ControllerClaimed,
     Deposed,
     LeadershipGained,

@@ -14,7 +14,6 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
-from controller.core.cluster.records import BrokerSettingsRead, BrokersRead
 from controller.core.deletions.records import (
     DeletionBegunRecord,
     DeletionBlockedRecord,
@@ -65,6 +64,8 @@ from controller.core.requests.records import (
 )
 from controller.core.role.eligibility import refusals
 from controller.core.role.records import (
+    BrokerSettingsRead,
+    BrokersRead,
     ClaimFailed,
     ControllerClaimed,
     Deposed,

@@ -24,7 +24,6 @@ from typing import Final, TypeVar
 
 from kazoo.exceptions import KazooException
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.records import DeletionsRead, TopicTreesRead
 from controller.core.disks.records import LogDirEventsRead
 from controller.core.leadership.records import (
@@ -46,6 +45,7 @@ from controller.core.requests.records import (
     SubmissionsListed,
     SubmissionsRead,
 )
+from controller.core.role.records import BrokersRead
 from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.errors import SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox, ZnodeFamily

@@ -14,19 +14,17 @@ from kafka.protocol.api_key import ApiKey
 from controller.core.calls.client_requests import (
     AlterReassignments,
     AlterReassignmentsAnswer,
+    CreatePartitionsAnswer,
+    CreateTopicsAnswer,
+    EffectiveConfig,
     ElectLeaders,
     ElectLeadersAnswer,
     ListReassignments,
     ListReassignmentsAnswer,
-    OngoingReassignment,
-    PartitionResult,
-)
-from controller.core.calls.topic_requests import (
-    CreatePartitionsAnswer,
-    CreateTopicsAnswer,
-    EffectiveConfig,
     MorePartitions,
     NewTopic,
+    OngoingReassignment,
+    PartitionResult,
     TopicResult,
 )
 from controller.core.model import BrokerId, Replicas, TopicPartition

@@ -23,8 +23,8 @@ from controller.brokers.topic_configs import (
     topic_config_of,
 )
 from controller.core.cluster.model import Endpoint, LiveBroker
-from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.model import BrokerEpoch, BrokerId, Instant, TopicConfig
+from controller.core.role.records import BrokerSettingsRead
 from controller.core.topics.model import ConfigRequest
 from controller.core.topics.records import TopicConfigsRead
 from controller.credentials import ClientTls

@@ -16,7 +16,7 @@ from controller.brokers.broker_queries import ConnectionSettings
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.topic_configs import LIMITS
 from controller.brokers.topic_validation import SILENT_S, TopicValidation
-from controller.core.calls.topic_requests import EffectiveConfig, TopicDefaults
+from controller.core.calls.client_requests import EffectiveConfig, TopicDefaults
 from tests.brokers.fakes import KAFKA_2_6, Answer, FakeBroker, Hold, Reaction, Received
 
 UNDERSTOOD = {**KAFKA_2_6, ApiKey.DescribeConfigs: (0, 2), ApiKey.AlterConfigs: (0, 1)}

@@ -13,7 +13,6 @@ import pytest
 
 from controller.core.calls.broker_requests import ProducerIdBlock
 from controller.core.calls.records import ProducerIdsRead
-from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.records import DeletionsRead, TopicTreesRead
 from controller.core.disks.records import LogDirEventsRead
 from controller.core.leadership.records import (
@@ -37,7 +36,13 @@ from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import OrphansRead, SpecsRead
 from controller.core.records import Event
 from controller.core.requests.records import LegacyPlanRead
-from controller.core.role.records import ClaimFailed, ClaimGuardsRead, ControllerClaimed, Deposed
+from controller.core.role.records import (
+    BrokersRead,
+    ClaimFailed,
+    ClaimGuardsRead,
+    ControllerClaimed,
+    Deposed,
+)
 from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import (

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 
 from controller.core.calls.broker_requests import Permission
 from controller.core.cluster.model import Endpoint, LiveBroker
-from controller.core.cluster.records import BrokerSettingsRead, BrokersRead
 from controller.core.cycle import apply, observe, record_effect, take_due, versions_moved
 from controller.core.decide import decide
 from controller.core.deletions.model import TopicTree
@@ -73,6 +72,8 @@ from controller.core.requests.records import (
 )
 from controller.core.requests.submissions import LegacyPlan
 from controller.core.role.records import (
+    BrokerSettingsRead,
+    BrokersRead,
     ClaimGuardsRead,
     ControllerClaimed,
     Deposed,

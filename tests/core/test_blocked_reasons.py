@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from controller.core.blocked_reasons import BlockedReasons, since_of
-from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.cycle import apply, observe, record_effect, take_due
 from controller.core.effects import DescribeBrokerSettings
 from controller.core.model import (
@@ -25,6 +24,7 @@ from controller.core.reassignments.gates import leader_missing, state_unknown, s
 from controller.core.reassignments.phases import Syncing
 from controller.core.reassignments.records import BlockedRecord
 from controller.core.requests.model import PlanNode
+from controller.core.role.records import BrokerSettingsRead
 from controller.core.topics.records import TopicConfigsRead
 from controller.core.view import ClusterView
 from tests.core.builders import replicas, requested_now, tp

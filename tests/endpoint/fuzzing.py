@@ -18,7 +18,7 @@ from typing import Final
 from kafka.protocol.api_key import ApiKey
 
 from controller.core.calls import broker_requests, client_requests
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
     CreatePartitionsAnswer,
     CreateTopicsAnswer,
     TopicResult,

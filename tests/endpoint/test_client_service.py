@@ -35,11 +35,13 @@ from controller.core.calls.client_requests import (
     CedeRole,
     CedeRoleAnswer,
     ClientAnswer,
+    EffectiveConfig,
     ElectLeaders,
     PartitionResult,
+    TopicDefaults,
+    TopicSettings,
 )
 from controller.core.calls.records import BrokerRequestReceived, ClientRequestReceived
-from controller.core.calls.topic_requests import EffectiveConfig, TopicDefaults, TopicSettings
 from controller.core.model import BrokerId, ControllerEpoch, TopicPartition, Zxid
 from controller.core.records import Event
 from controller.endpoint import client_codec, codec, messages, relayed_frames, topic_codec

@@ -8,8 +8,7 @@ import pytest
 from kafka.protocol.api_key import ApiKey
 
 from controller.core.calls.broker_requests import BrokerAnswer
-from controller.core.calls.client_requests import CedeRoleAnswer, ClientAnswer
-from controller.core.calls.topic_requests import TopicAnswer
+from controller.core.calls.client_requests import CedeRoleAnswer, ClientAnswer, TopicAnswer
 from controller.endpoint import broker_service, client_codec, client_service, codec, relayed_frames
 from controller.endpoint.codec import RequestHeader
 from controller.kafka_errors import NOT_CONTROLLER

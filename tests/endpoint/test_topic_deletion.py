@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterable
 import pytest
 from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
 
-from controller.core.calls.client_requests import CedeRole, CedeRoleAnswer
-from controller.core.calls.records import ClientRequestReceived
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
     AwaitDeletions,
+    CedeRole,
+    CedeRoleAnswer,
     DeleteTopics,
     TopicResult,
     TopicToDelete,
     error_answer,
     topic_answer,
 )
+from controller.core.calls.records import ClientRequestReceived
 from controller.core.model import Zxid
 from controller.core.records import Event
 from controller.endpoint import codec

@@ -20,9 +20,9 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataResponse
 
 from controller.core.calls.broker_requests import Permission
-from controller.core.calls.client_requests import CedeRole, CedeRoleAnswer
-from controller.core.calls.records import ClientRequestReceived
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
+    CedeRole,
+    CedeRoleAnswer,
     CreatePartitions,
     CreateTopics,
     EffectiveConfig,
@@ -33,6 +33,7 @@ from controller.core.calls.topic_requests import (
     error_answer,
     topic_answer,
 )
+from controller.core.calls.records import ClientRequestReceived
 from controller.core.records import Event
 from controller.endpoint import codec, relayed_frames, topic_codec
 from controller.endpoint.tickets import FIRST, Tickets

@@ -37,7 +37,7 @@ STEP: Final = f"{REASSIGNMENTS}.step_start"
 CONTEXT: Final = f"{REASSIGNMENTS}.partition_context"
 GATES: Final = f"{REASSIGNMENTS}.gates"
 ORPHANS: Final = f"{REASSIGNMENTS}.orphans"
-RESPONSES: Final = f"{LEADERSHIP}.broker_responses"
+RESPONSES: Final = f"{LEADERSHIP}.fold"
 DUTIES: Final = f"{LEADERSHIP}.duties"
 OUTBOX: Final = "controller.reactor.outbox"
 
@@ -126,26 +126,26 @@ MUTANTS: Final = (
     ),
     Mutant(
         "write a state without a rise",
-        f"{LEADERSHIP}.state_writes",
+        f"{LEADERSHIP}.leader_selection",
         "leader_epoch=model.LeaderEpoch(state.leader_epoch + 1),",
         "leader_epoch=state.leader_epoch,",
     ),
     Mutant(
         "raise the leader epoch by two",
-        f"{LEADERSHIP}.state_writes",
+        f"{LEADERSHIP}.leader_selection",
         "leader_epoch=model.LeaderEpoch(state.leader_epoch + 1),",
         "leader_epoch=model.LeaderEpoch(state.leader_epoch + 2),",
     ),
     Mutant(
         "write a state whatever its version",
-        f"{LEADERSHIP}.state_writes",
+        f"{LEADERSHIP}.leader_selection",
         "expected_version=state.version,",
         "expected_version=model.ZkVersion(-1),",
         ("move, a follower lags", "move, late"),
     ),
     Mutant(
         "write a state with the controller epoch of its last writer",
-        f"{LEADERSHIP}.state_writes",
+        f"{LEADERSHIP}.leader_selection",
         "controller_epoch=view.tenure.held.epoch,",
         "controller_epoch=state.controller_epoch,",
     ),

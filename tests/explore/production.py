@@ -10,7 +10,6 @@ from controller import kafka_errors as kafka_errors
 from controller.core.cluster.model import (
     LiveBroker as LiveBroker,
 )
-from controller.core.cluster.records import BrokerSettingsRead as BrokerSettingsRead
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered as LeaderAndIsrAnswered,
 )
@@ -75,6 +74,7 @@ from controller.core.requests.submissions import (
 from controller.core.requests.submissions import (
     RequestOptions as RequestOptions,
 )
+from controller.core.role.records import BrokerSettingsRead as BrokerSettingsRead
 from controller.core.role.records import (
     ClaimFailed as ClaimFailed,
 )

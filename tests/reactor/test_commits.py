@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import observe, take_due
 from controller.core.decide import decide
 from controller.core.effects import Effect
@@ -37,6 +36,7 @@ from controller.core.requests.records import (
     PartRecord,
 )
 from controller.core.requests.submissions import Cancellation, RequestOptions
+from controller.core.role.records import BrokersRead
 from controller.core.topics.records import AssignmentRecord, TopicsListed
 from controller.core.view import ClusterView
 from controller.reactor.commits import RETRY_TIMER, Commits

@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from controller.core.calls.topic_requests import TopicResult
+from controller.core.calls.client_requests import TopicResult
 from controller.core.cycle import apply
 from controller.core.deletions.records import DeletionRequestedRecord
 from controller.core.leadership.records import IsrRecord, StateCreatedRecord, StateRecord

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.core.cluster.model import LiveBroker
-from controller.core.cluster.records import BrokersRead
 from controller.core.model import BrokerId, ControllerEpoch, Instant, TopicPartition
 from controller.core.options import Options, TenurePolicy
 from controller.core.pacing.records import AppliedThrottlesRead
 from controller.core.reassignments.records import OrphansRead, SpecsRead
 from controller.core.records import Change, Event
 from controller.core.requests.records import HistoryRead, SubmissionsListed
-from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
+from controller.core.role.records import (
+    BrokersRead,
+    ControllerClaimed,
+    Deposed,
+    UpdateMetadataAnswered,
+)
 from controller.core.topics.model import ConfigRequest
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor

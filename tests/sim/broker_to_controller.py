@@ -25,7 +25,7 @@ from controller.core.calls.broker_requests import (
     ProducerIdsAnswer,
     RequestFromBroker,
 )
-from controller.core.leadership.lost_requests import FORGETTING
+from controller.core.leadership.isr_changes import FORGETTING
 from controller.core.model import BrokerEpoch, LeaderEpoch, Replicas, TopicPartition, ZkVersion
 from tests.sim.fabric import FIRST_WITH_IDS
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from controller.core.cluster.model import LiveBroker
-from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.model import TopicConfig
+from controller.core.role.records import BrokerSettingsRead
 from controller.core.topics.model import ConfigRequest
 from controller.core.topics.records import TopicConfigsRead
 from controller.reactor.ports import Inbox

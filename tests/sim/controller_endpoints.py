@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from controller import kafka_errors
-from controller.core.calls import topic_requests
+from controller.core.calls import client_requests
 from controller.core.calls.broker_calls import error_answer
 from controller.core.calls.broker_requests import (
     AllocateProducerIds,
@@ -25,14 +25,14 @@ from controller.core.calls.broker_requests import (
     ProducerIdsAnswer,
     RequestFromBroker,
 )
-from controller.core.calls.client_requests import ClientAnswer
-from controller.core.calls.records import BrokerRequestReceived, ClientRequestReceived
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
+    ClientAnswer,
     CreatePartitionsAnswer,
     CreateTopicsAnswer,
     RequestOnTopics,
     TopicAnswer,
 )
+from controller.core.calls.records import BrokerRequestReceived, ClientRequestReceived
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import (
     BrokerEpoch,
@@ -122,7 +122,7 @@ class SimEndpoint:
             reply(None)
             return
         if self._tenure is None:
-            reply(topic_requests.error_answer(request, kafka_errors.NOT_CONTROLLER))
+            reply(client_requests.error_answer(request, kafka_errors.NOT_CONTROLLER))
             return
         self._tickets += 1
         self._clients[self._tickets] = (request, reply)
@@ -177,7 +177,7 @@ class SimEndpoint:
         self._tenure = None
         self._permitted.clear()
         for ticket, (requested, _) in list(self._clients.items()):
-            refusal = topic_requests.error_answer(requested, kafka_errors.NOT_CONTROLLER)
+            refusal = client_requests.error_answer(requested, kafka_errors.NOT_CONTROLLER)
             self._answer_client(ticket, refusal)
         waiting, self._waiting = self._waiting, {}
         for request, reply in waiting.values():
@@ -231,7 +231,7 @@ class KafkaEndpoint:
             reply(None)
             return
         duties = self._controller.duties
-        moved = topic_requests.error_answer(request, kafka_errors.NOT_CONTROLLER)
+        moved = client_requests.error_answer(request, kafka_errors.NOT_CONTROLLER)
         if duties is None or not self._controller.is_connected:
             reply(moved)
             return

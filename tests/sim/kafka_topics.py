@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller import kafka_errors
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
     BY_DEFAULT,
     CreateTopics,
     MorePartitions,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from controller.core.calls.records import ProducerIdsRead
 from controller.core.cluster.model import LiveBroker
-from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.model import TopicTree
 from controller.core.deletions.records import DeletionsRead, TopicTreesRead
 from controller.core.disks.records import LogDirEventsRead
@@ -38,7 +37,7 @@ from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import OrphansRead, SpecsRead
 from controller.core.records import Event
 from controller.core.requests.records import CancellationRead, LegacyPlanRead
-from controller.core.role.records import ClaimGuardsRead
+from controller.core.role.records import BrokersRead, ClaimGuardsRead
 from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.reactor.ports import Inbox, ZnodeFamily
 from controller.reactor.reads import CANCELLABLE, OWN_RECORDS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.leadership.records import StateChanged, StatesRead
 from controller.core.model import (
     BrokerId,
@@ -16,6 +15,7 @@ from controller.core.model import (
 )
 from controller.core.requests.records import LegacyPlanRead
 from controller.core.role.records import (
+    BrokersRead,
     ClaimFailed,
     ClaimGuardsRead,
     ControllerClaimed,

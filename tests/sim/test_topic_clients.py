@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from controller import kafka_errors
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
     CreatePartitions,
     CreatePartitionsAnswer,
     CreateTopics,

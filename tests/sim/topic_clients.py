@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from controller import kafka_errors
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
     BY_DEFAULT,
     CreatePartitions,
     CreateTopics,

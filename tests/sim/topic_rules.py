@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from controller import kafka_errors
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
     BY_DEFAULT,
     CreateTopics,
     MorePartitions,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.effects import SendStopReplica
 from controller.core.model import (
     BlockedBy,
@@ -25,6 +24,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
+from controller.core.role.records import BrokersRead
 from controller.core.topics.records import TopicsRead
 from controller.znodes import paths
 from integration.rigs.failpoints import Failpoint

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.disks.records import LogDirEventsRead
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
@@ -51,6 +50,7 @@ from controller.core.requests.records import (
     RequestOutcomeRecord,
 )
 from controller.core.role.records import (
+    BrokersRead,
     ClaimFailed,
     ControllerClaimed,
     Deposed,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from kazoo.exceptions import SystemZookeeperError
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.disks.records import LogDirEventsRead
 from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.reassignments.records import SpecsRead
 from controller.core.requests.outcomes import Part
 from controller.core.requests.records import HistoryRead
+from controller.core.role.records import BrokersRead
 from controller.reactor.ports import ZnodeFamily
 from controller.zk.outcome_znodes import OutcomeZnodes
 from controller.zk.readers import Reader, watch

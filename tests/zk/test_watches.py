@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.leadership.records import StateChanged, StatesRead
 from controller.core.model import PartitionState, TopicAssignment, TopicPartition
 from controller.core.pacing.records import EntityConfigsRead
 from controller.core.pacing.throttle_settings import EntityConfig, topic_entity
 from controller.core.reassignments.records import SpecsRead
 from controller.core.requests.records import LegacyPlanRead, SubmissionsRead
+from controller.core.role.records import BrokersRead
 from controller.core.topics.records import TopicsRead
 from controller.reactor.ports import ZnodeFamily
 from controller.reactor.reads import OWN_RECORDS

@@ -13,7 +13,7 @@ partition that cannot be judged does not keep the ISRs of all others as they are
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -32,12 +32,11 @@ from controller.core.calls.broker_requests import (
     ProducerIdsAnswer,
     RequestFromBroker,
 )
-from controller.core.calls.model import ProducerIds
 from controller.core.calls.records import ProducerIdsRecord, RequestAnsweredRecord
-from controller.core.leadership import controlled_shutdown, isr_changes, lost_requests
+from controller.core.leadership import duties, isr_changes
 from controller.core.leadership.cluster_loading import reads_of
-from controller.core.leadership.records import IsrRecord
-from controller.core.model import Instant, TopicPartition, ZkVersion
+from controller.core.leadership.records import IsrRecord, ShutdownBegunRecord
+from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.records import Change, Decision, Record
 from controller.core.view import ClusterView
 
@@ -85,7 +84,7 @@ def answer_brokers(
     handed_out = hand_out(view, found.producer_ids)
     if handed_out is not None:
         found.changes.append(handed_out)
-    timers += lost_requests.due_at(view)
+    timers += isr_changes.due_at(view)
     following: list[effects.Effect] = []
     if found.unknown:
         following += reads_of(view, tuple(found.unknown), effects.ReadPurpose.CONFLICT)
@@ -126,7 +125,7 @@ def _answer(
         case AlterPartition():
             return _isr_answer(view, pending, now, found)
         case ControlledShutdown() as request:
-            shutdown = controlled_shutdown.answer_shutdown(view, request)
+            shutdown = _shutdown_answer(view, request)
             if isinstance(shutdown, Change):
                 found.changes.append(shutdown)
                 return None
@@ -172,7 +171,7 @@ def _isr_answer(
                 is_final = judged.leader_epoch >= 0 or not is_patient
                 results += [judged] if is_final else []
                 # Not judged again: the replica may be eligible by then, without its log.
-                is_urgent = is_urgent or judged.error in lost_requests.REFUSALS
+                is_urgent = is_urgent or judged.error in isr_changes.REFUSALS
             case (
                 IsrRecord(partition=TopicPartition() as partition)
                 | Change(partition=TopicPartition() as partition)
@@ -213,6 +212,82 @@ def _isr_change_of(record: IsrRecord | Change) -> Change:
     return Change((record,), (sent,), partition=record.partition)
 
 
+# --- ControlledShutdown ---------------------------------------------------------------------------
+
+
+def _shutdown_answer(
+    view: ClusterView, request: ControlledShutdown
+) -> ControlledShutdownAnswer | Change | None:
+    """
+    Return the answer, or the note that the broker is shutting down (KIP-49, KIP-380).
+
+    From its request on the broker counts as not live wherever a controller chooses replicas:
+    elections, the ISR, replicas that a step adds. ``duties.repair`` moves its leaderships and takes
+    it out of the ISRs, as for a broker that died, except where only this broker can lead: there it
+    leads until it stops. The request is answered when nothing is left to move, with the partitions
+    that it leads on. None before that, and while it is not known what the broker leads.
+
+    The same rules as KafkaController.doControlledShutdown (3.9): partitions with one replica and
+    topics that are to be deleted are left alone and not part of the answer.
+    """
+    broker = view.cluster.brokers.get(request.broker)
+    if broker is None:
+        return ControlledShutdownAnswer(kafka_errors.BROKER_NOT_AVAILABLE)
+    epoch = broker.epoch if request.broker_epoch is None else request.broker_epoch
+    if epoch < broker.epoch:
+        return ControlledShutdownAnswer(kafka_errors.STALE_BROKER_EPOCH)
+    if epoch != broker.epoch or not view.tenure.accepted_by_broker or view.leadership.unseeded:
+        return None  # Its registration, or what it leads, is being read.
+    if view.leadership.shutting_down.get(broker.id) != broker.epoch:
+        begun = ShutdownBegunRecord(broker.id, broker.epoch)
+        return Change((begun,), tuple(_stops_out_of_sync(view, broker.id)))
+    return _leaderships_kept(view, broker.id)
+
+
+def _leaderships_kept(view: ClusterView, broker: BrokerId) -> ControlledShutdownAnswer | None:
+    """Return the partitions that a broker leads on; None: some are not moved or not known yet."""
+    remaining: list[TopicPartition] = []
+    for partition, assignment in view.topics.assignments():
+        is_spared = len(assignment.replicas) == 1 or view.is_to_be_deleted(partition.topic)
+        if broker not in assignment.replicas or is_spared:
+            continue
+        state = view.leadership.states.get(partition)
+        if (
+            view.topics.assignment(partition) is None
+            or partition in view.leadership.distrusted
+            or _is_leaving(view, partition, broker)
+        ):
+            return None
+        if state is not None and state.leader == broker:
+            remaining.append(partition)
+    return ControlledShutdownAnswer(kafka_errors.NONE, tuple(remaining))
+
+
+def _is_leaving(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> bool:
+    """Return whether the broker is still to lose the leadership, or its place in the ISR."""
+    state = view.leadership.states.get(partition)
+    if state is None:
+        return False
+    if state.leader == broker:
+        return duties.hand_over(view, partition) is not None
+    return broker in state.isr and view.is_live(state.leader, partition)
+
+
+def _stops_out_of_sync(view: ClusterView, broker: BrokerId) -> Iterator[effects.Effect]:
+    """
+    Stop the followers on a broker that are not in the ISR: they must not enter it any more.
+
+    Those in the ISR are stopped by the change that takes them out.
+    """
+    for partition, state in view.leadership.states.items():
+        is_follower = broker in view.serving_replicas(partition) and broker not in state.isr
+        if is_follower and not view.is_to_be_deleted(partition.topic):
+            yield effects.SendStopReplica(partition, broker, state.leader_epoch, delete=False)
+
+
+# --- AllocateProducerIds --------------------------------------------------------------------------
+
+
 def hand_out(view: ClusterView, requests: Mapping[int, AllocateProducerIds]) -> Change | None:
     """
     Return the write for these requests, by ticket, with their answers; None: the znode is read.
@@ -240,24 +315,3 @@ def hand_out(view: ClusterView, requests: Mapping[int, AllocateProducerIds]) -> 
         (*written, *(RequestAnsweredRecord(ticket) for ticket in answers)),
         tuple(effects.Respond(ticket, answer) for ticket, answer in answers.items()),
     )
-
-
-def note_producer_ids(
-    view: ClusterView, block: ProducerIdBlock | str | None, version: ZkVersion | None
-) -> None:
-    """
-    Fold in the znode; one that is unreadable stays unknown, and no ids are handed out.
-
-    A read that a write of ours overtook is dropped. A znode that disappeared does not make ids
-    available again.
-    """
-    known = view.calls.producer_ids
-    if isinstance(block, str):
-        view.calls.producer_ids = None
-        return
-    following = 0 if block is None else block.last + 1
-    if known is not None:
-        if version is not None and known.version is not None and version <= known.version:
-            return
-        following = max(following, known.following)
-    view.calls.producer_ids = ProducerIds(following, version)

@@ -27,8 +27,12 @@ from controller.core.calls import client_elections, client_requests
 from controller.core.calls.client_requests import (
     AlterReassignments,
     AlterReassignmentsAnswer,
+    AwaitDeletions,
     CedeRole,
     ClientAnswer,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
     ElectLeaders,
     ListReassignments,
     ListReassignmentsAnswer,
@@ -37,12 +41,6 @@ from controller.core.calls.client_requests import (
     PendingClientRequest,
 )
 from controller.core.calls.records import RequestAnsweredRecord
-from controller.core.calls.topic_requests import (
-    AwaitDeletions,
-    CreatePartitions,
-    CreateTopics,
-    DeleteTopics,
-)
 from controller.core.model import (
     Instant,
     PartitionAssignment,

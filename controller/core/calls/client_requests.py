@@ -1,28 +1,234 @@
 """
 Vocabulary: requests of operators' tools and clients to the controller, and its answers.
 
-Plain values with Kafka's field names. ``controller.endpoint.client_codec`` reads and writes their
-frames; ``client_calls`` decides the answers.
+Plain values with Kafka's field names. ``endpoint.client_codec`` and ``topic_codec`` read and write
+their frames; ``client_calls`` decides the answers, those about topics ``topics.topic_creation`` and
+``deletions.deletion_requests``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from controller.core.calls import topic_requests
-from controller.core.calls.topic_requests import (
-    AwaitDeletions,
-    CreatePartitions,
-    CreatePartitionsAnswer,
-    CreateTopics,
-    CreateTopicsAnswer,
-    DeleteTopics,
-    DeleteTopicsAnswer,
-    TopicResult,
+from controller.core.model import (
+    UNKNOWN_ZXID,
+    Instant,
+    Replicas,
+    RequestId,
+    TopicPartition,
+    Zxid,
 )
-from controller.core.model import Instant, Replicas, RequestId, TopicPartition
+from controller.kafka_errors import NONE, UNKNOWN_SERVER_ERROR
+
+BY_DEFAULT: Final = -1
+"""A number that the client leaves to the brokers."""
+
+
+class TopicRefusedError(ValueError):
+    """A topic is not created or extended; ``code`` is the error of Kafka's protocol."""
+
+    def __init__(self, code: int, message: str) -> None:
+        """Keep the error code."""
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefaults:
+    """The settings of brokers that a new topic depends on."""
+
+    num_partitions: int
+    default_replication_factor: int
+    uses_topic_ids: bool
+    """Whether topic znodes have an id: as of inter-broker protocol 2.8."""
+
+
+TopicSettings = tuple[tuple[str, str], ...]
+"""Name and value of settings of a new topic, each name once, sorted by name."""
+
+
+DYNAMIC_TOPIC_CONFIG: Final = 1
+"""The source of a setting that the topic sets itself (``DescribeConfigsResponse``)."""
+
+
+class EffectiveConfig(NamedTuple):
+    """A setting of a new topic as brokers describe it, with Kafka's field names."""
+
+    name: str
+    value: str | None
+    read_only: bool = False
+    config_source: int = DYNAMIC_TOPIC_CONFIG
+    is_sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be created."""
+
+    name: str
+    num_partitions: int
+    replication_factor: int
+    assignments: tuple[tuple[int, Replicas], ...]
+    """The replicas of each partition as sent; empty where brokers are to be chosen."""
+    configs: tuple[tuple[str, str | None], ...]
+    """The settings as sent."""
+    topic_id: str
+    """A random id, as in the topic znode; the choice of brokers also depends on it."""
+    config_problem: str | None = None
+    """Why brokers reject the settings."""
+
+    @property
+    def settings(self) -> TopicSettings:
+        """
+        The settings that brokers validate and that are written.
+
+        Of a name that is sent twice, the last value counts, as with Kafka. A setting without a
+        value has the topic refused.
+        """
+        last = dict(self.configs)
+        return tuple(sorted((name, value) for name, value in last.items() if value is not None))
+
+    @property
+    def assigned(self) -> dict[int, Replicas]:
+        """The replicas that are checked and written; of a partition sent twice, the last count."""
+        return dict(sorted(dict(self.assignments).items()))
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopics:
+    """Create topics that the client may create."""
+
+    topics: tuple[NewTopic, ...]
+    defaults: TopicDefaults
+    timeout_s: float
+    validate_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MorePartitions:
+    """A topic that is to have more partitions."""
+
+    name: str
+    count: int
+    """The partitions in all."""
+    assignments: tuple[Replicas, ...] | None
+    """The replicas of the new ones; None where brokers are to be chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitions:
+    """Add partitions to topics that the client may alter (KIP-195)."""
+
+    topics: tuple[MorePartitions, ...]
+    timeout_s: float
+    validate_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicToDelete:
+    """A topic to be deleted."""
+
+    name: str
+    topic_id: str | None
+    """The id by which the client names it; None: it names it by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopics:
+    """
+    Request the deletion of topics that the client may delete.
+
+    It is answered as soon as the requests are durable. Any controller carries them out then.
+    """
+
+    topics: tuple[TopicToDelete, ...]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitDeletions:
+    """Wait until no live broker knows topics any more whose deletion was requested."""
+
+    topics: Mapping[str, Zxid]
+    """Their names, and the creations that are deleted: others of the same names may follow."""
+    timeout_s: float
+
+
+RequestOnTopics = CreateTopics | CreatePartitions
+
+
+class TopicResult(NamedTuple):
+    """The result for one topic."""
+
+    name: str
+    error: int
+    message: str | None = None
+    num_partitions: int = BY_DEFAULT
+    replication_factor: int = BY_DEFAULT
+    topic_id: str | None = None
+    first_new: int = 0
+    """The lowest number of a partition that is new."""
+    czxid: Zxid = UNKNOWN_ZXID
+    """The creation of a topic that is deleted: another one of the same name may follow at once."""
+
+    @property
+    def new_partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions whose leaders are awaited."""
+        return tuple(
+            TopicPartition(self.name, number)
+            for number in range(self.first_new, self.num_partitions)
+        )
+
+    def rejected(self, why: str) -> TopicResult:
+        """Return the result of a topic that cannot be written."""
+        return TopicResult(self.name, UNKNOWN_SERVER_ERROR, why)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopicsAnswer:
+    """The answer to a CreateTopics; the error concerns the whole request."""
+
+    error: int
+    results: tuple[TopicResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitionsAnswer:
+    """The answer to a CreatePartitions; the error concerns the whole request."""
+
+    error: int
+    results: tuple[TopicResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopicsAnswer:
+    """The answer to a DeleteTopics or AwaitDeletions; the error concerns the whole request."""
+
+    error: int
+    results: tuple[TopicResult, ...] = ()
+
+
+TopicAnswer = CreateTopicsAnswer | CreatePartitionsAnswer | DeleteTopicsAnswer
+
+
+def topic_answer(
+    request: RequestOnTopics | DeleteTopics | AwaitDeletions,
+    results: tuple[TopicResult, ...],
+    error: int = NONE,
+) -> TopicAnswer:
+    """Return the answer with these results."""
+    match request:
+        case CreateTopics():
+            return CreateTopicsAnswer(error, results)
+        case CreatePartitions():
+            return CreatePartitionsAnswer(error, results)
+        case DeleteTopics() | AwaitDeletions():
+            return DeleteTopicsAnswer(error, results)
+
+
+# --- partitions -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +385,10 @@ def error_answer(request: RequestFromClient, error: int) -> ClientAnswer:
             return AlterReassignmentsAnswer(error)
         case ListReassignments():
             return ListReassignmentsAnswer(error)
-        case CreateTopics() | CreatePartitions() | DeleteTopics() | AwaitDeletions():
-            return topic_requests.error_answer(request, error)
+        case CreateTopics() | CreatePartitions() | DeleteTopics():
+            names = dict.fromkeys(topic.name for topic in request.topics)
+            return topic_answer(request, tuple(TopicResult(name, error) for name in names), error)
+        case AwaitDeletions(topics=topics):
+            return topic_answer(request, tuple(TopicResult(name, error) for name in topics), error)
         case CedeRole():
             return CedeRoleAnswer(error)

@@ -7,17 +7,21 @@ from typing import assert_never
 
 from controller.core import model
 from controller.core.calls import records
-from controller.core.calls.broker_calls import note_producer_ids
-from controller.core.calls.broker_requests import PendingBrokerRequest, RequestFromBroker
+from controller.core.calls.broker_requests import (
+    PendingBrokerRequest,
+    ProducerIdBlock,
+    RequestFromBroker,
+)
 from controller.core.calls.client_requests import (
     AlterReassignments,
+    CreatePartitions,
+    DeleteTopics,
     ElectLeaders,
     PendingClientRequest,
     RequestFromClient,
 )
 from controller.core.calls.model import ProducerIds
-from controller.core.calls.topic_requests import CreatePartitions, DeleteTopics
-from controller.core.leadership import lost_requests
+from controller.core.leadership import isr_changes
 from controller.core.model import Instant
 from controller.core.topics import fold as topic_fold
 from controller.core.view import ClusterView
@@ -27,7 +31,7 @@ def fold_event(view: ClusterView, event: records.CallEvent, now: Instant) -> Non
     """Fold one event into the view."""
     match event:
         case records.ProducerIdsRead(block=block, version=version):
-            note_producer_ids(view, block, version)
+            _note_producer_ids(view, block, version)
         case records.BrokerRequestReceived() | records.ClientRequestReceived():
             _request_arrived(view, event, now)
         case records.ReassignmentsSubmitted(ticket=ticket, submitted=submitted):
@@ -45,7 +49,7 @@ def fold_record(view: ClusterView, record: records.CallRecord, now: Instant) -> 
         case records.RequestAnsweredRecord(ticket=ticket, answer=answer):
             pending = calls.pending_broker_requests.pop(ticket, None)
             if pending is not None and answer is not None:
-                lost_requests.record_answer(view, pending.request, answer, now)
+                isr_changes.record_answer(view, pending.request, answer, now)
             if not calls.pending_broker_requests:
                 view.leadership.awaited_reads.clear()
             calls.pending_client_requests.pop(ticket, None)
@@ -106,3 +110,24 @@ def _named_topics(request: RequestFromClient) -> set[str]:
             return {p.topic for p in partitions or ()}
         case _:
             return set()
+
+
+def _note_producer_ids(
+    view: ClusterView, block: ProducerIdBlock | str | None, version: model.ZkVersion | None
+) -> None:
+    """
+    Fold in the znode; one that is unreadable stays unknown, and no ids are handed out.
+
+    A read that a write of ours overtook is dropped. A znode that disappeared does not make ids
+    available again.
+    """
+    known = view.calls.producer_ids
+    if isinstance(block, str):
+        view.calls.producer_ids = None
+        return
+    following = 0 if block is None else block.last + 1
+    if known is not None:
+        if version is not None and known.version is not None and version <= known.version:
+            return
+        following = max(following, known.following)
+    view.calls.producer_ids = ProducerIds(following, version)

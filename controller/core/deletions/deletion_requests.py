@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controller import kafka_errors
-from controller.core.calls.client_requests import PendingClientRequest
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
     AwaitDeletions,
     DeleteTopicsAnswer,
+    PendingClientRequest,
     TopicResult,
     TopicToDelete,
 )

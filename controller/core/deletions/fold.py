@@ -11,7 +11,6 @@ from collections.abc import Set as AbstractSet
 from typing import assert_never
 
 from controller.core import wakeups
-from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.deletions import deletion_yields, records
 from controller.core.deletions.deletion_requests import note_topic
 from controller.core.deletions.model import EPOCH_DURING_DELETE, DeletedTopic, TopicDeletion
@@ -27,6 +26,7 @@ from controller.core.pacing import isr_health
 from controller.core.pacing.throttle_settings import topic_entity
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import StopReplicaAnswered
+from controller.core.role.records import BrokerSettingsRead
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 

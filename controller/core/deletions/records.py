@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from controller.core import model
 from controller.core.bases import Durable, Fact, Volatile
-from controller.core.calls.topic_requests import TopicResult
+from controller.core.calls.client_requests import TopicResult
 from controller.core.deletions.model import TopicTree
 
 

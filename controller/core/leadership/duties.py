@@ -8,7 +8,7 @@ level-triggered: a partition whose leader is not live needs an election, whateve
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from controller.core import effects, model
@@ -16,9 +16,9 @@ from controller.core.cluster import protocols
 from controller.core.deletions.deletion_yields import owes_a_yield
 from controller.core.deletions.pending_deletions import is_leader_withheld, is_stopped
 from controller.core.leadership import leader_selection
+from controller.core.leadership.leader_selection import state_record, without_strangers
 from controller.core.leadership.model import RECOVERING
 from controller.core.leadership.records import StateCreatedRecord
-from controller.core.leadership.state_writes import state_record, without_strangers
 from controller.core.model import NO_BROKERS, BrokerId, Replicas, TopicPartition
 from controller.core.records import Change
 from controller.core.view import ClusterView
@@ -42,6 +42,17 @@ def send_leader_and_isr(
     if view.topics.assignment(partition) is None or not recipients:
         return ()
     return (effects.SendLeaderAndIsr(partition, recipients),)
+
+
+def send_states(
+    view: ClusterView, due: Worklist, partitions: Iterable[TopicPartition]
+) -> Iterator[effects.Effect]:
+    """Yield LeaderAndIsr of the known states to their replicas."""
+    for partition in partitions:
+        # Where the leader restarted, they are sent it with the leader epoch of the repair.
+        if partition in view.leadership.states and not leader_bounced(view, due, partition):
+            replicas = view.receivers(view.serving_replicas(partition), partition)
+            yield from send_leader_and_isr(view, partition, replicas)
 
 
 def repair(

@@ -1,4 +1,9 @@
-"""Fold events and records of partition states, elections and notifications into the view."""
+"""
+Fold events and records of partition states, elections, notifications and answers into the view.
+
+An answer over a channel of an earlier registration of the broker does not concern the present one
+and is dropped (kafka-facts, 3.3).
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,27 @@ from typing import Final, assert_never
 
 from controller.core import model, wakeups
 from controller.core.deletions import fold as deletion_fold
-from controller.core.leadership import broker_responses, leader_selection, lost_requests, records
-from controller.core.leadership.leader_selection import note_leader
-from controller.core.model import Instant, TopicPartition
+from controller.core.leadership import isr_changes, leader_selection, records
+from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.pacing import adaptive_limit, isr_health
+from controller.core.reassignments.records import StopReplicaAnswered
+from controller.core.role.records import UpdateMetadataAnswered
 from controller.core.view import ClusterView
+from controller.kafka_errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INCONSISTENT_TOPIC_ID,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    STALE_CONTROLLER_EPOCH,
+    UNSUPPORTED_VERSION,
+)
 
+LASTING: Final = {
+    CLUSTER_AUTHORIZATION_FAILED: "CLUSTER_AUTHORIZATION_FAILED (the daemon's principal lacks "
+    "ClusterAction on the cluster)",
+    UNSUPPORTED_VERSION: "UNSUPPORTED_VERSION",
+}
+"""Errors of whole requests that a repeated request meets again, with their reason."""
 UNTREATED_S: Final = 60.0
 """How long before a claim a restart may have been that the former controller did not treat."""
 
@@ -32,7 +52,7 @@ def fold_event(view: ClusterView, event: records.LeadershipEvent, now: Instant) 
             _preferred_election(view, event)
         case records.LeaderAndIsrAnswered():
             adaptive_limit.note_answer(view, event.broker, event.took_s, now)
-            broker_responses.leader_and_isr_answered(view, event)
+            leader_and_isr_answered(view, event)
         case _:
             assert_never(event)
 
@@ -137,8 +157,8 @@ def _state_written(
 ) -> None:
     before = view.leadership.states.get(partition)
     view.leadership.states[partition] = state
-    lost_requests.record_state_write(view, partition, before, state, now)
-    note_leader(view, partition, before)
+    isr_changes.record_state_write(view, partition, before, state, now)
+    leader_selection.note_leader(view, partition, before)
     isr_health.note_isr(view, partition, before, state, now)
     isr_health.judge(view, partition)
     view.due.add((partition,))
@@ -222,25 +242,17 @@ def _state_appeared(
     is_first: bool,
 ) -> None:
     """
-    Note a state that was not known.
+    Note a state that was not known; ``is_first`` in the tenure, or since a rejected write.
 
     After a rejected write, its ISR may have a member that the former one did not have, and that
     restarted since: by the former ISR there was nothing to treat.
-
-    Args:
-        view: Everything known.
-        partition: The partition.
-        read: The state.
-        now: The present instant.
-        is_first: Whether it was not known before in the tenure; False after a rejected write.
-
     """
     if partition in view.reassignments.by_partition:
         # A cancellation that waited for this state precedes the partition's next step.
         wakeups.wake(view.due, wakeups.Trigger.STATE_APPEARED)
     if view.is_controller:
         if is_first:
-            lost_requests.first_read(view, partition, read, now)
+            isr_changes.note_first_read(view, partition, read, now)
         note_untreated(view, partition, read)
 
 
@@ -294,3 +306,100 @@ def _note_watch(
         view.leadership.watched[partition] = True
     elif not isinstance(read, model.PartitionState):
         del view.leadership.watched[partition]
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
+    """Return whether a request failed as a whole; note when the broker knows a newer controller."""
+    tenure = view.tenure
+    if error == STALE_CONTROLLER_EPOCH and tenure.held is not None:
+        tenure.fenced = f"broker {broker} knows a newer controller"
+        wakeups.wake(view.due, wakeups.Trigger.ROLE_DISPUTED)
+    if error in LASTING and tenure.held is not None and tenure.refusers.get(broker) != error:
+        tenure.refusers[broker] = error
+        wakeups.wake(view.due, wakeups.Trigger.ROLE_DISPUTED)
+    return error != NONE
+
+
+def is_current(
+    view: ClusterView,
+    event: records.LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered,
+) -> bool:
+    """Return whether a response is of this tenure and of the present registration of its broker."""
+    broker = view.cluster.brokers.get(event.broker)
+    return (
+        view.tenure.held is not None and broker is not None and broker.epoch == event.broker_epoch
+    )
+
+
+def leader_and_isr_answered(view: ClusterView, event: records.LeaderAndIsrAnswered) -> None:
+    """
+    Note acknowledgements of leaders and failed log directories.
+
+    An acknowledgement is error NONE, or "already at this leader epoch" where only a request of this
+    tenure can be the cause: on a resend, or when this tenure wrote the epoch and an answer was lost
+    with its channel.
+    """
+    leadership, reassignments_tenure, calls = view.leadership, view.reassignments_tenure, view.calls
+    reassignments = view.reassignments
+    if not is_current(view, event) or is_refused(view, event.error, event.broker):
+        return
+    for partition, epoch, error in event.results:
+        if error == KAFKA_STORAGE_ERROR:
+            _replica_offline(view, event.broker, partition)
+            continue
+        if error == INCONSISTENT_TOPIC_ID:
+            _id_refused(view, event.broker, partition)
+            continue
+        repeated = error == STALE_CONTROLLER_EPOCH
+        if error == NONE or repeated:
+            _replica_served(view, event.broker, partition)
+        state = leadership.states.get(partition)
+        if state is None:
+            continue
+        if (
+            (partition in reassignments.orphaned or partition in reassignments.by_partition)
+            and state.leader == event.broker
+            and (error == NONE or repeated)
+        ):
+            # It has this epoch, whatever the source: it does not rely on the orphan any more.
+            reassignments_tenure.confirmed[partition] = (event.broker, epoch)
+            wakeups.orphans_concerned(view, partition)
+        known = repeated and (event.resent or _is_ours(view, state))
+        awaited = partition in reassignments.by_partition or partition in calls.electing
+        if not awaited or not (error == NONE or known):
+            continue
+        if state.leader == event.broker and state.leader_epoch == epoch:
+            leadership.acked[partition] = (event.broker, epoch)
+            view.due.add((partition,))
+            wakeups.wake_pending_requests(view)
+
+
+def _replica_offline(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> None:
+    if (broker, partition) not in view.leadership.offline:
+        view.leadership.offline.add((broker, partition))
+        isr_health.judge(view, partition)
+        view.due.add((partition,))
+        wakeups.orphans_concerned(view, partition)
+
+
+def _id_refused(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> None:
+    """Note that a broker does not apply what it is sent: its log is of another topic."""
+    if (broker, partition) not in view.leadership.id_conflicts:
+        view.leadership.id_conflicts.add((broker, partition))
+        view.due.add((partition,))
+
+
+def _replica_served(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> None:
+    view.leadership.id_conflicts.discard((broker, partition))
+    if (broker, partition) in view.leadership.offline:
+        view.leadership.offline.discard((broker, partition))
+        isr_health.judge(view, partition)
+        leader_selection.note_candidate(view, partition)
+
+
+def _is_ours(view: ClusterView, state: model.PartitionState) -> bool:
+    """Return whether this tenure wrote the leader epoch: then no other controller sent it."""
+    return view.tenure.held is not None and state.controller_epoch == view.tenure.held.epoch

@@ -17,6 +17,17 @@ error is returned only where the view proves it: leader epoch and version of a s
 what is below an older state is below the present one. Everything else is read first.
 
 The order of the checks is that of KafkaController.alterPartitions (3.9).
+
+Up to Kafka 2.8, a leader may get a new leader epoch while a request of the former one is under way.
+When that request is answered, the leader drops the next one unsent. It changes no ISR until it gets
+another leader epoch (KAFKA-12686). So another one is written a moment after such an answer, unless
+the leader requests a change meanwhile. The same where a leader epoch was written just after an
+answer, which may arrive later on another connection, and after a claim: another controller may
+have answered. In these two cases a live replica has to be outside the ISR.
+
+A leader whose request is not carried out takes back the ISR it requested. A copy of the request may
+still arrive, and the replica may be eligible by then. The next leader epoch fences it
+(``duties.may_have_requested_before``).
 """
 
 from __future__ import annotations
@@ -25,16 +36,26 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller import kafka_errors
-from controller.core import model
-from controller.core.calls.broker_requests import AlterPartition, IsrChange, IsrResult
-from controller.core.leadership.duties import (
-    is_epoch_withheld,
-    may_have_requested_before,
-    next_epoch,
+from controller.core import model, wakeups
+from controller.core.calls.broker_requests import (
+    AlterPartition,
+    AlterPartitionAnswer,
+    BrokerAnswer,
+    IsrChange,
+    IsrResult,
+    RequestFromBroker,
 )
-from controller.core.leadership.model import RECOVERED
+from controller.core.leadership import duties
+from controller.core.leadership.model import RECOVERED, LostCause, LostRequest
 from controller.core.leadership.records import IsrRecord
-from controller.core.model import BrokerId, LeaderEpoch, Replicas, TopicPartition, ZkVersion
+from controller.core.model import (
+    BrokerId,
+    Instant,
+    LeaderEpoch,
+    Replicas,
+    TopicPartition,
+    ZkVersion,
+)
 from controller.core.records import Change
 from controller.core.view import ClusterView
 
@@ -44,6 +65,14 @@ NO_STATE: Final = model.PartitionState(
 """What an error about an unknown partition carries."""
 FIRST_TO_JUDGE_REPLICAS: Final = 1
 """Before this version, leaders know no error for a member that cannot be in sync."""
+ANEW_S: Final = 2.0
+"""How long the leader has to handle the answer and to send a request by itself."""
+LATE_S: Final = 5.0
+"""How late an answer may arrive, so that a later leader epoch overtakes it."""
+REFUSALS: Final = frozenset({kafka_errors.INELIGIBLE_REPLICA, kafka_errors.OPERATION_NOT_ATTEMPTED})
+"""The errors after which a leader takes back the ISR it requested."""
+FORGETTING: Final = 0
+"""The version of the request in the releases that forget one; others have it as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,47 +95,37 @@ def judge(
     """
     Return the answer for a partition, the write that precedes it, or the reads that do.
 
-    The write is a ``Change`` where it is the next leader epoch, which fences the request.
-
-    Args:
-        view: Everything known.
-        request: The leader's request.
-        change: One of its partitions.
-        name: The name of its topic; None: no known topic has its id.
-
+    The write is a ``Change`` where it is the next leader epoch, which fences the request. Without a
+    ``name``, no known topic has the id in the request.
     """
     if name is None or name not in view.topics.by_name:
-        return _without_topic(change, name) if is_gone(view, name) else Unknown(None)
+        by_id, by_name = kafka_errors.UNKNOWN_TOPIC_ID, kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
+        missing = _result(change, by_id if name is None else by_name, NO_STATE)
+        return missing if _is_gone(view, name) else Unknown(None)
     partition = TopicPartition(name, change.partition)
     state, is_invalid = view.leadership.states.get(partition), view.topics.by_name[name].stale
     if state is None or is_invalid:
         # A leader of a deleted topic that was created again with fewer partitions.
-        unknown = result(change, kafka_errors.UNKNOWN_TOPIC_OR_PARTITION, NO_STATE)
+        unknown = _result(change, kafka_errors.UNKNOWN_TOPIC_OR_PARTITION, NO_STATE)
         is_missing = partition in view.leadership.stateless and not is_invalid
         return Unknown(partition, unknown if is_missing else None)
     is_behind = change.leader_epoch > state.leader_epoch or change.partition_epoch > state.version
     error = None if is_behind else _error_of(view, request, change, partition, state)
     if error is not None:
-        return result(change, error, state)
+        return _result(change, error, state)
     if is_behind:
         # Below version 2, which has topic ids, a leader may name a topic of the same name that
         # was deleted since.
-        invalid = result(change, kafka_errors.INVALID_UPDATE_VERSION, state)
+        invalid = _result(change, kafka_errors.INVALID_UPDATE_VERSION, state)
         return Unknown(partition, invalid)
     fence: Change | Unknown | None = None
-    if view.awaits_repair(partition) or may_have_requested_before(view, partition, state):
+    if view.awaits_repair(partition) or duties.may_have_requested_before(view, partition, state):
         fence = Unknown(partition)
     elif request.version < FIRST_TO_JUDGE_REPLICAS and _is_to_be_fenced(
         view, partition, change.isr, state
     ):
-        fence = next_epoch(view, partition, state) or Unknown(partition)
+        fence = duties.next_epoch(view, partition, state) or Unknown(partition)
     return fence or IsrRecord(partition, state, change.isr, change.leader_recovery_state)
-
-
-def _without_topic(change: IsrChange, name: str | None) -> IsrResult:
-    """Return the answer for a topic that does not exist; None: it was named by its id."""
-    by_id, by_name = kafka_errors.UNKNOWN_TOPIC_ID, kafka_errors.UNKNOWN_TOPIC_OR_PARTITION
-    return result(change, by_id if name is None else by_name, NO_STATE)
 
 
 def _error_of(  # noqa: PLR0911 - one return per case
@@ -147,7 +166,7 @@ def _is_to_be_fenced(
     take a member that is back without its log for one in sync.
     """
     added = (broker for broker in isr if broker not in state.isr)
-    return not is_epoch_withheld(view, partition, state) and not all(
+    return not duties.is_epoch_withheld(view, partition, state) and not all(
         _is_eligible(view, partition, broker) for broker in added
     )
 
@@ -163,7 +182,7 @@ def _is_eligible(view: ClusterView, partition: TopicPartition, broker: BrokerId)
     return is_staying and broker in view.serving_replicas(partition)
 
 
-def is_gone(view: ClusterView, name: str | None) -> bool:
+def _is_gone(view: ClusterView, name: str | None) -> bool:
     """Return whether a topic is known not to exist; None: a topic of which only the id is known."""
     topics = view.topics
     if topics.listed is None:
@@ -175,7 +194,7 @@ def is_gone(view: ClusterView, name: str | None) -> bool:
     )
 
 
-def result(change: IsrChange, error: int, state: model.PartitionState) -> IsrResult:
+def _result(change: IsrChange, error: int, state: model.PartitionState) -> IsrResult:
     """Return the answer for a partition with its durable state."""
     return IsrResult(
         topic=change.topic,
@@ -188,3 +207,101 @@ def result(change: IsrChange, error: int, state: model.PartitionState) -> IsrRes
         leader_recovery_state=state.leader_recovery_state,
         partition_epoch=state.version,
     )
+
+
+# --- requests that leaders may have forgotten ---------------------------------------------------
+
+
+def due_at(view: ClusterView) -> list[Instant]:
+    """Return when leaders will have had their time."""
+    return [Instant(lost.since + ANEW_S) for lost in view.leadership.lost_requests.values()]
+
+
+def record_answer(
+    view: ClusterView, request: RequestFromBroker, answer: BrokerAnswer, now: Instant
+) -> None:
+    """Note what may follow from the answer to a leader."""
+    if not isinstance(request, AlterPartition) or not isinstance(answer, AlterPartitionAnswer):
+        return
+    leadership = view.leadership
+    for result in answer.results:
+        name = view.topics.name_of(result.topic, result.topic_id)
+        if name is None or result.leader != request.broker:
+            continue
+        partition = TopicPartition(name, result.partition)
+        if result.error in REFUSALS:
+            leadership.told_ineligible[partition] = result.leader_epoch
+        if request.version > FORGETTING:
+            continue
+        if result.error == kafka_errors.FENCED_LEADER_EPOCH:
+            _note(view, partition, LostCause.FENCED, now)
+        elif result.error == kafka_errors.NONE:
+            leadership.isr_changes_confirmed[partition] = now
+
+
+def _note(view: ClusterView, partition: TopicPartition, cause: LostCause, now: Instant) -> None:
+    view.leadership.lost_requests[partition] = LostRequest(now, cause)
+    wakeups.wake(view.due, wakeups.Trigger.PENDING_REQUEST_CONCERNED)
+
+
+def note_first_read(
+    view: ClusterView, partition: TopicPartition, state: model.PartitionState, now: Instant
+) -> None:
+    """Note a partition whose leader may have sent another controller requests before the claim."""
+    if view.options.endpoint is not None and _lacks_a_replica(view, partition, state):
+        _note(view, partition, LostCause.CLAIM, now)
+
+
+def _lacks_a_replica(
+    view: ClusterView, partition: TopicPartition, state: model.PartitionState
+) -> bool:
+    """Return whether a live replica is outside the ISR."""
+    assignment = view.topics.known_assignment(partition)
+    replicas = () if assignment is None else assignment.replicas
+    return any(r not in state.isr and view.is_live(r, partition) for r in replicas)
+
+
+def record_state_write(
+    view: ClusterView,
+    partition: TopicPartition,
+    before: model.PartitionState | None,
+    state: model.PartitionState,
+    now: Instant,
+) -> None:
+    """
+    Note that a state is written: the leader requested it, or hears of its leader epoch.
+
+    A leader may hear of an epoch before the answer to its former request. Then it forgets the
+    request of that epoch, too.
+    """
+    leadership = view.leadership
+    leadership.epochs_due.discard(partition)
+    lost = leadership.lost_requests.get(partition)
+    has_requested = before is not None and before.leader_epoch == state.leader_epoch
+    if lost is not None and (has_requested or lost.cause is LostCause.CLAIM):
+        del leadership.lost_requests[partition]
+    if has_requested:
+        return
+    answered_at = leadership.isr_changes_confirmed.pop(partition, None)
+    if (
+        answered_at is not None
+        and now < answered_at + LATE_S
+        and partition not in leadership.lost_requests
+    ):
+        _note(view, partition, LostCause.OVERTAKEN, now)
+
+
+def time_passed(view: ClusterView, now: Instant) -> None:
+    """Have the next leader epoch written where the leader had its time."""
+    leadership = view.leadership
+    for partition, lost in list(leadership.lost_requests.items()):
+        if now < lost.since + ANEW_S:
+            continue
+        del leadership.lost_requests[partition]
+        state = leadership.states.get(partition)
+        is_owed = lost.cause is LostCause.FENCED or (
+            state is not None and _lacks_a_replica(view, partition, state)
+        )
+        if is_owed:
+            leadership.epochs_due.add(partition)
+            view.due.add((partition,))

@@ -1,10 +1,8 @@
 """
-Leader selection: the three algorithms of a controller.
+Choose the leader and the ISR of a partition state, and write both.
 
-They are those of KAFKA-42 (``PartitionLeaderElectionAlgorithms`` in Kafka). Each returns the
-broker, or None when no choice is safe.
-
-Unclean elections: conditions for electing a replica that is not in the ISR.
+The algorithms are those of KAFKA-42 (``PartitionLeaderElectionAlgorithms`` in Kafka). Each returns
+the broker, or None when no choice is safe.
 
 Kafka's controller reads ``unclean.leader.election.enable`` in every offline election. So only an
 answer to a request for settings counts that is newer than the loss of the leader, and newer than
@@ -16,9 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from controller.core import model
 from controller.core.calls.client_requests import ElectLeaders
+from controller.core.leadership import records
 from controller.core.model import NO_LEADER, BrokerId, PartitionState, Replicas, TopicPartition
 from controller.core.view import ClusterView
+from controller.errors import InvariantError
 
 IsLive = Callable[[BrokerId], bool]
 
@@ -74,15 +75,7 @@ def is_unclean_requested(view: ClusterView, partition: TopicPartition) -> bool:
 def note_leader(
     view: ClusterView, partition: TopicPartition, before: PartitionState | None
 ) -> None:
-    """
-    Note the settings request after which an unclean election may be permitted.
-
-    Args:
-        view: Everything known.
-        partition: The partition whose state changed.
-        before: Its former state.
-
-    """
+    """Note the settings request after which an unclean election may be permitted."""
     leaderless = view.leadership.leaderless
     state = view.leadership.states.get(partition)
     if state is None or state.leader != NO_LEADER:
@@ -95,3 +88,49 @@ def note_candidate(view: ClusterView, partition: TopicPartition) -> None:
     """Have an unclean election wait for a new settings request."""
     if partition in view.leadership.leaderless:
         view.leadership.leaderless[partition] = view.topics_process.config_request.number
+
+
+def state_record(
+    view: ClusterView,
+    partition: TopicPartition,
+    state: PartitionState,
+    leader: BrokerId,
+    isr: Replicas,
+) -> records.StateRecord:
+    """
+    Return the compare-and-set of a state, with the epoch bump that makes it deliverable.
+
+    The ISR is written without strangers.
+
+    Raises:
+        InvariantError: there is no tenure.
+
+    """
+    if view.tenure.held is None:
+        raise InvariantError("a state is written outside a tenure")
+    return records.StateRecord(
+        partition=partition,
+        leader=leader,
+        leader_epoch=model.LeaderEpoch(state.leader_epoch + 1),
+        isr=without_strangers(view, partition, leader, isr),
+        controller_epoch=view.tenure.held.epoch,
+        expected_version=state.version,
+        leader_recovery_state=state.leader_recovery_state,
+    )
+
+
+def without_strangers(
+    view: ClusterView, partition: TopicPartition, leader: BrokerId, isr: Replicas
+) -> Replicas:
+    """
+    Return the ISR without strangers; the leader stays in it.
+
+    A Kafka controller whose changes of replicas all fail (KAFKA-12315) ends a reassignment in the
+    topic znode only. A removed replica no longer fetches but counts for ``min.insync.replicas``,
+    would be in sync at once when it is added again, and keeps leaders of Kafka 2.4 to 2.8 from
+    shrinking any ISR. Without a leader nothing is acknowledged, and the ISR stays as it was.
+    """
+    assignment = view.topics.assignment(partition)
+    if assignment is None or leader == NO_LEADER:
+        return isr
+    return tuple(r for r in isr if r == leader or r in assignment.replicas)

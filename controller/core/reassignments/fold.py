@@ -13,7 +13,7 @@ from controller.core.deletions.model import EPOCH_DURING_DELETE
 from controller.core.disks import disk_space
 from controller.core.disks import fold as disk_fold
 from controller.core.disks.disk_space import log_dropped
-from controller.core.leadership.broker_responses import is_current, is_refused
+from controller.core.leadership.fold import is_current, is_refused
 from controller.core.model import AlterOutcome, BlockedBy, BrokerId, Instant, Route, TopicPartition
 from controller.core.pacing import adaptive_limit
 from controller.core.reassignments import in_flight, phases, records, start_pending

@@ -11,8 +11,8 @@ from typing import Self
 
 from controller.core import effects, model
 from controller.core.leadership import leader_selection
+from controller.core.leadership.leader_selection import state_record
 from controller.core.leadership.records import StateRecord
-from controller.core.leadership.state_writes import state_record
 from controller.core.model import Blocked, BrokerId, Instant, Replicas, Route, TopicPartition
 from controller.core.pacing.limits_in_force import step_size_of
 from controller.core.reassignments import gates, orphans, phases, records

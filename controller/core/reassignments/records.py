@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from controller.core import model
-from controller.core.bases import Durable, Fact, Flags, Volatile
+from controller.core.bases import Durable, Fact, Volatile
 from controller.core.model import Blocked, BrokerId, Instant, Replicas, RequestId, TopicPartition
 from controller.core.reassignments import phases
 from controller.core.reassignments.model import Orphan
 
 
 @dataclass(frozen=True, slots=True)
-class SpecsRead(Fact):
-    """Every record under ``/admin/reassignments``; unreadable ones with the reason as text."""
-
-    wakes: ClassVar[Flags] = (
+class SpecsRead(
+    Fact,
+    wakes=(
         *("tenure", "endings", "throttles", "cancel"),
         *("submissions", "queue", "plan"),
-    )
+    ),
+):
+    """Every record under ``/admin/reassignments``; unreadable ones with the reason as text."""
 
     specs: Mapping[TopicPartition, model.ReassignmentSpec]
     unreadable: Mapping[str, str]
@@ -92,13 +93,14 @@ class SpecRecord(
 
 
 @dataclass(frozen=True, slots=True)
-class SpecEndedRecord(Durable):
-    """The reassignment ended: its record is deleted; ``version`` None when there was none."""
-
-    wakes: ClassVar[Flags] = (
+class SpecEndedRecord(
+    Durable,
+    wakes=(
         *("capacity", "plan", "tenure", "queue"),
         *("deletions", "endings", "throttles", "cancel"),
-    )
+    ),
+):
+    """The reassignment ended: its record is deleted; ``version`` None when there was none."""
 
     partition: TopicPartition
     version: model.ZkVersion | None

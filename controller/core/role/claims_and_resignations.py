@@ -21,8 +21,7 @@ from controller.core.pacing.holds import next_opening, request_hold
 from controller.core.records import Change, Decision, Record
 from controller.core.requests import cancellation, legacy_plan, submitted
 from controller.core.requests.queue_draining import is_standing_still
-from controller.core.role import broker_acceptance, eligibility, records
-from controller.core.role.broker_acceptance import ACCEPTANCE_PATIENCE_S, refusal_by_brokers
+from controller.core.role import eligibility, records
 from controller.core.role.engines import engine_of
 from controller.core.view import ClusterView
 
@@ -184,15 +183,15 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
         return Decision(effects=(effects.ResignController(refusals[0]),))
     if not view.is_native:
         return Decision()
-    in_vain = refusal_by_brokers(view, now)
+    in_vain = eligibility.refusal_by_brokers(view, now)
     if in_vain is not None:
         return _resign(view, in_vain, records.UpdateRefusedRecord(in_vain))
-    silent = broker_acceptance.silent_leaders(view, now)
+    silent = eligibility.silent_leaders(view, now)
     if silent:
-        why = broker_acceptance.unreached_reason(view, silent)
+        why = eligibility.unreached_reason(view, silent)
         return _resign(view, why, records.EndpointUnreachedRecord(silent, why))
     if not tenure.accepted_by_broker:
-        until = Instant(tenure.held.since + ACCEPTANCE_PATIENCE_S)
+        until = Instant(tenure.held.since + eligibility.ACCEPTANCE_PATIENCE_S)
         return Decision(effects=(effects.SetTimer(ACCEPTANCE_TIMER, until),))
     return _hold(view, now)
 

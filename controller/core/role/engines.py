@@ -12,19 +12,7 @@ from typing import Final, Protocol
 
 from controller.core import effects, options
 from controller.core.deletions import topic_deletions
-from controller.core.leadership import duties
-from controller.core.leadership.broker_membership import channels, inform_joined
-from controller.core.leadership.cluster_loading import (
-    follow_notifications,
-    follow_watches,
-    seed,
-    send_reads,
-)
-from controller.core.leadership.preferred_elections import (
-    balance_leaders,
-    hold_elections,
-    request_elections,
-)
+from controller.core.leadership import cluster_loading, duties, preferred_elections
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.pacing.budget import Budget
 from controller.core.reassignments import alter_entries
@@ -34,9 +22,8 @@ from controller.core.reassignments.orphans import (
     record_lost,
 )
 from controller.core.records import Change, Decision
-from controller.core.role import eligibility, state_polling
-from controller.core.topics import topic_ids
-from controller.core.topics.placement_repair import is_misplaced, repair_placements
+from controller.core.role import eligibility
+from controller.core.topics import topic_repair
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -103,33 +90,33 @@ class NativeEngine:
         No state is read, and so none written, before a broker accepted an UpdateMetadata of this
         tenure: the write could not be delivered.
         """
-        opened = channels(view, due)
+        opened = cluster_loading.channels(view, due)
         if not view.tenure.accepted_by_broker:
             return [opened]
         return [
             opened,
-            seed(view, due, now),
-            topic_ids.assign_ids(view, due),
-            send_reads(view, due),
-            inform_joined(view, due),
-            repair_placements(view, due.partitions),
+            cluster_loading.seed(view, due, now),
+            topic_repair.assign_ids(view, due),
+            cluster_loading.send_reads(view, due),
+            cluster_loading.inform_joined(view, due),
+            topic_repair.repair_placements(view, due.partitions),
         ]
 
     def chores(
         self, view: ClusterView, due: Worklist, now: Instant, budget: Budget
     ) -> list[Decision]:
         """Hold elections, handle notifications, delete orphans and topics."""
-        parts = [follow_watches(view, due)]
+        parts = [cluster_loading.follow_watches(view, due)]
         if due.elections:
-            parts.append(hold_elections(view, now, budget))
+            parts.append(preferred_elections.hold_elections(view, now, budget))
         if due.timer or due.claimed:
-            parts.append(balance_leaders(view, now))
+            parts.append(preferred_elections.balance_leaders(view, now))
         parts += [
-            follow_notifications(view, due),
+            cluster_loading.follow_notifications(view, due),
             announce_departures(view, due),
         ]
         # A missing state is created by ourselves.
-        parts.append(state_polling.read_missing(view, due, view.leadership.unreadable, now))
+        parts.append(cluster_loading.read_missing(view, due, view.leadership.unreadable, now))
         return [
             *parts,
             delete_orphans(view, due),
@@ -141,7 +128,8 @@ class NativeEngine:
     ) -> Change | None:
         """Elect leaders, and take dead brokers out of the ISR."""
         if partition in view.leadership.stateless and (
-            is_misplaced(view, partition) or topic_ids.is_id_awaited(view, partition.topic)
+            topic_repair.is_misplaced(view, partition)
+            or topic_repair.is_id_awaited(view, partition.topic)
         ):
             return None  # ``repair_placements`` creates it, or it is examined with its id.
         return duties.repair(view, partition, bounced)
@@ -165,22 +153,22 @@ class DelegatedEngine:
 
     def duties(self, view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
         """Read states; no broker is sent any."""
-        return [seed(view, due, now)]
+        return [cluster_loading.seed(view, due, now)]
 
     def chores(
         self, view: ClusterView, due: Worklist, now: Instant, budget: Budget
     ) -> list[Decision]:
         """Read watched states, and from time to time the rest of the cluster."""
         del budget
-        elected = request_elections(view, now) if due.elections else Decision()
+        elected = preferred_elections.request_elections(view, now) if due.elections else Decision()
         answers = alter_entries.follow_answers(view, due, now)
         missing = chain(view.leadership.stateless, view.leadership.unreadable)
         read = [
-            state_polling.poll_states(view, due, now),
-            state_polling.read_missing(view, due, missing, now),
+            cluster_loading.poll_states(view, due, now),
+            cluster_loading.read_missing(view, due, missing, now),
         ]
         lost = record_lost(view, due, now)
-        return [state_polling.follow_watched(view, due), *read, elected, answers, lost]
+        return [cluster_loading.follow_watched(view, due), *read, elected, answers, lost]
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]

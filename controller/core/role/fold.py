@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import assert_never
 
 from controller.core import wakeups
-from controller.core.cluster.records import BrokerSettingsRead, BrokersRead, ClusterEvent
 from controller.core.deletions import fold as deletion_fold
 from controller.core.disks import disk_space
 from controller.core.disks import fold as disk_fold
-from controller.core.leadership import fold
+from controller.core.leadership.fold import is_current, is_refused, note_untreated
 from controller.core.leadership.leader_selection import note_candidate
 from controller.core.model import NO_LEADER, START, BrokerId, Instant, TopicPartition
 from controller.core.pacing import adaptive_limit, isr_health
@@ -17,21 +17,17 @@ from controller.core.pacing.throttle_settings import broker_entity
 from controller.core.reassignments import phases
 from controller.core.reassignments.fold import note_waiting
 from controller.core.role import records, tenure_reset
-from controller.core.role.broker_acceptance import (
-    reassignments_probed,
-    requests_lost,
-    update_metadata_answered,
-)
+from controller.core.role.eligibility import is_refused_by_most
 from controller.core.topics import fold as topic_fold
 from controller.core.view import ClusterView
 
 
-def fold_event(view: ClusterView, event: records.RoleEvent | ClusterEvent, now: Instant) -> None:  # noqa: C901 - one arm per event
+def fold_event(view: ClusterView, event: records.RoleEvent, now: Instant) -> None:  # noqa: C901 - one arm per event
     """Fold one event into the view."""
     match event:
-        case BrokersRead():
+        case records.BrokersRead():
             _brokers(view, event, now)
-        case BrokerSettingsRead():
+        case records.BrokerSettingsRead():
             deletion_fold.setting_read(view, event)
             topic_fold.follow_protocol(view)
         case records.ClaimGuardsRead():
@@ -55,7 +51,9 @@ def fold_event(view: ClusterView, event: records.RoleEvent | ClusterEvent, now: 
             adaptive_limit.note_answer(view, event.broker, event.took_s, now)
             _update_metadata_answered(view, event)
         case records.ReassignmentsProbed():
-            reassignments_probed(view, event)
+            view.tenure.probing = False
+            view.role.delegable = event.problem is None
+            view.role.undelegable = event.problem if event.is_final else None
         case _:
             assert_never(event)
 
@@ -85,7 +83,7 @@ def fold_record(view: ClusterView, record: records.RoleRecord, now: Instant) -> 
             assert_never(record)
 
 
-def _brokers(view: ClusterView, event: BrokersRead, now: Instant) -> None:
+def _brokers(view: ClusterView, event: records.BrokersRead, now: Instant) -> None:
     tenure, leadership, reassignments = view.tenure, view.leadership, view.reassignments
     pacing_process = view.pacing_process
     before, after = view.cluster.brokers, dict(event.brokers)
@@ -113,7 +111,7 @@ def _brokers(view: ClusterView, event: BrokersRead, now: Instant) -> None:
             view.cluster.registered[broker] = now
     wakeups.wake_pending_requests(view)
     gone = left | bounced
-    requests_lost(view, gone, elsewhere)
+    _requests_lost(view, gone, elsewhere)
     if gone:
         leadership.shutting_down = {
             b: e for b, e in leadership.shutting_down.items() if b not in gone
@@ -167,7 +165,7 @@ def _note_untreated(view: ClusterView, brokers: set[BrokerId]) -> None:
         return
     for partition, state in view.leadership.states.items():
         if state.leader != NO_LEADER and not brokers.isdisjoint(state.isr):
-            fold.note_untreated(view, partition, state)
+            note_untreated(view, partition, state)
 
 
 def _note_rejoined(view: ClusterView, brokers: set[BrokerId]) -> None:
@@ -179,14 +177,41 @@ def _note_rejoined(view: ClusterView, brokers: set[BrokerId]) -> None:
 
 
 def _update_metadata_answered(view: ClusterView, event: records.UpdateMetadataAnswered) -> None:
+    """
+    Note whether a broker accepts the requests of this tenure.
+
+    A broker that refused requests before gets all of them again: refused ones are not resent.
+    Nothing was decided before the first one accepts.
+    """
     tenure = view.tenure
-    was_accepted = tenure.accepted_by_broker
-    update_metadata_answered(view, event)
-    if tenure.accepted_by_broker and not was_accepted:
-        # Nothing was decided before.
+    if not is_current(view, event) or is_refused(view, event.error, event.broker):
+        return
+    was_accepted, tenure.accepted_by_broker = tenure.accepted_by_broker, True
+    if tenure.refusers.pop(event.broker, None) is not None and was_accepted:
+        _requests_lost(view, set(), {event.broker})
+        view.due.joined.add(event.broker)
+        view.due.elsewhere.add(event.broker)
+    if not is_refused_by_most(view):
+        view.role.rejected_by_brokers = None
+    if not was_accepted:
         wakeups.wake(view.due, wakeups.Trigger.TIME_CAME)
         wakeups.wake(view.due, wakeups.Trigger.FIRST_ACCEPTED)
         note_waiting(view)
         view.due.add(view.reassignments.by_partition)
         view.due.add(view.leadership.states)
         view.due.add(view.leadership.stateless)
+
+
+def _requests_lost(
+    view: ClusterView, gone: AbstractSet[BrokerId], elsewhere: AbstractSet[BrokerId]
+) -> None:
+    """
+    Note that what was queued or under way for brokers is lost with their channels.
+
+    The registrations of ``gone`` ended; the channels of ``elsewhere`` are opened again.
+    """
+    deletion_fold.brokers_moved(view, gone, elsewhere)
+    reassignments_tenure, lost = view.reassignments_tenure, gone | elsewhere
+    reassignments_tenure.orphans_tried = {
+        o for o in reassignments_tenure.orphans_tried if o.broker not in lost
+    }

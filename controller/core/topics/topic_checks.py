@@ -20,7 +20,7 @@ from itertools import chain, zip_longest
 from typing import Final
 
 from controller import kafka_errors
-from controller.core.calls.topic_requests import NewTopic, TopicRefusedError
+from controller.core.calls.client_requests import NewTopic, TopicRefusedError
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, Replicas
 from controller.core.view import ClusterView

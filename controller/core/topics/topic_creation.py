@@ -22,8 +22,7 @@ from functools import cached_property, partial
 from typing import Final
 
 from controller import kafka_errors
-from controller.core.calls.client_requests import PendingClientRequest
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
     BY_DEFAULT,
     AwaitDeletions,
     CreatePartitions,
@@ -31,6 +30,7 @@ from controller.core.calls.topic_requests import (
     DeleteTopics,
     MorePartitions,
     NewTopic,
+    PendingClientRequest,
     RequestOnTopics,
     TopicAnswer,
     TopicRefusedError,

@@ -23,7 +23,6 @@ from controller.core.calls.client_requests import (
     SubmittedReassignments,
 )
 from controller.core.calls.records import ClientRequestReceived, ReassignmentsSubmitted
-from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ClaimController, ResignController, Respond, SubmitReassignments
 from controller.core.model import (
@@ -46,7 +45,7 @@ from controller.core.requests.records import (
 )
 from controller.core.requests.submissions import Cancellation, Submission
 from controller.core.role.claims_and_resignations import CEDE_TIMER, LINGER_TIMER
-from controller.core.role.records import Deposed, UpdateMetadataAnswered
+from controller.core.role.records import BrokersRead, Deposed, UpdateMetadataAnswered
 from controller.core.role.tenure_reset import CEDED_S
 from controller.core.wakeups import PENDING_REQUESTS_TIMER, PREFERRED_TIMER
 from tests.core.builders import Driver, broker, replicas, tp

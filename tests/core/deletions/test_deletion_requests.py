@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core import wakeups
-from controller.core.calls.records import ClientRequestReceived
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
     AwaitDeletions,
     CreateTopics,
     CreateTopicsAnswer,
@@ -21,6 +20,7 @@ from controller.core.calls.topic_requests import (
     TopicResult,
     TopicToDelete,
 )
+from controller.core.calls.records import ClientRequestReceived
 from controller.core.deletions.model import EPOCH_DURING_DELETE
 from controller.core.deletions.records import DeletionRequestedRecord, DeletionsRead
 from controller.core.effects import ReadTopics, Respond

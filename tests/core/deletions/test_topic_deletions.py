@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.cluster.records import BrokerSettingsRead
 from controller.core.cycle import apply, record_effect
 from controller.core.deletions.model import EPOCH_DURING_DELETE
 from controller.core.deletions.pending_deletions import progress_of
@@ -58,7 +57,12 @@ from controller.core.reassignments.records import (
 )
 from controller.core.records import Change, TimerFired
 from controller.core.role.invalidation import invalidate
-from controller.core.role.records import ControllerClaimed, Deposed, YieldedRecord
+from controller.core.role.records import (
+    BrokerSettingsRead,
+    ControllerClaimed,
+    Deposed,
+    YieldedRecord,
+)
 from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.core.wakeups import AWAY_TIMER
 from controller.reactor.shared_metadata import update_metadata_state

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.disks.disk_budget import FRESH_S, placements_before
 from controller.core.disks.disk_space import unguarded_brokers
 from controller.core.disks.model import GROWTH_AFTER_S, KEPT_S, Reserved
@@ -23,7 +22,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options
 from controller.core.requests.records import LegacyPlanRead
-from controller.core.role.records import Deposed
+from controller.core.role.records import BrokersRead, Deposed
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.disks.modelled_disks import ModelledDisks
 from tests.core.disks.reports import ROOMY, report

@@ -8,7 +8,6 @@ import pytest
 
 from controller import kafka_errors
 from controller.core import effects
-from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import apply, observe, record_effect
 from controller.core.disks.log_dir_queries import (
     AWAITED_POLL_S,
@@ -40,6 +39,7 @@ from controller.core.options import Options
 from controller.core.pacing.controls import QueueOrder
 from controller.core.reassignments.phases import Pending, Placing
 from controller.core.reassignments.records import PendingSortedRecord, PhaseRecord, SpecRecord
+from controller.core.role.records import BrokersRead
 from controller.core.topics.records import AssignmentRecord
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist

@@ -23,9 +23,8 @@ from controller.core.reassignments.records import (
     StopReplicaResult,
 )
 from controller.core.records import TimerFired
-from controller.core.role.broker_acceptance import ACCEPTANCE_PATIENCE_S
 from controller.core.role.claims_and_resignations import ACCEPTANCE_TIMER, CLAIM_TIMER
-from controller.core.role.eligibility import refusals
+from controller.core.role.eligibility import ACCEPTANCE_PATIENCE_S, refusals
 from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.role.tenure_reset import REJECTED_RETRY_S
 from controller.core.topics.records import TopicsListed

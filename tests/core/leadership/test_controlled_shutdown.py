@@ -17,7 +17,6 @@ from controller.core.calls.broker_requests import (
     Permission,
 )
 from controller.core.calls.records import BrokerRequestReceived
-from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import (
     Effect,
@@ -44,6 +43,7 @@ from controller.core.model import (
 )
 from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.phases import Stopping, Syncing
+from controller.core.role.records import BrokersRead
 from tests.core.builders import EPOCH, Driver, broker, replicas, tp
 
 ONE = BrokerId(1)

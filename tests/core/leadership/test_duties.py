@@ -8,7 +8,6 @@ from time import process_time
 import pytest
 
 from controller.core.cluster.model import Endpoint, LiveBroker
-from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import record_effect, take_due
 from controller.core.decide import decide
 from controller.core.deletions.records import DeletionsRead
@@ -24,8 +23,7 @@ from controller.core.effects import (
     SendLiveBrokers,
     SendUpdateMetadata,
 )
-from controller.core.leadership.broker_membership import inform_joined
-from controller.core.leadership.cluster_loading import send_reads
+from controller.core.leadership.cluster_loading import inform_joined, send_reads
 from controller.core.leadership.duties import leader_bounced, repair, send_leader_and_isr
 from controller.core.leadership.records import (
     IsrNotificationsRead,
@@ -56,7 +54,7 @@ from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.phases import Pending, Starting
 from controller.core.records import TimerFired
 from controller.core.role.invalidation import invalidate, set_aside
-from controller.core.role.records import ControllerClaimed, Deposed
+from controller.core.role.records import BrokersRead, ControllerClaimed, Deposed
 from controller.core.topics.records import TopicConfigsRead, TopicsListed, TopicsRead
 from controller.core.topics.topic_configs import CONFIG_RETRY_S, UNWELL_TIMER
 from controller.core.worklist import Worklist

@@ -19,10 +19,10 @@ from controller.core.calls.broker_requests import (
 )
 from controller.core.calls.records import BrokerRequestReceived
 from controller.core.cluster.model import Endpoint, LiveBroker
-from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import apply
 from controller.core.deletions.model import TopicDeletion
 from controller.core.effects import ReadPurpose, ReadStates, Respond, SendUpdateMetadata
+from controller.core.leadership.leader_selection import state_record
 from controller.core.leadership.records import (
     IsrRecord,
     PreferredElectionRead,
@@ -30,7 +30,6 @@ from controller.core.leadership.records import (
     StateRecord,
     StatesRead,
 )
-from controller.core.leadership.state_writes import state_record
 from controller.core.model import (
     NO_LEADER,
     BrokerEpoch,
@@ -47,7 +46,7 @@ from controller.core.model import (
 from controller.core.options import EngineName, Options
 from controller.core.records import Change, TimerFired
 from controller.core.role.invalidation import invalidate
-from controller.core.role.records import Deposed
+from controller.core.role.records import BrokersRead, Deposed
 from controller.core.topics.records import TopicsRead
 from controller.core.wakeups import PENDING_REQUESTS_TIMER
 from tests.core.builders import EPOCH, Driver, broker, replicas, tp

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from controller.core.effects import ReadPurpose, ReadStates, SendLeaderAndIsr
+from controller.core.leadership.cluster_loading import MISSING_EVERY_S, MISSING_TIMER, ROUND_STATES
 from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     BrokerId,
@@ -21,7 +22,6 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.reassignments.phases import Syncing
-from controller.core.role.state_polling import MISSING_EVERY_S, MISSING_TIMER, ROUND_STATES
 from controller.core.topics.records import TopicConfigsRead, TopicsListed, TopicsRead
 from tests.core.builders import Driver, replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver

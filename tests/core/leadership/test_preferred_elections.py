@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import record_effect, take_due
 from controller.core.decide import decide
 from controller.core.deletions.records import DeletionsRead
@@ -25,6 +24,7 @@ from controller.core.records import Change, Event, TimerFired
 from controller.core.requests.records import LegacyPlanRead, SubmissionsListed, SubmissionsRead
 from controller.core.role.claims_and_resignations import has_work
 from controller.core.role.invalidation import invalidate, set_aside
+from controller.core.role.records import BrokersRead
 from controller.core.topics.records import TopicsListed
 from controller.core.wakeups import PREFERRED_TIMER
 from tests.core.builders import Driver, plan, tp

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import apply, observe
 from controller.core.deletions.records import DeletionsRead
 from controller.core.model import Blocked, BlockedBy, BrokerId, RequestId
@@ -24,7 +23,7 @@ from controller.core.pacing.isr_health import (
 )
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.records import SpecEndedRecord
-from controller.core.role.records import Deposed
+from controller.core.role.records import BrokersRead, Deposed
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import broker, replicas, tp

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import observe, take_due
 from controller.core.effects import ReadEntityConfigs
 from controller.core.model import (
@@ -42,7 +41,7 @@ from controller.core.records import Change
 from controller.core.requests.model import Request
 from controller.core.requests.submissions import RequestOptions
 from controller.core.role.invalidation import invalidate
-from controller.core.role.records import ClaimGuardsRead
+from controller.core.role.records import BrokersRead, ClaimGuardsRead
 from tests.core.builders import broker, replicas, tp
 from tests.core.pacing.throttle_rigs import REQUEST, ThrottleRig
 

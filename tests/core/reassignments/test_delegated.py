@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.effects import (
     BeginTenure,
     ClaimController,
@@ -56,7 +55,7 @@ from controller.core.reassignments.records import (
 from controller.core.requests.atomic import atomic_refused
 from controller.core.requests.records import LegacyPlanRead
 from controller.core.role.eligibility import native_refusals, refusals
-from controller.core.role.records import ClaimGuardsRead, Deposed, ReassignmentsProbed
+from controller.core.role.records import BrokersRead, ClaimGuardsRead, Deposed, ReassignmentsProbed
 from controller.core.topics.records import TopicsRead
 from controller.core.wakeups import ALTER_ANSWER_TIMER
 from controller.kafka_errors import NO_REASSIGNMENT_IN_PROGRESS

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.disks.model import KEPT_S
 from controller.core.model import (
     BlockedBy,
@@ -24,6 +23,7 @@ from controller.core.options import EngineName, Options
 from controller.core.reassignments.phases import Stopping
 from controller.core.reassignments.records import PhaseRecord
 from controller.core.reassignments.step_start import NO_ROOM
+from controller.core.role.records import BrokersRead
 from controller.core.topics.records import TopicsRead
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.core.disks.test_disk_space import GB, after, dirs, one, reported, waits

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from controller.core.cluster.model import Endpoint
-from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import apply
 from controller.core.effects import ResignController, SendLeaderAndIsr, SendStopReplica
+from controller.core.leadership.cluster_loading import follow_watched
 from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult, StatesRead
 from controller.core.model import (
     NO_LEADER,
@@ -40,8 +40,12 @@ from controller.core.requests.records import LegacyPlanRead
 from controller.core.requests.submissions import LegacyPlan
 from controller.core.role.claims_and_resignations import has_work
 from controller.core.role.invalidation import set_aside
-from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
-from controller.core.role.state_polling import follow_watched
+from controller.core.role.records import (
+    BrokersRead,
+    ControllerClaimed,
+    Deposed,
+    UpdateMetadataAnswered,
+)
 from controller.core.topics.records import TopicsListed
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist

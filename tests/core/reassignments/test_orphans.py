@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.effects import SendStopReplica
 from controller.core.model import BrokerId, ReassignmentSpec, RequestId, Route, ZkVersion, Zxid
 from controller.core.options import LegacyMode, Options
@@ -12,6 +11,7 @@ from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.requests.records import CancellationRead, LegacyPlanRead
 from controller.core.requests.submissions import Cancellation, LegacyPlan
+from controller.core.role.records import BrokersRead
 from controller.core.view import ClusterView
 from tests.core.builders import Driver, broker, plan, replicas, tp
 

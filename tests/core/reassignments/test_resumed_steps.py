@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import apply
 from controller.core.effects import SendStopReplica, SendUpdateMetadata
 from controller.core.leadership.records import StatesRead
@@ -33,7 +32,7 @@ from controller.core.reassignments.records import OrphanEndedRecord, OrphanRecor
 from controller.core.records import Change
 from controller.core.requests.records import KillSwitchRead, LegacyPlanRead
 from controller.core.requests.submissions import Window
-from controller.core.role.records import LeadershipGained, LeadershipLost
+from controller.core.role.records import BrokersRead, LeadershipGained, LeadershipLost
 from controller.core.topics.records import TopicsListed, TopicsRead
 from tests.core.builders import Driver, broker, replicas, tp
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -20,6 +19,7 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.reassignments.phases import Starting
 from controller.core.reassignments.records import PhaseRecord
+from controller.core.role.records import BrokersRead
 from controller.core.topics.records import TopicsRead
 from tests.core.builders import Driver, broker, replicas, tp
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.deletions.records import DeletionsRead
@@ -31,6 +30,7 @@ from controller.core.requests.records import (
     SubmissionsRead,
 )
 from controller.core.requests.submissions import Submission
+from controller.core.role.records import BrokersRead
 from controller.core.topics.records import TopicConfigsRead, TopicsRead
 from tests.core.builders import Driver, broker, plan, replicas, tp
 from tests.core.counting_dicts import Looked

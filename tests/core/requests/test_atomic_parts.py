@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.model import (
@@ -25,6 +24,7 @@ from controller.core.requests.records import (
     SubmissionsRead,
 )
 from controller.core.requests.submissions import RequestOptions
+from controller.core.role.records import BrokersRead
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit
 

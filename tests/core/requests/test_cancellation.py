@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import (
     ClaimController,
@@ -63,7 +62,7 @@ from controller.core.requests.submissions import (
     Window,
 )
 from controller.core.requests.undo import UNDO_PART
-from controller.core.role.records import ControllerClaimed, Deposed
+from controller.core.role.records import BrokersRead, ControllerClaimed, Deposed
 from controller.core.topics.records import TopicConfigsRead, TopicsRead
 from tests.core.builders import EPOCH, WALL_S, Driver, broker, plan, replicas, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit

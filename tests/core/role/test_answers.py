@@ -8,7 +8,7 @@ import pytest
 from kafka import errors
 
 from controller.core.effects import ResignController
-from controller.core.leadership.broker_responses import leader_and_isr_answered
+from controller.core.leadership.fold import leader_and_isr_answered
 from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
 from controller.core.model import (
     BrokerEpoch,

@@ -9,14 +9,23 @@ import pytest
 from controller.core.calls.broker_requests import AlterPartition
 from controller.core.calls.records import BrokerRequestReceived
 from controller.core.cluster.model import Endpoint, LiveBroker
-from controller.core.cluster.records import BrokersRead
 from controller.core.effects import ResignController
 from controller.core.model import BrokerEpoch, BrokerId, Instant
 from controller.core.options import EngineName, Options
 from controller.core.pacing.records import WallClockRead
-from controller.core.role.broker_acceptance import CUT_OFF_S, UNMEASURED_S, WHOLE_S
-from controller.core.role.eligibility import native_refusals, refusals
-from controller.core.role.records import ControllerClaimed, Deposed, EndpointUnreachedRecord
+from controller.core.role.eligibility import (
+    CUT_OFF_S,
+    UNMEASURED_S,
+    WHOLE_S,
+    native_refusals,
+    refusals,
+)
+from controller.core.role.records import (
+    BrokersRead,
+    ControllerClaimed,
+    Deposed,
+    EndpointUnreachedRecord,
+)
 from controller.core.role.tenure_reset import REJECTED_RETRY_S
 from tests.core.builders import EPOCH, Driver, tp
 from tests.core.disks.reports import reports

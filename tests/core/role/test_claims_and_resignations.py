@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.cycle import record_effect, take_due
 from controller.core.decide import decide
 from controller.core.effects import (
@@ -41,6 +40,7 @@ from controller.core.role.claims_and_resignations import (
     hold_of,
 )
 from controller.core.role.records import (
+    BrokersRead,
     ClaimFailed,
     ClaimGuardsRead,
     ControllerClaimed,

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.leadership.model import RECOVERED, RECOVERING
 from controller.core.leadership.records import StatesRead
 from controller.core.model import BrokerId, PartitionState, TopicConfig, ZkVersion
+from controller.core.role.records import BrokersRead
 from controller.core.topics.records import TopicConfigsRead
 from tests.core.builders import SERVING, Driver, replicas, tp
 

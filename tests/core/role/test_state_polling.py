@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.effects import (
     DescribeLogDirs,
@@ -15,6 +14,12 @@ from controller.core.effects import (
     ReadPurpose,
     ReadStates,
     SetTimer,
+)
+from controller.core.leadership.cluster_loading import (
+    ROUND_EVERY_S,
+    ROUND_STATES,
+    ROUND_TIMER,
+    poll_states,
 )
 from controller.core.leadership.records import PreferredElectionEndedRecord, PreferredElectionRead
 from controller.core.model import (
@@ -29,8 +34,7 @@ from controller.core.model import (
 from controller.core.options import Options
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import OrphanEndedRecord, OrphansRead
-from controller.core.role.records import StatesPolledRecord
-from controller.core.role.state_polling import ROUND_EVERY_S, ROUND_STATES, ROUND_TIMER, poll_states
+from controller.core.role.records import BrokersRead, StatesPolledRecord
 from controller.core.worklist import Worklist
 from tests.core.builders import broker, replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver, delegated

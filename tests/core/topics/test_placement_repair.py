@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.leadership.records import StateCreatedRecord, StatesRead
 from controller.core.model import (
     BrokerId,
@@ -15,6 +14,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.role.records import BrokersRead
 from controller.core.topics.records import AssignmentRecord, TopicsListed, TopicsRead
 from tests.core.builders import Driver, broker, replicas, tp
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.calls.topic_requests import TopicRefusedError
+from controller.core.calls.client_requests import TopicRefusedError
 from controller.core.cluster.model import LiveBroker
 from controller.core.topics import topic_checks
 from controller.core.topics.topic_checks import choose, continue_choice

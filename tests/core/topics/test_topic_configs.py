@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from controller.core.cluster.records import BrokersRead
 from controller.core.effects import DescribeTopicConfigs, SetTimer
 from controller.core.model import (
     NO_LEADER,
@@ -21,7 +20,7 @@ from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.records import TimerFired
 from controller.core.requests.records import RefusalRecord
-from controller.core.role.records import Deposed, LeadershipLost
+from controller.core.role.records import BrokersRead, Deposed, LeadershipLost
 from controller.core.topics.records import TopicConfigsRead, TopicsRead
 from controller.core.topics.topic_configs import CONFIG_TIMER, UNWELL_TIMER
 from tests.core.builders import Driver, broker, replicas, requested_now, tp

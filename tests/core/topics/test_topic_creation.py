@@ -8,18 +8,19 @@ from dataclasses import replace
 import pytest
 
 from controller.core.calls import client_calls
-from controller.core.calls.client_requests import ClientAnswer, RequestFromClient
-from controller.core.calls.records import ClientRequestReceived
-from controller.core.calls.topic_requests import (
+from controller.core.calls.client_requests import (
+    ClientAnswer,
     CreatePartitions,
     CreatePartitionsAnswer,
     CreateTopics,
     CreateTopicsAnswer,
     MorePartitions,
     NewTopic,
+    RequestFromClient,
     TopicDefaults,
     TopicResult,
 )
+from controller.core.calls.records import ClientRequestReceived
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ReadTopics, ResignController, Respond, SendLeaderAndIsr
 from controller.core.leadership.records import StatesRead

@@ -10,17 +10,16 @@ from controller.core.calls.broker_requests import (
     IsrResult,
 )
 from controller.core.calls.records import BrokerRequestReceived
-from controller.core.cluster.records import BrokersRead
 from controller.core.effects import ReadStates, ReadTopics
-from controller.core.leadership import lost_requests
+from controller.core.leadership import isr_changes
 from controller.core.leadership.cluster_loading import SEED_TIMER
+from controller.core.leadership.leader_selection import state_record
 from controller.core.leadership.records import (
     IsrRecord,
     StateCreatedRecord,
     StateRecord,
     StatesRead,
 )
-from controller.core.leadership.state_writes import state_record
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -41,7 +40,7 @@ from controller.core.pacing.throttle_settings import EntityConfig, topic_entity
 from controller.core.reassignments.records import SpecRecord, SpecsRead
 from controller.core.records import Change, Record, TimerFired
 from controller.core.role.invalidation import invalidate
-from controller.core.role.records import ControllerClaimed, Deposed
+from controller.core.role.records import BrokersRead, ControllerClaimed, Deposed
 from controller.core.topics.records import (
     AssignmentRecord,
     TopicConfigsRead,
@@ -83,7 +82,7 @@ def test_name_of_an_id_is_looked_up_whatever_the_number_of_topics() -> None:
     driver.view.topics.by_name = topics = Walked(driver.view.topics.by_name)
     request = AlterPartition(LEADER, broker(1).epoch, 3, ())
     answer = AlterPartitionAnswer(0, tuple(map(refused, ids.values())))
-    lost_requests.record_answer(driver.view, request, answer, driver.now)
+    isr_changes.record_answer(driver.view, request, answer, driver.now)
     assert driver.view.leadership.told_ineligible.keys() == {tp(0, name) for name in ids}
     assert not topics.walked
 

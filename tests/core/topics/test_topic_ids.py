@@ -8,7 +8,6 @@ import pytest
 
 from controller.core.cluster import protocols
 from controller.core.cluster.model import LiveBroker
-from controller.core.cluster.records import BrokerSettingsRead, BrokersRead
 from controller.core.effects import (
     ClaimController,
     Effect,
@@ -33,7 +32,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.requests.records import LegacyPlanRead
-from controller.core.role.records import ControllerClaimed, Deposed
+from controller.core.role.records import BrokerSettingsRead, BrokersRead, ControllerClaimed, Deposed
 from controller.core.topics.records import TopicIdRecord, TopicsListed, TopicsRead
 from controller.kafka_errors import INCONSISTENT_TOPIC_ID
 from tests.core.builders import EPOCH, SERVING, Driver, plan, replicas, tp
