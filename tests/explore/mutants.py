@@ -47,11 +47,9 @@ MUTANTS: Final = (
     Mutant(
         "take any acknowledgement of the tenure",
         f"{LEADERSHIP}.model",
-        """        return state is not None and self.acked.get(partition) == (
-            state.leader,
-            state.leader_epoch,
-        )""",
-        """        return state is not None and partition in self.acked""",
+        "return state is not None and self.acked.get(partition) == "
+        "(state.leader, state.leader_epoch)",
+        "return state is not None and partition in self.acked",
         ("move",),
     ),
     Mutant(

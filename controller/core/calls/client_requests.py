@@ -12,14 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from controller.core.model import (
-    UNKNOWN_ZXID,
-    Instant,
-    Replicas,
-    RequestId,
-    TopicPartition,
-    Zxid,
-)
+from controller.core.model import UNKNOWN_ZXID, Instant, Replicas, RequestId, TopicPartition, Zxid
 from controller.kafka_errors import NONE, UNKNOWN_SERVER_ERROR
 
 BY_DEFAULT: Final = -1

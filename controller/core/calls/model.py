@@ -9,11 +9,7 @@ from controller.core import model
 from controller.core.bases import Ledger, Lifetime
 from controller.core.calls.broker_requests import PendingBrokerRequest
 from controller.core.calls.client_requests import PendingClientRequest
-from controller.core.model import (
-    BrokerId,
-    Instant,
-    TopicPartition,
-)
+from controller.core.model import BrokerId, Instant, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,10 +251,7 @@ def poll_states(view: ClusterView, due: Worklist, now: Instant) -> Decision:
         return Decision()
     if now < role.round_at:
         return Decision(effects=(effects.SetTimer(ROUND_TIMER, role.round_at),))
-    known = [
-        *leadership.states,
-        *(p for p in leadership.stateless if p not in leadership.states),
-    ]
+    known = [*leadership.states, *(p for p in leadership.stateless if p not in leadership.states)]
     rest = islice(chain(known[role.round_from :], known[: role.round_from]), ROUND_STATES)
     wanted = tuple(dict.fromkeys(chain(islice(view.pacing.shrunk, ROUND_STATES), rest)))
     again = Instant(now + ROUND_EVERY_S)

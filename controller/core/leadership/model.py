@@ -8,13 +8,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from controller.core import model
 from controller.core.bases import Ledger, Lifetime
-from controller.core.model import (
-    START,
-    BrokerId,
-    Instant,
-    LeaderEpoch,
-    TopicPartition,
-)
+from controller.core.model import START, BrokerId, Instant, LeaderEpoch, TopicPartition
 
 RECOVERED: Final = 0
 
@@ -158,10 +152,7 @@ class LeadershipLedger(Ledger):
     def is_acknowledged(self, partition: TopicPartition) -> bool:
         """Return whether the current leader acknowledged its epoch in this tenure."""
         state = self.states.get(partition)
-        return state is not None and self.acked.get(partition) == (
-            state.leader,
-            state.leader_epoch,
-        )
+        return state is not None and self.acked.get(partition) == (state.leader, state.leader_epoch)
 
 
 @dataclass(slots=True)

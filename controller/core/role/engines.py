@@ -16,11 +16,7 @@ from controller.core.leadership import cluster_loading, duties, preferred_electi
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.pacing.budget import Budget
 from controller.core.reassignments import alter_entries
-from controller.core.reassignments.orphans import (
-    announce_departures,
-    delete_orphans,
-    record_lost,
-)
+from controller.core.reassignments.orphans import announce_departures, delete_orphans, record_lost
 from controller.core.records import Change, Decision
 from controller.core.role import eligibility
 from controller.core.topics import topic_repair
@@ -111,17 +107,10 @@ class NativeEngine:
             parts.append(preferred_elections.hold_elections(view, now, budget))
         if due.timer or due.claimed:
             parts.append(preferred_elections.balance_leaders(view, now))
-        parts += [
-            cluster_loading.follow_notifications(view, due),
-            announce_departures(view, due),
-        ]
+        parts += [cluster_loading.follow_notifications(view, due), announce_departures(view, due)]
         # A missing state is created by ourselves.
         parts.append(cluster_loading.read_missing(view, due, view.leadership.unreadable, now))
-        return [
-            *parts,
-            delete_orphans(view, due),
-            topic_deletions.delete_topics(view, due, now),
-        ]
+        return [*parts, delete_orphans(view, due), topic_deletions.delete_topics(view, due, now)]
 
     def repair(
         self, view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]

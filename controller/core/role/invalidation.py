@@ -51,12 +51,7 @@ from controller.core.view import ClusterView
 LEFT_TIMER: Final = "left_submissions"
 LEFT_S: Final = 60.0
 """When the deletion of a submitted znode is tried again after a failure, in seconds."""
-_COMES_NEXT: Final = (
-    AssignmentRecord,
-    SpecEndedRecord,
-    PhaseRecord,
-    StateRecord,
-)
+_COMES_NEXT: Final = (AssignmentRecord, SpecEndedRecord, PhaseRecord, StateRecord)
 """A reassignment cannot continue without these records; its others belong to requests."""
 
 

@@ -8,11 +8,7 @@ from typing import ClassVar
 from controller.core import model, options
 from controller.core.bases import Ledger, Lifetime
 from controller.core.cluster.model import BEFORE_FEATURES
-from controller.core.model import (
-    START,
-    BrokerId,
-    Instant,
-)
+from controller.core.model import START, BrokerId, Instant
 from controller.core.role.records import ClaimGuardsRead
 
 

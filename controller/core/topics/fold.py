@@ -341,10 +341,7 @@ def _note_before(
 
 
 def _reconsider(
-    view: ClusterView,
-    partitions: list[TopicPartition],
-    moved: set[TopicPartition],
-    now: Instant,
+    view: ClusterView, partitions: list[TopicPartition], moved: set[TopicPartition], now: Instant
 ) -> None:
     """
     Examine partitions by their replicas as read; a phase does not outlive a change of them.

@@ -14,11 +14,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from controller.core import model
 from controller.core.bases import Ledger, Lifetime
-from controller.core.model import (
-    START,
-    Instant,
-    TopicPartition,
-)
+from controller.core.model import START, Instant, TopicPartition
 
 
 class ConfigRequest(NamedTuple):
