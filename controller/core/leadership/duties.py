@@ -19,10 +19,12 @@ from controller.core.leadership import leader_selection
 from controller.core.leadership.leader_selection import state_record, without_strangers
 from controller.core.leadership.model import RECOVERING
 from controller.core.leadership.records import StateCreatedRecord
-from controller.core.model import NO_BROKERS, BrokerId, Replicas, TopicPartition
+from controller.core.model import NO_BROKERS, BrokerId, PartitionState, Replicas, TopicPartition
 from controller.core.records import Change
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
+
+Brokers = Collection[BrokerId]
 
 
 def send_leader_and_isr(
@@ -55,17 +57,11 @@ def send_states(
             yield from send_leader_and_isr(view, partition, replicas)
 
 
-def repair(
-    view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId] = ()
-) -> Change | None:
+def repair(view: ClusterView, partition: TopicPartition, bounced: Brokers = ()) -> Change | None:
     """
     Return the change that adapts the partition's state to the live brokers, if one is needed.
 
-    Args:
-        view: Everything known.
-        partition: Any partition of a known topic.
-        bounced: Brokers that restarted between two reads: treated as failed first.
-
+    ``bounced`` brokers restarted between two reads: they are treated as failed first.
     """
     assignment = view.topics.assignment(partition)
     if assignment is None or view.tenure.held is None:
@@ -85,10 +81,7 @@ def repair(
 
 
 def _shrink(
-    view: ClusterView,
-    partition: TopicPartition,
-    state: model.PartitionState,
-    bounced: Collection[BrokerId],
+    view: ClusterView, partition: TopicPartition, state: PartitionState, bounced: Brokers
 ) -> Change | None:
     """Take the brokers out of the ISR that do not stay, and what is no replica any more."""
     isr = _remaining(view, partition, state, state.leader, bounced)
@@ -105,7 +98,7 @@ def _shrink(
 
 
 def _raise_epoch(
-    view: ClusterView, partition: TopicPartition, state: model.PartitionState
+    view: ClusterView, partition: TopicPartition, state: PartitionState
 ) -> Change | None:
     """
     Write the state with the next leader epoch where a replica that is to join the ISR restarted.
@@ -129,7 +122,7 @@ def _raise_epoch(
 
 
 def next_epoch(
-    view: ClusterView, partition: TopicPartition, state: model.PartitionState
+    view: ClusterView, partition: TopicPartition, state: PartitionState
 ) -> Change | None:
     """Return the write of the next leader epoch alone; None while a bounce cannot be judged yet."""
     if view.awaits_repair(partition):
@@ -137,9 +130,7 @@ def next_epoch(
     return _write(view, partition, state, state.leader, state.isr)
 
 
-def _may_lack_a_log(
-    view: ClusterView, partition: TopicPartition, state: model.PartitionState
-) -> bool:
+def _may_lack_a_log(view: ClusterView, partition: TopicPartition, state: PartitionState) -> bool:
     """Return whether the broker of a replica that a step adds registered since the last write."""
     assignment = view.topics.assignment(partition)
     reassignment = view.reassignments.by_partition.get(partition)
@@ -150,7 +141,7 @@ def _may_lack_a_log(
 
 
 def may_have_requested_before(
-    view: ClusterView, partition: TopicPartition, state: model.PartitionState
+    view: ClusterView, partition: TopicPartition, state: PartitionState
 ) -> bool:
     """
     Return whether the leader's request may be older than the restart of a replica outside the ISR.
@@ -176,9 +167,7 @@ def may_have_requested_before(
     )
 
 
-def is_epoch_withheld(
-    view: ClusterView, partition: TopicPartition, state: model.PartitionState
-) -> bool:
+def is_epoch_withheld(view: ClusterView, partition: TopicPartition, state: PartitionState) -> bool:
     """Return whether no leader epoch is written, as the topic is deleted or to be deleted."""
     is_leaderless = not view.is_live(state.leader, partition)
     return partition.topic in view.deletions.running or (
@@ -204,19 +193,16 @@ def create(view: ClusterView, partition: TopicPartition, replicas: Replicas) -> 
 
 
 def _elect(
-    view: ClusterView,
-    partition: TopicPartition,
-    state: model.PartitionState,
-    bounced: Collection[BrokerId],
+    view: ClusterView, partition: TopicPartition, state: PartitionState, bounced: Brokers
 ) -> Change | None:
     """
     Elect a leader for a partition whose leader is not live, or write that it has none.
 
     Where no member of the ISR is live, the absence of a leader is written first and settings are
     requested afterwards: only their answer permits an unclean election, unless a client requests
-    one. Kafka's controller also
-    elects no leader for a topic that is being deleted; but a step in flight has to end before the
-    deletion can have the role, and so has all pending work once the deletion had its time.
+    one. Kafka's controller also elects no leader for a topic that is being deleted; but a step in
+    flight has to end before the deletion can have the role, and so has all pending work once the
+    deletion had its time.
     """
     running = view.reassignments.by_partition.get(partition)
     is_moved = running is not None and (running.in_flight or not owes_a_yield(view))
@@ -258,9 +244,7 @@ def _elect(
     )
 
 
-def hand_over(
-    view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId] = ()
-) -> Change | None:
+def hand_over(view: ClusterView, partition: TopicPartition, bounced: Brokers = ()) -> Change | None:
     """
     Return the move of a leadership away from a broker that is shutting down.
 
@@ -279,10 +263,7 @@ def hand_over(
 
 
 def _clean_leader(
-    view: ClusterView,
-    partition: TopicPartition,
-    state: model.PartitionState,
-    bounced: Collection[BrokerId],
+    view: ClusterView, partition: TopicPartition, state: PartitionState, bounced: Brokers
 ) -> BrokerId | None:
     """Return the first replica in the ISR whose broker stays."""
     return leader_selection.offline_leader(
@@ -296,9 +277,9 @@ def _clean_leader(
 def _remaining(
     view: ClusterView,
     partition: TopicPartition,
-    state: model.PartitionState,
+    state: PartitionState,
     leader: BrokerId,
-    bounced: Collection[BrokerId],
+    bounced: Brokers,
 ) -> Replicas:
     """
     Return the ISR without brokers that are dead, bounced, or shutting down; the leader stays.
@@ -319,7 +300,7 @@ def _full_first(view: ClusterView, partition: TopicPartition) -> Replicas:
 def _write(
     view: ClusterView,
     partition: TopicPartition,
-    state: model.PartitionState,
+    state: PartitionState,
     leader: BrokerId,
     isr: tuple[BrokerId, ...],
 ) -> Change:

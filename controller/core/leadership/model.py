@@ -11,7 +11,6 @@ from controller.core.bases import Ledger, Lifetime
 from controller.core.model import START, BrokerId, Instant, LeaderEpoch, TopicPartition
 
 RECOVERED: Final = 0
-
 RECOVERING: Final = 1
 """
 The leader recovery state after an unclean election, until its leader says otherwise (KIP-704).
@@ -55,16 +54,11 @@ class LeadershipLedger(Ledger):
 
     states: dict[TopicPartition, model.PartitionState] = field(default_factory=dict)
     watched: dict[TopicPartition, bool] = field(default_factory=dict)
-    """
-    States that are watched: whether they were read since the watch was set.
-
-    A state whose watch fired is removed until it is read again.
-    """
+    """Whether watched states were read since the watch was set; removed when the watch fires."""
     overtaken: dict[TopicPartition, model.PartitionState] = field(default_factory=dict)
     """
-    States before the first rejected write, until they are read again.
-
-    If the leader epoch is still the same, they have the transaction in which it began.
+    States before the first rejected write, until they are read again: they have the transaction in
+    which the leader epoch began, if it is still the same.
     """
     distrusted: dict[TopicPartition, int] = field(default_factory=dict)
     """The generation in which a rejected write invalidated a state: an earlier read is ignored."""
@@ -79,21 +73,16 @@ class LeadershipLedger(Ledger):
     """Replicas whose log directory failed."""
     id_conflicts: set[tuple[BrokerId, TopicPartition]] = field(default_factory=set)
     """
-    Replicas that their brokers refuse, as they have a log of another topic of that name there.
-
-    They do not apply what they are sent until that log is removed and the broker restarts.
+    Replicas whose brokers have a log of another topic of that name: they do not apply what they
+    are sent until that log is removed and the broker restarts.
     """
     bounced: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
     """
-    Brokers that came or went while a partition's topic or state was unknown or invalid.
-
-    They are treated as failed when the partition can be judged; one that is not live by then is
-    dead anyway.
+    Brokers that came or went while a partition's topic or state was unknown or invalid: they are
+    treated as failed when the partition can be judged.
     """
     acked: dict[TopicPartition, tuple[BrokerId, model.LeaderEpoch]] = field(default_factory=dict)
-    """
-    The newest LeaderAndIsr that each reassigning partition's leader acknowledged in this tenure.
-    """
+    """The newest LeaderAndIsr that leaders of reassigning partitions acknowledged in the tenure."""
     leaderless: dict[TopicPartition, int] = field(default_factory=dict)
     """
     Partitions durably without a leader, each with the newest settings request before that.
@@ -112,20 +101,15 @@ class LeadershipLedger(Ledger):
     """When leaders that forget requests were last answered that theirs is durable."""
     told_ineligible: dict[TopicPartition, LeaderEpoch] = field(default_factory=dict)
     """
-    The leader epochs in which a leader was answered that its request is not carried out.
-
-    It counts on that: a copy of the request may still arrive, over a connection that broke.
+    The leader epochs in which a leader was answered that its request is not carried out: it counts
+    on that, and a copy of the request may still arrive, over a connection that broke.
     """
     lost_requests: dict[TopicPartition, LostRequest] = field(default_factory=dict)
     """Partitions whose leader may wait for an answer that it will not get."""
     epochs_due: set[TopicPartition] = field(default_factory=set)
     """Those whose leader had time to send a request by itself: the next leader epoch is due."""
     shutting_down: dict[BrokerId, model.BrokerEpoch] = field(default_factory=dict)
-    """
-    Brokers that requested a controlled shutdown, with their registration.
-
-    They stay until that registration ends: the broker stops, however its request was answered.
-    """
+    """Brokers that requested a controlled shutdown, until the registration with it ends."""
 
     def forget(self, partition: TopicPartition) -> None:
         """Forget what is read again of a partition whose topic is gone."""

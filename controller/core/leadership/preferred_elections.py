@@ -30,29 +30,24 @@ def hold_elections(view: ClusterView, now: Instant, budget: Budget) -> Decision:
     election is decided again, and only after all of them the request is deleted.
     """
     leadership = view.leadership
-    ready = [p for p in leadership.preferred if p not in view.reassignments.by_partition]
+    ready, due_at = _ready(view)
     if not ready:
-        if (
-            leadership.preferred_version is not None
-            and not leadership.preferred
-            and not leadership.unseeded
-        ):
-            return Decision(
-                (Change((records.PreferredElectionEndedRecord(leadership.preferred_version),)),)
-            )
-        return Decision()
-    if now < view.leadership_process.preferred_at + 1.0:
-        return Decision(
-            effects=(
-                effects.SetTimer(
-                    wakeups.PREFERRED_TIMER, Instant(view.leadership_process.preferred_at + 1.0)
-                ),
-            )
-        )
+        version = leadership.preferred_version
+        if version is None or leadership.preferred or leadership.unseeded:
+            return Decision()
+        return Decision((Change((records.PreferredElectionEndedRecord(version),)),))
+    if now < due_at:
+        return Decision(effects=(effects.SetTimer(wakeups.PREFERRED_TIMER, due_at),))
     changes = (c for p in ready if (c := _election(view, p, now, budget)) is not None)
     held = tuple(islice(changes, view.options.preferred_elections_per_second))
     # Also for the last ones: their write may be rejected.
     return Decision(held, (effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(now + 1.0)),))
+
+
+def _ready(view: ClusterView) -> tuple[list[TopicPartition], Instant]:
+    """Return the partitions to elect for, except those with a reassignment, and when to do so."""
+    ready = [p for p in view.leadership.preferred if p not in view.reassignments.by_partition]
+    return ready, Instant(view.leadership_process.preferred_at + 1.0)
 
 
 def _election(
@@ -83,17 +78,14 @@ def _is_out_of_question(view: ClusterView, partition: TopicPartition) -> bool:
     topics, leadership = view.topics, view.leadership
     name, number = partition
     topic = topics.by_name.get(name)
-    if name in (view.deletions_session.markers or ()) or name in topics.unreadable:
+    if view.is_to_be_deleted(name) or name in topics.unreadable:
         return True
     if topic is None:
         return topics.listed is not None and name not in topics.listed
     if topic.stale or partition in leadership.states:
         return False
-    is_awaited = (
-        partition in leadership.unseeded
-        or partition in leadership.seeding
-        or partition in leadership.distrusted
-    )
+    reads = (leadership.unseeded, leadership.seeding, leadership.distrusted)
+    is_awaited = any(partition in awaited for awaited in reads)
     return number not in topic.partitions or not is_awaited
 
 
@@ -134,12 +126,12 @@ def balance_leaders(view: ClusterView, now: Instant) -> Decision:
 
 def _partitions_to_balance(view: ClusterView) -> Iterator[TopicPartition]:
     """Yield the partitions to elect for: of each broker above the percentage, those it can lead."""
-    topics, deletions_session = view.topics, view.deletions_session
+    topics = view.topics
     preferring: Counter[BrokerId] = Counter()
     led_by_others: dict[BrokerId, list[TopicPartition]] = {}
     for partition in topics.partitions():
         assignment, state = topics.assignment(partition), view.leadership.states.get(partition)
-        if assignment is None or partition.topic in (deletions_session.markers or ()):
+        if assignment is None or view.is_to_be_deleted(partition.topic):
             continue
         preferred = assignment.replicas[0]
         preferring[preferred] += 1
@@ -160,23 +152,14 @@ def _may_be_balanced(view: ClusterView, partition: TopicPartition) -> bool:
 
 def request_elections(view: ClusterView, now: Instant) -> Decision:
     """Have the cluster's controller elect preferred leaders, at a limited rate."""
-    ready = [p for p in view.leadership.preferred if p not in view.reassignments.by_partition]
+    ready, due_at = _ready(view)
     if not ready:
         return Decision()
-    if now < view.leadership_process.preferred_at + 1.0:
-        return Decision(
-            effects=(
-                effects.SetTimer(
-                    wakeups.PREFERRED_TIMER, Instant(view.leadership_process.preferred_at + 1.0)
-                ),
-            )
-        )
+    if now < due_at:
+        return Decision(effects=(effects.SetTimer(wakeups.PREFERRED_TIMER, due_at),))
     tried = tuple(ready[: view.options.preferred_elections_per_second])
-    again = (
-        ()
-        if len(tried) == len(ready)
-        else (effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(now + 1.0)),)
-    )
-    requested = tuple(p for p in tried if p.topic not in (view.deletions_session.markers or ()))
+    requested = tuple(p for p in tried if not view.is_to_be_deleted(p.topic))
+    later = effects.SetTimer(wakeups.PREFERRED_TIMER, Instant(now + 1.0))
+    again = () if len(tried) == len(ready) else (later,)
     following = (effects.ElectPreferred(requested), *again) if requested else again
     return Decision((Change((records.PreferredTriedRecord(tried, now),)),), following)

@@ -20,9 +20,7 @@ class StatesRead(Fact, wakes=("deletions",)):
     read_generation: int = 0
     """As in ``TopicsRead``."""
     armed: frozenset[TopicPartition] | None = None
-    """
-    The states whose next change will be reported as ``StateChanged``; None where no watch was set.
-    """
+    """The states whose next change is reported as ``StateChanged``; None: no watch was set."""
 
 
 @dataclass(frozen=True, slots=True)

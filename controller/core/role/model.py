@@ -90,9 +90,7 @@ class TenureLedger(Ledger):
     fenced: str | None = None
     """Why the role is not used, as a sentence: a newer controller exists, or its claim is void."""
     accepted_by_broker: bool = False
-    """
-    Whether a broker accepted an UpdateMetadata of this tenure; nothing is changed before that.
-    """
+    """Whether a broker accepted an UpdateMetadata in this tenure; nothing is changed before."""
     protocol: str = BEFORE_FEATURES
     """The inter-broker protocol that the requests of this tenure follow."""
     refusers: dict[BrokerId, int] = field(default_factory=dict)

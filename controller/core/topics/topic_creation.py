@@ -48,9 +48,7 @@ CLUSTER_METADATA: Final = "__cluster_metadata"
 PATIENCE_S: Final = 60.0
 """The longest time that a request may take, whatever its own limit."""
 WRITE_S: Final = 5.0
-"""
-How long a request is written for a client that waits less: its topics are created nevertheless.
-"""
+"""How long a request is written for a client that waits less: its topics are created anyway."""
 _COLLIDING: Final = str.maketrans(".", "_")
 
 
