@@ -52,8 +52,8 @@ from controller.core.requests import acceptance, completion, legacy_plan, queue_
 from controller.core.requests.cancellation import follow_cancellation, needs_the_role
 from controller.core.requests.model import PlanNode
 from controller.core.requests.records import LegacyEntryRecord, RefusalRecord
+from controller.core.role import engines
 from controller.core.role.claims_and_resignations import consider_tenure, hold_of
-from controller.core.role.engines import engine_of
 from controller.core.topics import topic_configs
 from controller.core.topics.records import AssignmentRecord
 from controller.core.view import ClusterView
@@ -115,8 +115,7 @@ def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
 
 def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
     """Return everything that is due in a tenure; the order matters: brokers before partitions."""
-    engine = engine_of(view)
-    before = engine.duties(view, due, now)
+    before = engines.duties_before(view, due, now)
     if view.is_native and not view.tenure.accepted_by_broker:
         # Entries removed from the plan are known only now; everything else is examined again then.
         return [*before, _note_hold(view, due, now), legacy_plan.end_removed(view, due)]
@@ -140,7 +139,7 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
         # Before requests, which then know the foreign reassignments that they replace.
         parts.append(legacy_plan.adopt_foreign(view))
     parts += [cancelled, *requested]
-    parts += engine.chores(view, due, now, budget)
+    parts += engines.duties_after(view, due, now, budget)
     parts.append(adaptive_limit.adapt_limit(view, due, now))
     if view.is_native and (due.timer or due.claimed):
         parts.append(_deadlines(view, due, now))
@@ -278,7 +277,7 @@ def _end_or_repair(view: ClusterView, due: Worklist, partition: TopicPartition) 
     if kept and state is not None and view.is_live(state.leader, partition):
         return None  # The state is read first: any write before that would take them for in sync.
     bounced = due.bounced | due.bounced_from.get(partition, set()) | kept
-    settled = engine_of(view).repair(view, partition, bounced)
+    settled = engines.repair(view, partition, bounced)
     if settled is None:
         return None
     # A broker that is dead now may be back before a rejected write is decided again.

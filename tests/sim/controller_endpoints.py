@@ -122,7 +122,7 @@ class SimEndpoint:
             reply(None)
             return
         if self._tenure is None:
-            reply(client_requests.error_answer(request, kafka_errors.NOT_CONTROLLER))
+            reply(client_requests.topic_error(request, kafka_errors.NOT_CONTROLLER))
             return
         self._tickets += 1
         self._clients[self._tickets] = (request, reply)
@@ -177,7 +177,7 @@ class SimEndpoint:
         self._tenure = None
         self._permitted.clear()
         for ticket, (requested, _) in list(self._clients.items()):
-            refusal = client_requests.error_answer(requested, kafka_errors.NOT_CONTROLLER)
+            refusal = client_requests.topic_error(requested, kafka_errors.NOT_CONTROLLER)
             self._answer_client(ticket, refusal)
         waiting, self._waiting = self._waiting, {}
         for request, reply in waiting.values():
@@ -231,7 +231,7 @@ class KafkaEndpoint:
             reply(None)
             return
         duties = self._controller.duties
-        moved = client_requests.error_answer(request, kafka_errors.NOT_CONTROLLER)
+        moved = client_requests.topic_error(request, kafka_errors.NOT_CONTROLLER)
         if duties is None or not self._controller.is_connected:
             reply(moved)
             return

@@ -221,6 +221,16 @@ def topic_answer(
             return DeleteTopicsAnswer(error, results)
 
 
+def topic_error(
+    request: RequestOnTopics | DeleteTopics | AwaitDeletions, error: int
+) -> TopicAnswer:
+    """Return the answer that consists of an error."""
+    named = (
+        request.topics if isinstance(request, AwaitDeletions) else (t.name for t in request.topics)
+    )
+    return topic_answer(request, tuple(TopicResult(n, error) for n in dict.fromkeys(named)), error)
+
+
 # --- partitions -----------------------------------------------------------------------------------
 
 
@@ -378,10 +388,7 @@ def error_answer(request: RequestFromClient, error: int) -> ClientAnswer:
             return AlterReassignmentsAnswer(error)
         case ListReassignments():
             return ListReassignmentsAnswer(error)
-        case CreateTopics() | CreatePartitions() | DeleteTopics():
-            names = dict.fromkeys(topic.name for topic in request.topics)
-            return topic_answer(request, tuple(TopicResult(name, error) for name in names), error)
-        case AwaitDeletions(topics=topics):
-            return topic_answer(request, tuple(TopicResult(name, error) for name in topics), error)
+        case CreateTopics() | CreatePartitions() | DeleteTopics() | AwaitDeletions():
+            return topic_error(request, error)
         case CedeRole():
             return CedeRoleAnswer(error)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, assert_never
 
+from controller import kafka_errors
 from controller.core import model, wakeups
 from controller.core.deletions import fold as deletion_fold
 from controller.core.leadership import isr_changes, leader_selection, records
@@ -18,19 +19,12 @@ from controller.core.pacing import adaptive_limit, isr_health
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.records import UpdateMetadataAnswered
 from controller.core.view import ClusterView
-from controller.kafka_errors import (
-    CLUSTER_AUTHORIZATION_FAILED,
-    INCONSISTENT_TOPIC_ID,
-    KAFKA_STORAGE_ERROR,
-    NONE,
-    STALE_CONTROLLER_EPOCH,
-    UNSUPPORTED_VERSION,
-)
 
 LASTING: Final = {
-    CLUSTER_AUTHORIZATION_FAILED: "CLUSTER_AUTHORIZATION_FAILED (the daemon's principal lacks "
-    "ClusterAction on the cluster)",
-    UNSUPPORTED_VERSION: "UNSUPPORTED_VERSION",
+    kafka_errors.CLUSTER_AUTHORIZATION_FAILED: (
+        "CLUSTER_AUTHORIZATION_FAILED (the daemon's principal lacks ClusterAction on the cluster)"
+    ),
+    kafka_errors.UNSUPPORTED_VERSION: "UNSUPPORTED_VERSION",
 }
 """Errors of whole requests that a repeated request meets again, with their reason."""
 UNTREATED_S: Final = 60.0
@@ -49,7 +43,10 @@ def fold_event(view: ClusterView, event: records.LeadershipEvent, now: Instant) 
             view.leadership_process.notifications["isr_notifications"] = event.names
             view.due.notified.update(dict.fromkeys(sorted(event.partitions)))
         case records.PreferredElectionRead():
-            _preferred_election(view, event)
+            if view.is_native:
+                view.leadership.preferred_version = event.version
+                view.leadership.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
+                wakeups.wake(view.due, wakeups.Trigger.ELECTION_WANTED)
         case records.LeaderAndIsrAnswered():
             adaptive_limit.note_answer(view, event.broker, event.took_s, now)
             leader_and_isr_answered(view, event)
@@ -59,8 +56,7 @@ def fold_event(view: ClusterView, event: records.LeadershipEvent, now: Instant) 
 
 def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instant) -> None:  # noqa: C901, PLR0912 - one arm per record
     """Fold one record into the view."""
-    leadership, calls, cluster = view.leadership, view.calls, view.cluster
-    leadership_process = view.leadership_process
+    leadership, calls, history = view.leadership, view.calls, view.leadership_process
     match record:
         case records.StateRecord():
             written = model.PartitionState(
@@ -85,7 +81,7 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
                 version=model.ZkVersion(before.version + 1),
             )
             _state_written(view, partition, written, now)
-            dead = set(record.isr) - cluster.brokers.keys()
+            dead = set(record.isr) - view.cluster.brokers.keys()
             if dead:
                 # A leader before Kafka 3.2 requested it. It may be back when the ISR is repaired.
                 leadership.bounced.setdefault(partition, set()).update(dead)
@@ -118,29 +114,20 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
             view.due.add((partition,))
         case records.NotificationsDeletedRecord(kind=kind, names=names):
             gone = set(names)
-            leadership_process.notifications[kind] = tuple(
-                n for n in leadership_process.notifications.get(kind, ()) if n not in gone
-            )
+            left = history.notifications.get(kind, ())
+            history.notifications[kind] = tuple(n for n in left if n not in gone)
         case records.PreferredElectionEndedRecord():
             leadership.preferred_version = None
         case records.PreferredTriedRecord(partitions=partitions, at=at):
             for partition in partitions:
                 leadership.preferred.pop(partition, None)
-            leadership_process.preferred_at = at
+            history.preferred_at = at
             wakeups.wake_pending_requests(view)
         case records.LeadersBalancedRecord(partitions=partitions, at=at):
             leadership.preferred.update(dict.fromkeys(partitions))
-            leadership_process.balanced_at = at
+            history.balanced_at = at
         case _:
             assert_never(record)
-
-
-def _preferred_election(view: ClusterView, event: records.PreferredElectionRead) -> None:
-    if not view.is_native:
-        return
-    view.leadership.preferred_version = event.version
-    view.leadership.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
-    wakeups.wake(view.due, wakeups.Trigger.ELECTION_WANTED)
 
 
 def _newest_registration(view: ClusterView) -> model.Zxid:
@@ -314,13 +301,13 @@ def _note_watch(
 def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
     """Return whether a request failed as a whole; note when the broker knows a newer controller."""
     tenure = view.tenure
-    if error == STALE_CONTROLLER_EPOCH and tenure.held is not None:
+    if error == kafka_errors.STALE_CONTROLLER_EPOCH and tenure.held is not None:
         tenure.fenced = f"broker {broker} knows a newer controller"
         wakeups.wake(view.due, wakeups.Trigger.ROLE_DISPUTED)
     if error in LASTING and tenure.held is not None and tenure.refusers.get(broker) != error:
         tenure.refusers[broker] = error
         wakeups.wake(view.due, wakeups.Trigger.ROLE_DISPUTED)
-    return error != NONE
+    return error != kafka_errors.NONE
 
 
 def is_current(
@@ -342,19 +329,19 @@ def leader_and_isr_answered(view: ClusterView, event: records.LeaderAndIsrAnswer
     tenure can be the cause: on a resend, or when this tenure wrote the epoch and an answer was lost
     with its channel.
     """
-    leadership, reassignments_tenure, calls = view.leadership, view.reassignments_tenure, view.calls
-    reassignments = view.reassignments
+    leadership, reassignments = view.leadership, view.reassignments
     if not is_current(view, event) or is_refused(view, event.error, event.broker):
         return
     for partition, epoch, error in event.results:
-        if error == KAFKA_STORAGE_ERROR:
+        if error == kafka_errors.KAFKA_STORAGE_ERROR:
             _replica_offline(view, event.broker, partition)
             continue
-        if error == INCONSISTENT_TOPIC_ID:
+        if error == kafka_errors.INCONSISTENT_TOPIC_ID:
             _id_refused(view, event.broker, partition)
             continue
-        repeated = error == STALE_CONTROLLER_EPOCH
-        if error == NONE or repeated:
+        repeated = error == kafka_errors.STALE_CONTROLLER_EPOCH
+        is_applied = error == kafka_errors.NONE or repeated
+        if is_applied:
             _replica_served(view, event.broker, partition)
         state = leadership.states.get(partition)
         if state is None:
@@ -362,14 +349,14 @@ def leader_and_isr_answered(view: ClusterView, event: records.LeaderAndIsrAnswer
         if (
             (partition in reassignments.orphaned or partition in reassignments.by_partition)
             and state.leader == event.broker
-            and (error == NONE or repeated)
+            and is_applied
         ):
             # It has this epoch, whatever the source: it does not rely on the orphan any more.
-            reassignments_tenure.confirmed[partition] = (event.broker, epoch)
+            view.reassignments_tenure.confirmed[partition] = (event.broker, epoch)
             wakeups.orphans_concerned(view, partition)
         known = repeated and (event.resent or _is_ours(view, state))
-        awaited = partition in reassignments.by_partition or partition in calls.electing
-        if not awaited or not (error == NONE or known):
+        awaited = partition in reassignments.by_partition or partition in view.calls.electing
+        if not awaited or not (error == kafka_errors.NONE or known):
             continue
         if state.leader == event.broker and state.leader_epoch == epoch:
             leadership.acked[partition] = (event.broker, epoch)

@@ -21,8 +21,7 @@ from controller.core.pacing.holds import next_opening, request_hold
 from controller.core.records import Change, Decision, Record
 from controller.core.requests import cancellation, legacy_plan, submitted
 from controller.core.requests.queue_draining import is_standing_still
-from controller.core.role import eligibility, records
-from controller.core.role.engines import engine_of
+from controller.core.role import eligibility, engines, records
 from controller.core.view import ClusterView
 
 CLAIM_TIMER = "claim"
@@ -177,8 +176,7 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
         return Decision((Change((chosen,)),)) if chosen else Decision(effects=_claim(view, now))
     if view.role.stopping:
         return _resign(view, "the daemon is stopping")
-    engine = engine_of(view)
-    refusals = engine.refusals(view)
+    refusals = engines.refusals(view)
     if refusals:
         return Decision(effects=(effects.ResignController(refusals[0]),))
     if not view.is_native:
@@ -247,8 +245,7 @@ def _claim(view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
     role = view.role
     if role.stopping:
         return () if view.role.claiming else (effects.Stop(),)
-    engine = engine_of(view)
-    if not (role.leading and view.is_warm) or view.role.claiming or engine.refusals(view):
+    if not (role.leading and view.is_warm) or view.role.claiming or engines.refusals(view):
         return ()
     wanted = (
         not view.is_native
@@ -266,7 +263,7 @@ def _claim(view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
     until = max(role.retry_claim_at, protocols.awaited_until(view) if view.is_native else START)
     if now < until:
         return (effects.SetTimer(CLAIM_TIMER, until),)
-    return engine.begin(view, now)
+    return engines.begin(view, now)
 
 
 def _linger(view: ClusterView, now: Instant) -> Decision:

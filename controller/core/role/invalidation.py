@@ -61,13 +61,9 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
     """
     Invalidate the basis of a rejected change; return the reads that restore it.
 
-    Args:
-        view: Everything known; what the change was decided from is invalid from now on.
-        change: The rejected change.
-        overtaken: The topic whose znode is not as the change expects it, if that is the reason.
-
+    ``overtaken`` is the topic whose znode is not as the change expects it, if that is the reason.
     """
-    role, leadership_process = view.role, view.leadership_process
+    role, notifications = view.role, view.leadership_process.notifications
     role.read_generation += 1
     keep_bounces(view, change)
     topics: dict[str, None] = {} if overtaken is None else {overtaken: None}
@@ -95,8 +91,8 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
                 topics[partition.topic] = None
             case NotificationsDeletedRecord(kind=kind, names=names):
                 # One of them is gone already: the rest is read with the next change.
-                left = leadership_process.notifications.get(kind, ())
-                leadership_process.notifications[kind] = tuple(n for n in left if n not in names)
+                left = notifications.get(kind, ())
+                notifications[kind] = tuple(n for n in left if n not in names)
             case SubmissionReliedRecord(name=name) | SubmissionEndedRecord(name=name):
                 # Its client changed it, which is not watched, or deleted it.
                 fold.forget_submission(view, name)
@@ -147,15 +143,10 @@ def set_aside(
     """
     Note that a change was rejected for a reason that no read shows; return the effects of retrying.
 
-    Args:
-        view: Everything known; the change's partition is blocked from now on.
-        change: The rejected change.
-        path: The znode whose write was rejected.
-        why: ZooKeeper's reason.
-        now: The present instant.
-
+    Its partition is blocked from now on. ``why`` is ZooKeeper's reason to reject the write of
+    ``path``.
     """
-    leadership, reassignments_tenure = view.leadership, view.reassignments_tenure
+    leadership = view.leadership
     throttles_refused(view, change, why, now)
     keep_bounces(view, change)
     moved = (
@@ -171,7 +162,7 @@ def set_aside(
         match record:
             case OrphanEndedRecord(orphan=orphan):
                 # Its broker is sent the request once more, and confirms again that no log is left.
-                reassignments_tenure.orphans_tried.discard(orphan)
+                view.reassignments_tenure.orphans_tried.discard(orphan)
             case PreferredTriedRecord(partitions=partitions):
                 # The role is not held for it. The znode stays for the next controller.
                 for partition in partitions:
@@ -198,16 +189,7 @@ def set_aside(
 
 
 def invalidate_plans(view: ClusterView, *, legacy: bool, queue: bool, cancellation: bool) -> None:
-    """
-    Invalidate what operators' znodes contain after a rejected write; each is read before its use.
-
-    Args:
-        view: Everything known.
-        legacy: Whether the write of the legacy znode was rejected.
-        queue: Whether that of the queue was.
-        cancellation: Whether that of the cancellation was.
-
-    """
+    """Invalidate the operators' znodes whose write was rejected; each is read before its use."""
     requests = view.requests
     if legacy and requests.legacy is not None:
         requests.legacy.stale = True

@@ -40,16 +40,13 @@ class RoleLedger(Ledger):
     """The reason for which brokers refused the last tenure, until one accepts a request."""
     unreached: str | None = None
     """
-    The reason for which brokers could not reach the endpoint in the last tenure.
-
-    With ``native`` until the next claim, with ``auto`` as long as the process lasts.
+    The reason for which brokers could not reach the endpoint in the last tenure: with ``native``
+    until the next claim, with ``auto`` as long as the process lasts.
     """
     read_generation: int = 0
     """
-    How often cached reads were invalidated, by a claim or a rejected write.
-
-    A read carries the generation in which it began, so that an answer that was under way at an
-    invalidation is recognised.
+    How often cached reads were invalidated, by a claim or a rejected write. A read carries the
+    generation in which it began, so that an answer that was under way at that is recognised.
     """
     round_at: Instant = START
     """When the next round reads states that others change."""

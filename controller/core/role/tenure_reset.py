@@ -32,9 +32,8 @@ ORPHAN_RETRY_S: Final = 60.0
 """The back-off before another claim for orphans that a tenure could not delete."""
 ORPHAN_RETRY_MOST_S: Final = 600.0
 """
-The upper bound of that back-off: it doubles with each tenure without success.
-
-Orphans may be kept for replicas that lag for days, or wait for a leader that is dead.
+The upper bound of that back-off, which doubles with each tenure without success: replicas may lag
+for days, or a leader be dead.
 """
 VOID: Final = "the leadership was lost while the claim was under way"
 """The reason for which the role of a void claim is given back."""
@@ -162,19 +161,19 @@ def _invalidate_topics(view: ClusterView) -> None:
 
 def _needed_topics(view: ClusterView) -> set[str]:
     """Return the topics with work; those without partitions are not read with their states."""
-    requests, requests_session, topics = view.requests, view.requests_session, view.topics
+    requests = view.requests
     named = [*view.reassignments.by_partition, *view.reassignments.orphaned]
     named += (d.partition for d in view.reassignments.departed)
     for plan in (requests.legacy, requests.queue):
         named += () if plan is None else plan.entries
-    for submission in requests_session.submissions.values():
+    for submission in view.requests_session.submissions.values():
         named += submission.entries
     needed = {p.topic for p in named} | (view.deletions_session.markers or frozenset())
     if requests.cancellation is not None:
         needed |= requests.cancellation.topics | {p.topic for p in requests.cancellation.partitions}
     return needed | {
         name
-        for name, topic in topics.by_name.items()
+        for name, topic in view.topics.by_name.items()
         if not topic.partitions or any(a.is_reassigning for a in topic.partitions.values())
     }
 
