@@ -103,16 +103,14 @@ def _note_departures(
     """
     Remember which replicas another controller dropped.
 
-    It sends StopReplica once without waiting; our claim may interrupt it before the broker receives
-    it.
+    It sends StopReplica once without waiting; our claim may interrupt it before that arrives.
     """
-    reassignments = view.reassignments
     for number, assignment in read.partitions.items():
         old = known.partitions.get(number)
         for broker in old.replicas if old is not None and old != assignment else ():
             if broker not in assignment.replicas:
                 partition = TopicPartition(name, number)
-                reassignments.departed[RemovedReplica(broker, partition, read.czxid)] = now
+                view.reassignments.departed[RemovedReplica(broker, partition, read.czxid)] = now
     _forget_old_departures(view)
 
 
@@ -248,7 +246,6 @@ def _look_for_missing(view: ClusterView, topics: set[str]) -> None:
 def _topic(
     view: ClusterView, name: str, read: model.TopicAssignment, read_generation: int, now: Instant
 ) -> None:
-    tenure, reassignments_tenure = view.tenure, view.reassignments_tenure
     leadership = view.leadership
     view.topics.unreadable.pop(name, None)
     known = view.topics.by_name.get(name)
@@ -274,11 +271,11 @@ def _topic(
         partition = TopicPartition(name, number)
         old = before.get(number)
         _note_before(view, partition, old, assignment, is_marked=read.is_marked)
-        if tenure.held is not None:
+        if view.tenure.held is not None:
             if old is None:
                 _await_state(view, partition, assignment)
             if assignment.is_reassigning and partition not in view.reassignments.by_partition:
-                reassignments_tenure.may_have_foreign = True
+                view.reassignments_tenure.may_have_foreign = True
     topic = Topic.of(read, None if known is None else known.topic_id)
     topic.stale, topic.invalidated_in = was_stale and invalidated_in > 0, invalidated_in
     topic.read_in = read_generation if known is None else known.read_in
@@ -375,13 +372,13 @@ def _note_lost(
 
     Those of a broker whose death is read later are found by ``orphans.record_lost``.
     """
-    reassignments, cluster = view.reassignments, view.cluster
+    reassignments = view.reassignments
     for partition in moved & reassignments.by_partition.keys():
         old = before.get(partition.partition)
         topic = view.topics.by_name[name]
         left = topic.partitions[partition.partition].replicas
         gone = [r for r in old.replicas if r not in left] if old is not None else []
-        lost = {r for r in gone if r not in cluster.brokers}
+        lost = {r for r in gone if r not in view.cluster.brokers}
         reassignment = reassignments.by_partition[partition]
         reassignment.lost = (reassignment.lost - set(left)) | lost or model.NO_BROKERS
         if view.role.engine is options.EngineName.DELEGATED:

@@ -47,16 +47,13 @@ class Topic:
     """The read generation in which the newest read of it began."""
     unmarked: dict[int, model.Zxid] = field(default_factory=dict)
     """
-    When each partition was last written, as far as known, by a release that does not mark AR and
-    RR.
-
-    For topics as Kafka 2.3 writes them; empty where the znode was marked when it was first read.
+    When each partition was last written, as far as known, by a release that does not mark AR and RR
+    (Kafka 2.3); empty where the znode was marked when it was first read.
     """
     requests_before: int = 0
     """
-    The newest settings request when this topic was first read.
-
-    An answer to it, or to an older one, may describe a deleted topic of the same name.
+    The newest settings request when this topic was first read: an answer to it, or to an older one,
+    may describe a deleted topic of the same name.
     """
 
     def invalidate(self, generation: int) -> None:
@@ -68,11 +65,8 @@ class Topic:
         """
         Return a topic znode as it was read.
 
-        Args:
-            read: The content.
-            known_id: The id of the same topic, for content that has none: a tool of before 2.8
-                wrote it, and brokers would refuse another id for their logs.
-
+        ``known_id`` is the id of the same topic, for content that has none: a tool of before 2.8
+        wrote it, and brokers would refuse another id for their logs.
         """
         return cls(
             dict(read.partitions),
@@ -118,9 +112,8 @@ class TopicLedger(Ledger):
     unreadable: dict[str, str] = field(default_factory=dict)
     configs: dict[str, model.TopicConfig] = field(default_factory=dict)
     """
-    Settings of topics requested within ``config_refresh``; older ones are removed.
-
-    Every reader thus obeys the same rule of freshness (``topic_configs.forget_old_configs``).
+    Settings of topics requested within ``config_refresh``; older ones are removed, so every reader
+    obeys the same rule of freshness (``topic_configs.forget_old_configs``).
     """
     config_answers: dict[str, ConfigRequest] = field(default_factory=dict)
     """The request that each of ``configs`` answers."""
@@ -185,11 +178,7 @@ class TopicLedger(Ledger):
 
     def partitions(self) -> Iterable[TopicPartition]:
         """Return every partition of every known topic."""
-        return (
-            TopicPartition(name, number)
-            for name, topic in self.by_name.items()
-            for number in topic.partitions
-        )
+        return (partition for partition, _ in self.assignments())
 
 
 @dataclass(slots=True)
@@ -199,7 +188,6 @@ class TopicTenure(Ledger):
     lifetime: ClassVar[Lifetime] = Lifetime.TENURE
 
     reading: set[str] = field(default_factory=set)
-    """Topics that are being read."""
 
 
 @dataclass(slots=True)

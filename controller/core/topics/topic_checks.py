@@ -1,14 +1,12 @@
 """
-Check what clients want of new topics and partitions, as Kafka's controller does.
+Check what clients want of new topics and partitions, and choose brokers for their replicas.
 
-The errors and their texts are Kafka's (``Topic``, ``AdminZkClient``, ``ZkAdminManager``).
-
-Choose brokers for the replicas of new partitions, as Kafka's controller does (``AdminUtils``).
-
-Partitions go to the brokers in turn, so that each leads as many as any other. The distance between
-the first replica and the others grows with each round, so that the followers of one leader are on
-different brokers. With racks, the brokers stand in the turn rack by rack, and a replica goes to a
-rack that has none as long as there is one.
+Both as Kafka's controller does: the errors and their texts are those of ``Topic``,
+``AdminZkClient`` and ``ZkAdminManager``, the choice that of ``AdminUtils``. Partitions go to the
+brokers in turn, so that each leads as many as any other. The distance between the first replica and
+the others grows with each round, so that the followers of one leader are on different brokers. With
+racks, the brokers stand in the turn rack by rack, and a replica goes to a rack that has none as
+long as there is one. All refuse with a ``TopicRefusedError``.
 """
 
 from __future__ import annotations
@@ -24,11 +22,6 @@ from controller.core.calls.client_requests import NewTopic, TopicRefusedError
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, Replicas
 from controller.core.view import ClusterView
-from controller.kafka_errors import (
-    INVALID_PARTITIONS,
-    INVALID_REPLICATION_FACTOR,
-    UNKNOWN_SERVER_ERROR,
-)
 
 NAME_MAX: Final = 249
 """The longest name of a topic: its directory has a suffix."""
@@ -39,17 +32,7 @@ _REPLICA_BYTES: Final = 2
 
 
 def check_name(name: str, colliding: Sequence[str]) -> None:
-    """
-    Check the name of a new topic.
-
-    Args:
-        name: The name.
-        colliding: Topics that exist and whose metrics would have the same name.
-
-    Raises:
-        TopicRefusedError: it is invalid, or collides.
-
-    """
+    """Check the name of a new topic; metrics of ``colliding`` topics have the same name."""
     reason = None
     if not name:
         reason = "the empty string is not allowed"
@@ -62,22 +45,15 @@ def check_name(name: str, colliding: Sequence[str]) -> None:
             f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' "
             "and '-'"
         )
-    if reason is not None:
-        text = f"Topic name is invalid: {reason}"
-        raise TopicRefusedError(kafka_errors.INVALID_TOPIC_EXCEPTION, text)
-    if colliding:
-        text = f"Topic '{name}' collides with existing topics: {', '.join(colliding)}"
-        raise TopicRefusedError(kafka_errors.INVALID_TOPIC_EXCEPTION, text)
+    problem = None if reason is None else f"Topic name is invalid: {reason}"
+    if problem is None and colliding:
+        problem = f"Topic '{name}' collides with existing topics: {', '.join(colliding)}"
+    if problem is not None:
+        raise TopicRefusedError(kafka_errors.INVALID_TOPIC_EXCEPTION, problem)
 
 
 def check_assigned(view: ClusterView, topic: NewTopic) -> None:
-    """
-    Check the replicas that a client wants for a new topic.
-
-    Raises:
-        TopicRefusedError: they are invalid.
-
-    """
+    """Check the replicas that a client wants for a new topic."""
     invalid = kafka_errors.INVALID_REPLICA_ASSIGNMENT
     assigned = topic.assigned
     if len({len(replicas) for replicas in assigned.values()}) != 1:
@@ -106,48 +82,46 @@ def check_added(
     first: Replicas,
 ) -> None:
     """
-    Check the replicas that a client wants for additional partitions.
+    Check the replicas that a client wants for ``more`` partitions besides those ``present``.
 
-    Args:
-        brokers: Those that are live.
-        assignments: The replicas of each additional partition.
-        more: How many partitions are added.
-        present: How many there are.
-        first: The replicas of partition 0.
-
-    Raises:
-        TopicRefusedError: they are invalid.
-
+    Of the live ``brokers``; ``first`` are the replicas of partition 0.
     """
-    invalid = kafka_errors.INVALID_REPLICA_ASSIGNMENT
+    problem = _problem_of_added(brokers, assignments, more, present, first)
+    if problem is not None:
+        raise TopicRefusedError(kafka_errors.INVALID_REPLICA_ASSIGNMENT, problem)
+
+
+def _problem_of_added(
+    brokers: Iterable[BrokerId],
+    assignments: tuple[Replicas, ...],
+    more: int,
+    present: int,
+    first: Replicas,
+) -> str | None:
     unknown = sorted({r for replicas in assignments for r in replicas}.difference(brokers))
     if unknown:
-        text = f"Unknown broker(s) in replica assignment: {_list_text(unknown)}."
-        raise TopicRefusedError(invalid, text)
+        return f"Unknown broker(s) in replica assignment: {_list_text(unknown)}."
     if len(assignments) != more:
-        text = (
+        return (
             f"Increasing the number of partitions by {more} but {len(assignments)} assignments "
             "provided."
         )
-        raise TopicRefusedError(invalid, text)
     for number, replicas in enumerate(assignments, present):
         if not replicas:
-            text = f"Cannot have replication factor of 0 for partition id {number}."
-            raise TopicRefusedError(invalid, text)
+            return f"Cannot have replication factor of 0 for partition id {number}."
         if len(set(replicas)) != len(replicas):
-            text = (
+            return (
                 f"Duplicate brokers not allowed in replica assignment: {_list_text(replicas)} for "
                 f"partition id {number}."
             )
-            raise TopicRefusedError(invalid, text)
     uneven = {n: len(rs) for n, rs in enumerate(assignments, present) if len(rs) != len(first)}
-    if uneven:
-        text = (
-            "Inconsistent replication factor between partitions, partition 0 has "
-            f"{len(first)} while partitions [{_list_text(uneven)}] have replication factors "
-            f"[{_list_text(uneven.values())}], respectively."
-        )
-        raise TopicRefusedError(invalid, text)
+    if not uneven:
+        return None
+    return (
+        f"Inconsistent replication factor between partitions, partition 0 has {len(first)} while "
+        f"partitions [{_list_text(uneven)}] have replication factors "
+        f"[{_list_text(uneven.values())}], respectively."
+    )
 
 
 def _list_text(numbers: Iterable[int]) -> str:
@@ -173,17 +147,9 @@ def choose(
     brokers: Collection[LiveBroker], count: int, replication_factor: int, seed: str
 ) -> tuple[Replicas, ...]:
     """
-    Return the replicas of the partitions of a new topic.
+    Return the replicas of the partitions of a new topic; another seed begins with another broker.
 
-    Args:
-        brokers: Those that are live.
-        count: The number of partitions.
-        replication_factor: The number of replicas of each.
-        seed: Another one begins with another broker.
-
-    Raises:
-        TopicRefusedError: the numbers are not possible, or only some brokers have a rack.
-
+    Refused where the numbers are not possible, or only some brokers have a rack.
     """
     check(brokers, count, replication_factor)
     shift, place = divmod(zlib.crc32(seed.encode()), len(brokers))
@@ -197,17 +163,9 @@ def continue_choice(
     brokers: Collection[LiveBroker], first: Replicas, present: int, count: int
 ) -> tuple[Replicas, ...]:
     """
-    Return the replicas of the partitions that are added to a topic.
+    Return the replicas of ``count`` partitions that are added to those ``present``.
 
-    Args:
-        brokers: Those that are live.
-        first: The replicas of partition 0.
-        present: The number of partitions that exist.
-        count: The number of partitions that are added.
-
-    Raises:
-        TopicRefusedError: as with ``choose``.
-
+    ``first`` are the replicas of partition 0. Refused as with ``choose``.
     """
     check(brokers, count, len(first))
     ids = sorted(b.id for b in brokers)
@@ -217,31 +175,23 @@ def continue_choice(
 
 
 def check(brokers: Collection[LiveBroker], count: int, replication_factor: int) -> None:
-    """
-    Check the numbers before anything is computed with them.
-
-    Raises:
-        TopicRefusedError: as with ``choose``.
-
-    """
+    """Check the numbers before anything is computed with them: refused as with ``choose``."""
+    invalid = kafka_errors.INVALID_REPLICATION_FACTOR
     if count <= 0:
-        raise TopicRefusedError(INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+        text = "Number of partitions must be larger than 0."
+        raise TopicRefusedError(kafka_errors.INVALID_PARTITIONS, text)
     if replication_factor <= 0:
-        raise TopicRefusedError(
-            INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0."
-        )
+        raise TopicRefusedError(invalid, "Replication factor must be larger than 0.")
     if replication_factor > len(brokers):
-        raise TopicRefusedError(
-            INVALID_REPLICATION_FACTOR,
+        text = (
             f"Replication factor: {replication_factor} larger than available brokers: "
-            f"{len(brokers)}.",
+            f"{len(brokers)}."
         )
+        raise TopicRefusedError(invalid, text)
     with_rack = sum(b.rack is not None for b in brokers)
     if with_rack not in (0, len(brokers)):
-        raise TopicRefusedError(
-            UNKNOWN_SERVER_ERROR,
-            "Not all brokers have rack information for replica rack aware assignment.",
-        )
+        text = "Not all brokers have rack information for replica rack aware assignment."
+        raise TopicRefusedError(kafka_errors.UNKNOWN_SERVER_ERROR, text)
 
 
 def racks_of(brokers: Iterable[LiveBroker]) -> dict[BrokerId, str]:

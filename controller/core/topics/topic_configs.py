@@ -43,13 +43,8 @@ def request_configs(
     """
     Return the requests for settings that are unknown or half as old as permitted.
 
-    Args:
-        view: Everything known.
-        topics: The topics whose settings are wanted.
-        now: The time of this cycle.
-        timer: The timer to set for the next look.
-        after: Topics for which only the answer to a request newer than this one counts.
-
+    ``timer`` is set for the next look. Of the topics in ``after``, only the answer to a request
+    newer than that one counts.
     """
     times = {topic: _request_at(view, topic, after.get(topic, -1)) for topic in topics}
     wanted = tuple(sorted(topic for topic, at in times.items() if at <= now))
@@ -64,10 +59,8 @@ def request_configs(
 
 def _request_at(view: ClusterView, topic: str, after: int) -> float:
     """Return when a topic's settings are to be requested: before the known ones grow too old."""
-    request, known = (
-        view.topics.requested_configs.get(topic),
-        view.topics.config_answers.get(topic),
-    )
+    topics = view.topics
+    request, known = topics.requested_configs.get(topic), topics.config_answers.get(topic)
     if request is None or request.number <= after:
         return -math.inf
     again = request.at + _retry_s(view)
@@ -104,15 +97,8 @@ def request_for_unhealthy(
     """
     Request the settings of partitions without a leader, and of those possibly under min ISR.
 
-    Repeated from time to time: an operator permits an unclean election when the partition is
-    offline.
-
-    Args:
-        view: Everything known.
-        due: What changed since the last cycle.
-        now: The time of this cycle.
-        in_question: Topics whose partitions are to be judged for the health of the cluster.
-
+    Of the latter, the topics are ``in_question``. Repeated from time to time: an operator permits
+    an unclean election when the partition is offline.
     """
     marks: dict[str, int] = {}
     for partition in due.partitions:
@@ -141,20 +127,20 @@ def topic_configs_read(view: ClusterView, event: records.TopicConfigsRead, now: 
     or that may describe a deleted topic of the same name is ignored.
     """
     topics = view.topics
+    is_late = now - event.request.at >= view.options.config_refresh_s
     unread: set[str] = set()
     permitting: set[str] = set()
     for topic, answer in event.configs.items():
-        if (
-            topic not in topics.by_name
-            or event.request.number <= topics.by_name[topic].requests_before
-        ):
+        present = topics.by_name.get(topic)
+        if present is None or event.request.number <= present.requests_before:
             continue
         request = topics.requested_configs.get(topic)
         if request is not None:
             topics.requested_configs[topic] = ConfigRequest(request.number, now)
-        read = _in_time(view, answer, event.request, now)
+        read = "the answer took longer than config_refresh" if is_late else answer
         if isinstance(read, TopicConfig):
-            if _is_news(view, topic, event.request):
+            known = topics.config_answers.get(topic)
+            if known is None or event.request.number >= known.number:
                 _config(view, topic, read, event.request)
                 if read.unclean_leader_election:
                     permitting.add(topic)
@@ -184,21 +170,6 @@ def _config(view: ClusterView, topic: str, read: TopicConfig, request: ConfigReq
     wakeups.wake(view.due, wakeups.Trigger.SETTINGS_CHANGED)
     if view.tenure.held is not None:
         view.due.add(TopicPartition(topic, n) for n in topics.by_name[topic].partitions)
-
-
-def _in_time(
-    view: ClusterView, answer: TopicConfig | str, request: ConfigRequest, now: Instant
-) -> TopicConfig | str:
-    """Return an answer, or that it came too late: it is as old as its request."""
-    if now - request.at < view.options.config_refresh_s:
-        return answer
-    return "the answer took longer than config_refresh"
-
-
-def _is_news(view: ClusterView, topic: str, request: ConfigRequest) -> bool:
-    """Return whether no answer to a later request is known."""
-    known = view.topics.config_answers.get(topic)
-    return known is None or request.number >= known.number
 
 
 def forget_old_configs(view: ClusterView, now: Instant) -> None:

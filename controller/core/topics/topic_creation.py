@@ -1,8 +1,6 @@
 """
 Create topics and partitions for clients, as Kafka's controller does (``ZkAdminManager``).
 
-Deletions: ``deletion_requests``.
-
 A topic becomes durable with its settings in one transaction; Kafka writes the settings first and
 the topic after them. From then on any controller can complete it: the first states of its
 partitions follow as a duty of the controller, as for topics that a broker creates by itself.
@@ -15,6 +13,7 @@ request is interrupted by another controller repeats it, and hears that its topi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -107,7 +106,7 @@ def _creates(pending: PendingClientRequest) -> bool:
 
 def is_underway(pending: PendingClientRequest) -> bool:
     """Return whether a client waits for a topic that is written: it keeps the role."""
-    return _creates(pending) and any(not result.error for result in pending.topics.values())
+    return _creates(pending) and not all(result.error for result in pending.topics.values())
 
 
 def answer_topics(
@@ -123,7 +122,9 @@ def answer_topics(
     is_late_to_write = is_late and now >= pending.since + WRITE_S
     results: list[TopicResult] = []
     changes: list[Change] = []
-    doubled = _duplicate_names(request)
+    doubled, doubled_text = _duplicate_names(request), "Duplicate topic in request."
+    if isinstance(request, CreateTopics):
+        doubled_text = "Found multiple entries for this topic."
     waits = False
     for name, judge in _judges(context, request).items():
         written = pending.topics.get(name)
@@ -131,7 +132,7 @@ def answer_topics(
         if written is not None:
             judged = _result_when_led(context, written)
         elif name in doubled:
-            judged = TopicResult(name, kafka_errors.INVALID_REQUEST, _doubled_text(request))
+            judged = TopicResult(name, kafka_errors.INVALID_REQUEST, doubled_text)
         else:
             judged = judge()
         match judged:
@@ -167,14 +168,7 @@ def _duplicate_names(request: RequestOnTopics | DeleteTopics) -> set[str]:
     """Return the topics that are named more than once, which is no error in a DeleteTopics."""
     if isinstance(request, DeleteTopics):
         return set()
-    seen: set[str] = set()
-    return {t.name for t in request.topics if t.name in seen or seen.add(t.name)}  # type: ignore[func-returns-value] # adds
-
-
-def _doubled_text(request: RequestOnTopics | DeleteTopics) -> str:
-    if isinstance(request, CreateTopics):
-        return "Found multiple entries for this topic."
-    return "Duplicate topic in request."
+    return {name for name, times in Counter(t.name for t in request.topics).items() if times > 1}
 
 
 def _result_when_led(context: ClientRequestContext, written: TopicResult) -> TopicResult | None:
@@ -211,29 +205,18 @@ def _creation(
 def _valid(
     context: ClientRequestContext, topic: NewTopic, request: CreateTopics
 ) -> tuple[Replicas, ...]:
-    """
-    Return the replicas of a new topic; the order of the checks is Kafka's.
-
-    Raises:
-        TopicRefusedError: it is refused.
-
-    """
+    """Return the replicas of a new topic, or refuse it; the order of the checks is Kafka's."""
     view, names = context.view, context.names
     if topic.name == CLUSTER_METADATA:
-        raise TopicRefusedError(
-            kafka_errors.INVALID_REQUEST,
-            f"Creation of internal topic {CLUSTER_METADATA} is prohibited.",
-        )
+        text = f"Creation of internal topic {CLUSTER_METADATA} is prohibited."
+        raise TopicRefusedError(kafka_errors.INVALID_REQUEST, text)
     if topic.name in names.known:
-        raise TopicRefusedError(
-            kafka_errors.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
-        )
+        text = f"Topic '{topic.name}' already exists."
+        raise TopicRefusedError(kafka_errors.TOPIC_ALREADY_EXISTS, text)
     without_value = [name for name, value in topic.configs if value is None]
     if without_value:
-        raise TopicRefusedError(
-            kafka_errors.INVALID_CONFIG,
-            f"Null value not supported for topic configs: {','.join(without_value)}",
-        )
+        text = f"Null value not supported for topic configs: {','.join(without_value)}"
+        raise TopicRefusedError(kafka_errors.INVALID_CONFIG, text)
     replicas = (
         _assigned_replicas(topic) if topic.assignments else _chosen_replicas(view, topic, request)
     )
@@ -251,10 +234,10 @@ def _chosen_replicas(
     count, factor = topic.num_partitions, topic.replication_factor
     count = request.defaults.num_partitions if count == BY_DEFAULT else count
     factor = request.defaults.default_replication_factor if factor == BY_DEFAULT else factor
-    brokers = view.cluster.brokers.values()
-    topic_checks.check(tuple(brokers), count, factor)
+    brokers = tuple(view.cluster.brokers.values())
+    topic_checks.check(brokers, count, factor)
     topic_checks.check_size(view, count, factor)
-    return topic_checks.choose(tuple(brokers), count, factor, topic.topic_id)
+    return topic_checks.choose(brokers, count, factor, topic.topic_id)
 
 
 def _assigned_replicas(topic: NewTopic) -> tuple[Replicas, ...]:
@@ -277,7 +260,7 @@ def _growth(
     view, name = context.view, request.name
     topic = view.topics.by_name.get(name)
     try:
-        if topic is None or topic.stale or name in (view.deletions_session.markers or ()):
+        if topic is None or topic.stale or view.is_to_be_deleted(name):
             _check_exists(view, name)
             return None
         added = _added_replicas(view, request, topic.partitions)
@@ -303,15 +286,9 @@ def _growth(
 
 
 def _check_exists(view: ClusterView, name: str) -> None:
-    """
-    Return if the topic is still to be read.
-
-    Raises:
-        TopicRefusedError: it does not exist, or not for long.
-
-    """
+    """Refuse to extend a topic that does not exist, or not for long; return if it is to be read."""
     topics = view.topics
-    if name in (view.deletions_session.markers or ()):
+    if view.is_to_be_deleted(name):
         deleted = "The topic is queued for deletion."
         raise TopicRefusedError(kafka_errors.INVALID_TOPIC_EXCEPTION, deleted)
     if name in topics.unreadable:
@@ -324,18 +301,10 @@ def _check_exists(view: ClusterView, name: str) -> None:
 def _added_replicas(
     view: ClusterView, request: MorePartitions, present: Mapping[int, PartitionAssignment]
 ) -> tuple[Replicas, ...]:
-    """
-    Return the replicas of the new partitions; the order of the checks is Kafka's.
-
-    Raises:
-        TopicRefusedError: the request is refused.
-
-    """
+    """Return the replicas of new partitions, or refuse; the order of the checks is Kafka's."""
     if any(entry.is_reassigning for entry in present.values()):
-        raise TopicRefusedError(
-            kafka_errors.REASSIGNMENT_IN_PROGRESS,
-            f"A partition reassignment is in progress for the topic '{request.name}'.",
-        )
+        text = f"A partition reassignment is in progress for the topic '{request.name}'."
+        raise TopicRefusedError(kafka_errors.REASSIGNMENT_IN_PROGRESS, text)
     if request.count < len(present):
         text = (
             f"Topic currently has {len(present)} partitions, which is higher than the requested "
