@@ -62,11 +62,7 @@ def answer_brokers(
     """
     Return the answers that are known, and the writes and reads that the others need first.
 
-    Args:
-        view: Everything known.
-        now: The present instant.
-        written: The partitions whose state the same cycle writes otherwise: they come next time.
-
+    Partitions ``written`` come next time: the same cycle writes their state otherwise.
     """
     if not view.calls.pending_broker_requests and not view.leadership.lost_requests:
         return Decision()
@@ -138,10 +134,8 @@ def _answer(
 def _refusal(view: ClusterView, pending: PendingBrokerRequest, now: Instant) -> BrokerAnswer | None:
     """Return the error that concerns the whole request, if there is one."""
     tenure, request = view.tenure, pending.request
-    is_controller = view.is_controller
-    if not is_controller or tenure.resigning or tenure.fenced is not None:
-        return error_answer(request, kafka_errors.NOT_CONTROLLER)
-    if now >= pending.since + PATIENCE_S:
+    is_given_up = not view.is_controller or tenure.resigning or tenure.fenced is not None
+    if is_given_up or now >= pending.since + PATIENCE_S:
         return error_answer(request, kafka_errors.NOT_CONTROLLER)
     if isinstance(request, ControlledShutdown):
         return None
@@ -308,9 +302,9 @@ def hand_out(view: ClusterView, requests: Mapping[int, AllocateProducerIds]) -> 
         block = ProducerIdBlock(request.broker, first, last)
         answers[ticket] = ProducerIdsAnswer(kafka_errors.NONE, first, BLOCK_SIZE)
         first = last + 1
-    written: tuple[Record, ...] = ()
-    if block is not None:
-        written = (ProducerIdsRecord(block, known.version),)
+    written: tuple[Record, ...] = (
+        () if block is None else (ProducerIdsRecord(block, known.version),)
+    )
     return Change(
         (*written, *(RequestAnsweredRecord(ticket) for ticket in answers)),
         tuple(effects.Respond(ticket, answer) for ticket, answer in answers.items()),

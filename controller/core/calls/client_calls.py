@@ -23,7 +23,7 @@ from typing import Final
 
 from controller import kafka_errors
 from controller.core import effects, wakeups
-from controller.core.calls import client_elections, client_requests
+from controller.core.calls import client_elections
 from controller.core.calls.client_requests import (
     AlterReassignments,
     AlterReassignmentsAnswer,
@@ -39,6 +39,7 @@ from controller.core.calls.client_requests import (
     OngoingReassignment,
     PartitionResult,
     PendingClientRequest,
+    error_answer,
 )
 from controller.core.calls.records import RequestAnsweredRecord
 from controller.core.model import (
@@ -94,11 +95,7 @@ def answer_clients(view: ClusterView, now: Instant, written: AbstractSet[str]) -
     """
     Return the answers that are known, and what the others need first.
 
-    Args:
-        view: Everything known.
-        now: The present instant.
-        written: The topics of which this cycle writes an assignment.
-
+    Of the topics ``written``, this cycle writes an assignment.
     """
     if not view.calls.pending_client_requests:
         return Decision()
@@ -112,18 +109,17 @@ def answer_clients(view: ClusterView, now: Instant, written: AbstractSet[str]) -
         match found:
             case Change():
                 changes.append(found)
-                is_waiting = True
             case tuple():
                 changes += found
-                is_waiting = True
             case effects.SubmitReassignments():
                 following.append(found)
-                is_waiting = True
             case None:
-                is_waiting = True
+                pass
             case answer:
                 done = RequestAnsweredRecord(ticket)
                 changes.append(Change((done,), (effects.Respond(ticket, answer),)))
+                continue
+        is_waiting = True
     if is_waiting:
         following.append(effects.SetTimer(wakeups.PENDING_REQUESTS_TIMER, Instant(now + AGAIN_S)))
     return Decision(tuple(changes), tuple(following))
@@ -159,11 +155,10 @@ def is_underway(view: ClusterView) -> bool:
 def _refusal(view: ClusterView, pending: PendingClientRequest) -> ClientAnswer | None:
     """Return NOT_CONTROLLER where the role is not ours."""
     tenure = view.tenure
-    is_controller = view.is_controller
     is_kept = not tenure.resigning or isinstance(pending.request, CedeRole)
-    if is_controller and is_kept and tenure.fenced is None:
+    if view.is_controller and is_kept and tenure.fenced is None:
         return None
-    return client_requests.error_answer(pending.request, kafka_errors.NOT_CONTROLLER)
+    return error_answer(pending.request, kafka_errors.NOT_CONTROLLER)
 
 
 def _answer(
@@ -226,8 +221,7 @@ def _judge(
     """Judge an entry as it would be accepted, or note the facts that are missing."""
     forbidden = None if target is None else _refusal_of_targets(view)
     if forbidden is not None:
-        result = PartitionResult(partition, kafka_errors.POLICY_VIOLATION, forbidden)
-        judged.results.append(result)
+        judged.results.append(PartitionResult(partition, kafka_errors.POLICY_VIOLATION, forbidden))
     elif acceptance.is_undecidable(view, partition):
         judged.waits = True
     elif target is None:
@@ -310,8 +304,7 @@ def _result_of(  # noqa: PLR0911 - one return per case
         return None
     name = submitted.cancellation if target is None else submitted.request
     if name is None:
-        error = kafka_errors.UNKNOWN_SERVER_ERROR
-        return PartitionResult(partition, error, submitted.problem)
+        return PartitionResult(partition, kafka_errors.UNKNOWN_SERVER_ERROR, submitted.problem)
     if target is None:
         return _reversal_result(view, partition, name, pending, now)
     request = view.requests.by_id.get(name)

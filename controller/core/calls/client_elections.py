@@ -27,6 +27,7 @@ from controller.core.view import ClusterView
 
 PATIENCE_S: Final = 20.0
 """How long a request waits for reads and elections, whatever its own limit."""
+_NEEDLESS: Final = "Leader election not needed for topic partition."
 _PREFERRED_STRATEGY: Final = "PreferredReplicaPartitionLeaderElectionStrategy"
 _UNCLEAN_STRATEGY: Final = "OfflinePartitionLeaderElectionStrategy(true)"
 
@@ -70,10 +71,8 @@ def _is_unread(view: ClusterView, partition: TopicPartition) -> bool:
     leadership = view.leadership
     if view.is_to_be_deleted(partition.topic):
         return False
-    is_known = any(
-        partition in known
-        for known in (leadership.states, leadership.stateless, leadership.unreadable)
-    )
+    kinds = (leadership.states, leadership.stateless, leadership.unreadable)
+    is_known = any(partition in known for known in kinds)
     return acceptance.is_undecidable(view, partition) or (
         view.topics.assignment(partition) is not None and not is_known
     )
@@ -94,12 +93,12 @@ def _elections(
     return tuple(results), tuple(wanted)
 
 
-def _unelectable(
+def _unelectable(  # noqa: PLR0911 - one return per case
     view: ClusterView, partition: TopicPartition, *, is_unclean: bool
 ) -> PartitionResult | None:
     """Return why no leader is elected; None: one can be."""
     assignment, state = view.topics.assignment(partition), view.leadership.states.get(partition)
-    if partition.topic in (view.deletions_session.markers or ()):
+    if view.is_to_be_deleted(partition.topic):
         deleted = "The topic is being deleted"
         return PartitionResult(partition, kafka_errors.INVALID_TOPIC_EXCEPTION, deleted)
     if assignment is None or state is None:
@@ -107,16 +106,8 @@ def _unelectable(
         return PartitionResult(partition, kafka_errors.UNKNOWN_TOPIC_OR_PARTITION, unknown)
     if is_unclean:
         return _not_uncleanly(view, partition, state.leader)
-    return _not_preferred(view, partition, state.leader, assignment.replicas[0])
-
-
-def _not_preferred(
-    view: ClusterView, partition: TopicPartition, leader: BrokerId, preferred: BrokerId
-) -> PartitionResult | None:
-    """Return why the preferred leader is not elected; None: it can be."""
-    if leader == preferred:
-        needless = "Leader election not needed for topic partition."
-        return PartitionResult(partition, kafka_errors.ELECTION_NOT_NEEDED, needless)
+    if state.leader == assignment.replicas[0]:
+        return PartitionResult(partition, kafka_errors.ELECTION_NOT_NEEDED, _NEEDLESS)
     unavailable = kafka_errors.PREFERRED_LEADER_NOT_AVAILABLE
     if partition in view.reassignments.by_partition:
         later = "It is being reassigned: its preferred leader is elected afterwards."
@@ -137,8 +128,7 @@ def _not_uncleanly(
 ) -> PartitionResult | None:
     """Return why no unclean election is held; None: there is no leader, and one can be elected."""
     if view.is_live(leader, partition):
-        needless = "Leader election not needed for topic partition."
-        return PartitionResult(partition, kafka_errors.ELECTION_NOT_NEEDED, needless)
+        return PartitionResult(partition, kafka_errors.ELECTION_NOT_NEEDED, _NEEDLESS)
     if not duties.has_candidate(view, partition):
         unavailable = kafka_errors.ELIGIBLE_LEADERS_NOT_AVAILABLE
         return PartitionResult(partition, unavailable, _failure_text(partition, is_unclean=True))
@@ -152,12 +142,10 @@ def _election_result(
     assignment, state = view.topics.assignment(partition), view.leadership.states.get(partition)
     if assignment is None or state is None or partition in view.leadership.preferred:
         return None
-    if is_unclean:
-        if not view.is_live(state.leader, partition):
-            # The last replica may have died after the request was judged.
-            return _not_uncleanly(view, partition, state.leader)
-        return PartitionResult(partition, 0) if view.leadership.is_acknowledged(partition) else None
-    if state.leader != assignment.replicas[0]:
+    if is_unclean and not view.is_live(state.leader, partition):
+        # The last replica may have died after the request was judged.
+        return _not_uncleanly(view, partition, state.leader)
+    if not is_unclean and state.leader != assignment.replicas[0]:
         unavailable = kafka_errors.PREFERRED_LEADER_NOT_AVAILABLE
         return PartitionResult(partition, unavailable, _failure_text(partition))
     return PartitionResult(partition, 0) if view.leadership.is_acknowledged(partition) else None

@@ -104,16 +104,14 @@ def send_reads(view: ClusterView, due: Worklist) -> Decision:
 
 def follow_watches(view: ClusterView, due: Worklist) -> Decision:
     """Read the states whose watch fired and that a reassignment waits for."""
-    reassignments = view.reassignments
-    wanted = tuple(
-        p
-        for p in sorted(due.changed)
-        if p in reassignments.by_partition
-        and isinstance(reassignments.by_partition[p].phase, phases.Syncing)
-    )
-    return Decision(
-        effects=(effects.ReadStates(wanted, effects.ReadPurpose.WATCH),) if wanted else ()
-    )
+    moved = view.reassignments.by_partition
+    waiting = (p for p in due.changed if p in moved and isinstance(moved[p].phase, phases.Syncing))
+    return Decision(effects=_watched_reads(waiting))
+
+
+def _watched_reads(partitions: Iterable[TopicPartition]) -> tuple[effects.Effect, ...]:
+    wanted = tuple(sorted(partitions))
+    return (effects.ReadStates(wanted, effects.ReadPurpose.WATCH),) if wanted else ()
 
 
 def follow_notifications(view: ClusterView, due: Worklist) -> Decision:
@@ -141,19 +139,13 @@ def follow_notifications(view: ClusterView, due: Worklist) -> Decision:
 
 def channels(view: ClusterView, due: Worklist) -> Decision:
     """Open and close channels, and send every broker the live brokers."""
-    cluster = view.cluster
+    brokers = view.cluster.brokers
     following: list[effects.Effect] = []
     if due.claimed:
-        following += [effects.OpenChannel(b) for b in cluster.brokers.values()]
+        following += map(effects.OpenChannel, brokers.values())
     else:
-        following += [
-            effects.CloseChannel(b) for b in sorted(due.left | due.bounced | due.elsewhere)
-        ]
-        following += [
-            effects.OpenChannel(cluster.brokers[b])
-            for b in sorted(due.joined)
-            if b in cluster.brokers
-        ]
+        following += map(effects.CloseChannel, sorted(due.left | due.bounced | due.elsewhere))
+        following += [effects.OpenChannel(brokers[b]) for b in sorted(due.joined) if b in brokers]
     if due.claimed or due.brokers_changed:
         following.append(effects.SendLiveBrokers())
     return Decision(effects=tuple(following))
@@ -163,11 +155,10 @@ def inform_joined(view: ClusterView, due: Worklist) -> Decision:
     """
     Send a joined broker everything: all metadata, every replica it has, every pending StopReplica.
 
-    The same for one with new endpoints: requests under way to it are lost.
-
-    After a claim nothing is needed: the seeding informs every broker.
+    The same for one with new endpoints: requests under way to it are lost. After a claim nothing is
+    needed: the seeding informs every broker.
     """
-    leadership, deletions = view.leadership, view.deletions
+    leadership = view.leadership
     joined = tuple(b for b in sorted(due.joined) if b in view.cluster.brokers)
     if due.claimed or not joined:
         return Decision()
@@ -177,7 +168,7 @@ def inform_joined(view: ClusterView, due: Worklist) -> Decision:
         led = dict.fromkeys(
             p
             for p, state in leadership.states.items()
-            if state.leader == broker and p.topic not in deletions.running
+            if state.leader == broker and p.topic not in view.deletions.running
         )
         for partition in leadership.states:
             if broker in view.serving_replicas(partition) and partition not in led:
@@ -192,15 +183,13 @@ def inform_joined(view: ClusterView, due: Worklist) -> Decision:
 
 def _stops(view: ClusterView, broker: BrokerId) -> list[effects.Effect]:
     """Repeat the StopReplica requests that may be lost with a broker's former channel."""
-    leadership = view.leadership
+    states = view.leadership.states
     return [
-        effects.SendStopReplica(
-            partition, broker, leadership.states[partition].leader_epoch, delete
-        )
+        effects.SendStopReplica(partition, broker, states[partition].leader_epoch, delete)
         for partition, reassignment in view.reassignments.by_partition.items()
         if isinstance(reassignment.phase, phases.Stopping)
         and broker in reassignment.phase.waiting
-        and partition in leadership.states
+        and partition in states
         for delete in (False, True)
     ]
 
@@ -210,11 +199,8 @@ def _stops(view: ClusterView, broker: BrokerId) -> list[effects.Effect]:
 
 def follow_watched(view: ClusterView, due: Worklist) -> Decision:
     """Read the awaited states whose watch fired; delete obsolete orphan records."""
-    wanted = tuple(p for p in sorted(due.changed) if p in view.reassignments.by_partition)
-    read: tuple[effects.Effect, ...] = (
-        (effects.ReadStates(wanted, effects.ReadPurpose.WATCH),) if wanted else ()
-    )
-    return Decision(tuple(_end_settled_orphans(view, due)), read)
+    waiting = (p for p in due.changed if p in view.reassignments.by_partition)
+    return Decision(tuple(_end_settled_orphans(view, due)), _watched_reads(waiting))
 
 
 def _end_settled_orphans(view: ClusterView, due: Worklist) -> list[Change]:
@@ -266,16 +252,9 @@ def read_missing(
     view: ClusterView, due: Worklist, missing: Iterable[TopicPartition], now: Instant
 ) -> Decision:
     """
-    Read missing states again that reassignments wait for.
+    Read states again that reassignments wait for, and that are ``missing`` or unreadable.
 
     All of them at once, in one pipelined read: no watch reports the creation of a state.
-
-    Args:
-        view: Everything known.
-        due: What changed since the last cycle.
-        missing: Partitions without a state znode, or with an unreadable one.
-        now: The time of this cycle.
-
     """
     if not view.reassignments.by_partition:
         return Decision()
