@@ -77,10 +77,8 @@ class ClusterLedger(Ledger):
     """When brokers were seen to register; not of those that the first read showed."""
     broker_settings: dict[BrokerId, KnownSettings] = field(default_factory=dict)
     """
-    What brokers said of their settings.
-
-    Those below inter-broker protocol 2.7 are queried while a topic deletion is pending, all others
-    as soon as they register.
+    What brokers said of their settings: below inter-broker protocol 2.7 they are queried while a
+    topic deletion is pending, all others as soon as they register.
     """
 
     def registered_since(self, since: Instant) -> set[BrokerId]:
@@ -94,15 +92,10 @@ class ClusterLedger(Ledger):
             del settings[gone]
         for broker in brokers:
             known = settings.get(broker.id)
-            before = known if known is not None and known.epoch == broker.epoch else None
+            if known is None or known.epoch != broker.epoch:
+                known = KnownSettings(broker.epoch, None, is_known=False, requested_at=now)
             # One that did not answer is queried again, and stands for a refusal meanwhile.
-            settings[broker.id] = KnownSettings(
-                broker.epoch,
-                None,
-                is_known=before is not None and before.is_known,
-                requested_at=now,
-                protocol=None if before is None else before.protocol,
-            )
+            settings[broker.id] = known._replace(deletes_topics=None, requested_at=now)
 
 
 BEFORE_FEATURES: Final = "2.6"

@@ -13,6 +13,7 @@ accept whatever their protocol; no topic gets one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from controller.core.cluster.model import (
@@ -20,6 +21,8 @@ from controller.core.cluster.model import (
     WITH_RECOVERY,
     WITH_SENT_IDS,
     WITH_STORED_IDS,
+    KnownSettings,
+    LiveBroker,
     is_protocol_at_least,
     parse_protocol,
 )
@@ -39,31 +42,26 @@ def protocol_of(view: ClusterView) -> str:
     return min(_known_protocols(view), key=parse_protocol, default=UNKNOWN)
 
 
+def _known_settings(view: ClusterView) -> Iterator[tuple[LiveBroker, KnownSettings]]:
+    """Yield live brokers with what is known of their settings in their present registration."""
+    for broker in view.cluster.brokers.values():
+        known = view.cluster.broker_settings.get(broker.id)
+        if known is not None and known.epoch == broker.epoch:
+            yield broker, known
+
+
 def _known_protocols(view: ClusterView) -> list[str]:
-    settings = view.cluster.broker_settings
-    return [
-        known.protocol
-        for broker in view.cluster.brokers.values()
-        if (known := settings.get(broker.id)) is not None
-        and known.epoch == broker.epoch
-        and known.protocol is not None
-    ]
+    return [known.protocol for _, known in _known_settings(view) if known.protocol is not None]
 
 
 def awaited_until(view: ClusterView) -> Instant:
     """Return until when a claim waits for brokers that are being queried for it."""
-    settings = view.cluster.broker_settings
-    return max(
-        (
-            Instant(known.requested_at + PATIENCE_S)
-            for broker in view.cluster.brokers.values()
-            if broker.has_features
-            and (known := settings.get(broker.id)) is not None
-            and known.epoch == broker.epoch
-            and not known.is_known
-        ),
-        default=START,
+    requests = (
+        Instant(known.requested_at + PATIENCE_S)
+        for broker, known in _known_settings(view)
+        if broker.has_features and not known.is_known
     )
+    return max(requests, default=START)
 
 
 def sends_ids(view: ClusterView) -> bool:

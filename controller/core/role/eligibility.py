@@ -34,7 +34,6 @@ UNMEASURED_S: Final = 900.0
 The same where brokers do not report sizes, from the begin of the copy on; not of leaders that sent
 a request before.
 """
-
 ACCEPTANCE_PATIENCE_S: Final = 30.0
 """How long a tenure may last without a broker that accepts an UpdateMetadata, in seconds."""
 
@@ -134,10 +133,7 @@ def choice_of(view: ClusterView) -> tuple[EngineName, str] | None:
     Once delegated it stays delegated: during a rolling restart a cluster looks different from one
     moment to the next.
     """
-    wanted = view.options.engine
-    if not view.is_warm:
-        return None
-    if wanted is not EngineName.AUTO:
+    if not view.is_warm or view.options.engine is not EngineName.AUTO:
         return None
     native = native_refusals(view)
     if not native and view.role.engine is not EngineName.DELEGATED:
@@ -203,9 +199,8 @@ def refusal_by_brokers(view: ClusterView, now: Instant) -> str | None:
 
 def is_refused_by_most(view: ClusterView) -> bool:
     """Return whether most live brokers refuse the requests of this tenure."""
-    return 2 * sum(b in view.cluster.brokers for b in view.tenure.refusers) > len(
-        view.cluster.brokers
-    )
+    live = view.cluster.brokers
+    return 2 * sum(broker in live for broker in view.tenure.refusers) > len(live)
 
 
 def silent_leaders(view: ClusterView, now: Instant) -> frozenset[BrokerId]:
