@@ -1,11 +1,9 @@
 """
 What a tenure reads of the cluster, and what it sends brokers of that.
 
-Topic znodes and first states are loaded, accepted work first, the rest in the background, one
-bounded read at a time. Where a broker stays the controller, leaders do not notify us of ISR
-changes, and new partitions get their first state some time after their topic znode: watched states
-are read at once, the others in rounds. ``duties.repair`` handles what brokers that come and go mean
-for each partition.
+Accepted work is read first, the rest in the background, one bounded read at a time. Where a broker
+stays the controller, leaders do not notify us of ISR changes, and new partitions get their first
+state some time after their topic znode: watched states are read at once, the others in rounds.
 """
 
 from __future__ import annotations
@@ -53,8 +51,8 @@ def seed(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """
     Read the states this tenure has not read: the work first, the rest in the background.
 
-    Each after its topic, of which nothing is decided before it was read in this tenure. The rest
-    waits a moment where there is work: reading thousands of states keeps a processor busy.
+    Each after its topic. The rest waits a moment where there is work: reading thousands of states
+    keeps a processor busy.
     """
     tenure, leadership = view.tenure, view.leadership
     if not leadership.unseeded or tenure.held is None:

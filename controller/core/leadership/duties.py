@@ -1,9 +1,8 @@
 """
-A controller's duties to every partition, reassigning or not.
+A controller's duties to every partition, reassigning or not (kafka-facts, 2.3).
 
-Joined, dead or bounced brokers, election for offline partitions, first states of new partitions,
-ISR notifications, failed log directories, preferred elections (kafka-facts, 2.3). Each duty is
-level-triggered: a partition whose leader is not live needs an election, whatever event showed that.
+Each duty is level-triggered: a partition whose leader is not live needs an election, whatever event
+showed that.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ def send_leader_and_isr(
     Return LeaderAndIsr at the present epoch to these brokers.
 
     Nothing while the topic is stale: a leader that gets former replicas takes them into the ISR
-    again. The requests follow when the topic is read. Nothing of a topic that is being deleted to
-    brokers that were sent the deletion: they would create its replicas again.
+    again. Nothing of a topic that is being deleted to brokers that were sent the deletion: they
+    would create its replicas again.
 
     None of the brokers is new to the partition: one that restarted since it was added may have its
     log on a failed disk, and the leader may have taken it into the ISR since our read.
@@ -103,13 +102,13 @@ def _raise_epoch(
     """
     Write the state with the next leader epoch where a replica that is to join the ISR restarted.
 
-    * A step adds it. Its process may be the same: one whose session expired while it handled the
-      LeaderAndIsr may have noted the leader epoch without a log (the topic's settings come from
-      ZooKeeper), and ignores that epoch from then on. Kafka's controller raises it as well
+    * A step adds it. A process whose session expired while it handled the LeaderAndIsr may have
+      noted the leader epoch without a log (the topic's settings come from ZooKeeper), and ignores
+      that epoch from then on. Kafka's controller raises it, too
       (``KafkaController.onBrokerStartup``).
     * The leader may have requested it before.
 
-    The same where a leader may wait for an answer that it will not get (``lost_requests``). Where a
+    The same where a leader may wait for an answer that it will not get (``isr_changes``). Where a
     bounce cannot be judged yet, the write waits for it: it would say that the broker is in sync.
     """
     if (

@@ -1,32 +1,27 @@
 """
 ISR changes that leaders request (AlterPartition; KIP-497, KIP-704, KIP-841).
 
-From inter-broker protocol 2.7-IV2 on, a leader sends ISR changes to the controller. Below that it
-writes the partition state itself. Either way the decision is the leader's, so it is written as the
-leader would: leader, leader epoch and controller epoch stay. Nothing that the engines infer depends
-on who wrote it:
-
-- A dropped replica is deleted only after the leader acknowledged the epoch that excluded it. From
-  then on the leader does not add it. A request that it sent before carries a lower leader epoch,
-  and is fenced.
-- The controller epoch in the state says who decided the leader epoch. It stays, so that an
-  acknowledgement of an earlier controller's epoch is never taken for one of ours.
+From inter-broker protocol 2.7-IV2 on, a leader sends ISR changes to the controller; below that it
+writes the partition state itself. Either way it decides, so leader, leader epoch and controller
+epoch stay. A dropped replica is deleted only after the leader acknowledged the epoch that excluded
+it: from then on the leader does not add it, and a request that it sent before is fenced. The
+controller epoch says who decided the leader epoch: an acknowledgement of an earlier controller's
+epoch is never taken for one of ours.
 
 The leader waits for the next LeaderAndIsr after most errors, with an ISR that cannot change. So an
-error is returned only where the view proves it: leader epoch and version of a state only grow, so
-what is below an older state is below the present one. Everything else is read first.
-
-The order of the checks is that of KafkaController.alterPartitions (3.9).
+error is returned only where the view proves it: leader epoch and version of a state only grow.
+Everything else is read first. The order of the checks is that of KafkaController.alterPartitions
+(3.9).
 
 Up to Kafka 2.8, a leader may get a new leader epoch while a request of the former one is under way.
-When that request is answered, the leader drops the next one unsent. It changes no ISR until it gets
-another leader epoch (KAFKA-12686). So another one is written a moment after such an answer, unless
-the leader requests a change meanwhile. The same where a leader epoch was written just after an
-answer, which may arrive later on another connection, and after a claim: another controller may
-have answered. In these two cases a live replica has to be outside the ISR.
+When that request is answered, the leader drops the next one unsent, and changes no ISR until it
+gets another leader epoch (KAFKA-12686). So one is written a moment after such an answer, unless the
+leader requests a change meanwhile. The same where a leader epoch was written just after an answer,
+which may arrive later on another connection, and after a claim, as another controller may have
+answered: in these cases, if a live replica is outside the ISR.
 
 A leader whose request is not carried out takes back the ISR it requested. A copy of the request may
-still arrive, and the replica may be eligible by then. The next leader epoch fences it
+still arrive when the replica is eligible: the next leader epoch fences it
 (``duties.may_have_requested_before``).
 """
 
@@ -77,11 +72,7 @@ FORGETTING: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """
-    A change cannot be judged before the state of its partition, or its topic, is read.
-
-    Or before the leader epoch is raised, which fences the change.
-    """
+    """A change is judged after a read of its state or topic, or fenced by the next leader epoch."""
 
     partition: TopicPartition | None
     """None where the topic is not known."""
@@ -162,8 +153,8 @@ def _is_to_be_fenced(
     """
     Return whether an ISR adds a member that cannot be in sync, and the leader knows no such error.
 
-    Kafka's controller writes it, and removes the member later. Until then another controller would
-    take a member that is back without its log for one in sync.
+    Kafka's controller writes it, and removes the member later; another controller would take one
+    that is back without its log for one in sync.
     """
     added = (broker for broker in isr if broker not in state.isr)
     return not duties.is_epoch_withheld(view, partition, state) and not all(
@@ -175,8 +166,7 @@ def _is_eligible(view: ClusterView, partition: TopicPartition, broker: BrokerId)
     """
     Return whether a follower may be in the ISR.
 
-    The leader may, also one that shuts down, unlike in Kafka: its leadership moves only if others
-    enter the ISR.
+    A leader that shuts down may, unlike in Kafka: it hands over only to a member of the ISR.
     """
     is_staying = broker in view.cluster.brokers and broker not in view.leadership.shutting_down
     return is_staying and broker in view.serving_replicas(partition)
@@ -271,8 +261,7 @@ def record_state_write(
     """
     Note that a state is written: the leader requested it, or hears of its leader epoch.
 
-    A leader may hear of an epoch before the answer to its former request. Then it forgets the
-    request of that epoch, too.
+    If it hears of that before the answer to its former request, it forgets the next one, too.
     """
     leadership = view.leadership
     leadership.epochs_due.discard(partition)

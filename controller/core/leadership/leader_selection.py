@@ -1,13 +1,11 @@
 """
 Choose the leader and the ISR of a partition state, and write both.
 
-The algorithms are those of KAFKA-42 (``PartitionLeaderElectionAlgorithms`` in Kafka). Each returns
-the broker, or None when no choice is safe.
-
-Kafka's controller reads ``unclean.leader.election.enable`` in every offline election. So only an
-answer to a request for settings counts that is newer than the loss of the leader, and newer than
-the last broker or disk that came back. A client's request for an unclean election (KIP-460) needs
-no setting; it counts until it is answered, so that no election follows a refusal.
+The algorithms are those of KAFKA-42 (``PartitionLeaderElectionAlgorithms`` in Kafka); they return
+None when no choice is safe. Kafka's controller reads ``unclean.leader.election.enable`` in every
+offline election: so only an answer to a request for settings counts that is newer than the loss of
+the leader, and than the last broker or disk that came back. A client's request for an unclean
+election (KIP-460) needs no setting, and counts until it is answered.
 """
 
 from __future__ import annotations
@@ -128,7 +126,7 @@ def without_strangers(
     A Kafka controller whose changes of replicas all fail (KAFKA-12315) ends a reassignment in the
     topic znode only. A removed replica no longer fetches but counts for ``min.insync.replicas``,
     would be in sync at once when it is added again, and keeps leaders of Kafka 2.4 to 2.8 from
-    shrinking any ISR. Without a leader nothing is acknowledged, and the ISR stays as it was.
+    shrinking any ISR. Without a leader nothing is acknowledged: the ISR stays.
     """
     assignment = view.topics.assignment(partition)
     if assignment is None or leader == NO_LEADER:
