@@ -13,7 +13,7 @@ partition that cannot be judged does not keep the ISRs of all others as they are
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -56,9 +56,7 @@ PATIENCE_S: Final = 20.0
 """How long a request waits for reads; brokers wait 30 s for an answer."""
 
 
-def answer_brokers(
-    view: ClusterView, now: Instant, written: Collection[TopicPartition] = ()
-) -> Decision:
+def answer_brokers(view: ClusterView, now: Instant, written: Iterable[TopicPartition]) -> Decision:
     """
     Return the answers that are known, and the writes and reads that the others need first.
 

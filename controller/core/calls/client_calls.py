@@ -104,7 +104,7 @@ def answer_clients(view: ClusterView, now: Instant, written: AbstractSet[str]) -
     is_waiting = False
     names = topic_creation.Names(view, written)
     for ticket, pending in view.calls.pending_client_requests.items():
-        context = topic_creation.ClientRequestContext(view, names, ticket, pending)
+        context = topic_creation.RequestContext(view, names, ticket, pending)
         found = _refusal(view, pending) or _answer(context, now)
         match found:
             case Change():
@@ -162,7 +162,7 @@ def _refusal(view: ClusterView, pending: PendingClientRequest) -> ClientAnswer |
 
 
 def _answer(
-    context: topic_creation.ClientRequestContext, now: Instant
+    context: topic_creation.RequestContext, now: Instant
 ) -> ClientAnswer | Change | tuple[Change, ...] | effects.SubmitReassignments | None:
     view, ticket, pending = context.view, context.ticket, context.pending
     if not view.tenure.accepted_by_broker:

@@ -150,6 +150,7 @@ class AwaitDeletions:
 
 
 RequestOnTopics = CreateTopics | CreatePartitions
+TopicRequest = RequestOnTopics | DeleteTopics | AwaitDeletions
 
 
 class TopicResult(NamedTuple):
@@ -207,9 +208,7 @@ TopicAnswer = CreateTopicsAnswer | CreatePartitionsAnswer | DeleteTopicsAnswer
 
 
 def topic_answer(
-    request: RequestOnTopics | DeleteTopics | AwaitDeletions,
-    results: tuple[TopicResult, ...],
-    error: int = NONE,
+    request: TopicRequest, results: tuple[TopicResult, ...], error: int = NONE
 ) -> TopicAnswer:
     """Return the answer with these results."""
     match request:
@@ -221,9 +220,7 @@ def topic_answer(
             return DeleteTopicsAnswer(error, results)
 
 
-def topic_error(
-    request: RequestOnTopics | DeleteTopics | AwaitDeletions, error: int
-) -> TopicAnswer:
+def topic_error(request: TopicRequest, error: int) -> TopicAnswer:
     """Return the answer that consists of an error."""
     named = (
         request.topics if isinstance(request, AwaitDeletions) else (t.name for t in request.topics)
@@ -278,16 +275,7 @@ class CedeRole:
     """The name of the client's request."""
 
 
-RequestFromClient = (
-    ElectLeaders
-    | AlterReassignments
-    | ListReassignments
-    | CreateTopics
-    | CreatePartitions
-    | DeleteTopics
-    | AwaitDeletions
-    | CedeRole
-)
+RequestFromClient = ElectLeaders | AlterReassignments | ListReassignments | TopicRequest | CedeRole
 
 
 class PartitionResult(NamedTuple):
@@ -343,9 +331,7 @@ ClientAnswer = (
     ElectLeadersAnswer
     | AlterReassignmentsAnswer
     | ListReassignmentsAnswer
-    | CreateTopicsAnswer
-    | CreatePartitionsAnswer
-    | DeleteTopicsAnswer
+    | TopicAnswer
     | CedeRoleAnswer
 )
 

@@ -14,7 +14,7 @@ from controller import kafka_errors
 from controller.core import model, wakeups
 from controller.core.deletions import fold as deletion_fold
 from controller.core.leadership import isr_changes, leader_selection, records
-from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.model import BrokerId, Instant, PartitionState, TopicPartition
 from controller.core.pacing import adaptive_limit, isr_health
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.records import UpdateMetadataAnswered
@@ -59,7 +59,7 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
     leadership, calls, history = view.leadership, view.calls, view.leadership_process
     match record:
         case records.StateRecord():
-            written = model.PartitionState(
+            written = PartitionState(
                 leader=record.leader,
                 leader_epoch=record.leader_epoch,
                 isr=record.isr,
@@ -102,7 +102,7 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
                 leadership.preferred.update(dict.fromkeys(partitions))
         case records.StateCreatedRecord(partition=partition):
             leadership.stateless.discard(partition)
-            leadership.states[partition] = model.PartitionState(
+            leadership.states[partition] = PartitionState(
                 leader=record.leader,
                 leader_epoch=model.LeaderEpoch(0),
                 isr=record.isr,
@@ -140,7 +140,7 @@ def _newest_registration(view: ClusterView) -> model.Zxid:
 
 
 def _state_written(
-    view: ClusterView, partition: TopicPartition, state: model.PartitionState, now: Instant
+    view: ClusterView, partition: TopicPartition, state: PartitionState, now: Instant
 ) -> None:
     before = view.leadership.states.get(partition)
     view.leadership.states[partition] = state
@@ -176,7 +176,7 @@ def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> N
             continue
         if fresh:
             view.due.seeded[partition] = None
-        if isinstance(read, model.PartitionState):
+        if isinstance(read, PartitionState):
             leadership.stateless.discard(partition)
             leadership.unreadable.pop(partition, None)
             known = leadership.states.get(partition)
@@ -205,9 +205,7 @@ def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> N
     wakeups.wake_pending_requests(view)
 
 
-def _since_its_epoch(
-    read: model.PartitionState, known: model.PartitionState | None
-) -> model.PartitionState:
+def _since_its_epoch(read: PartitionState, known: PartitionState | None) -> PartitionState:
     """
     Return a state as read, with the older transaction where its leader epoch was known before.
 
@@ -223,7 +221,7 @@ def _since_its_epoch(
 def _state_appeared(
     view: ClusterView,
     partition: TopicPartition,
-    read: model.PartitionState,
+    read: PartitionState,
     now: Instant,
     *,
     is_first: bool,
@@ -250,9 +248,7 @@ def _record_read(view: ClusterView, partition: TopicPartition, read_generation: 
         view.leadership.awaited_reads[partition] = awaited._replace(is_answered=True)
 
 
-def note_untreated(
-    view: ClusterView, partition: TopicPartition, state: model.PartitionState
-) -> None:
+def note_untreated(view: ClusterView, partition: TopicPartition, state: PartitionState) -> None:
     """
     Note the members of the ISR that restarted, where no controller wrote the state since.
 
@@ -278,7 +274,7 @@ def note_untreated(
 def _note_watch(
     view: ClusterView,
     partition: TopicPartition,
-    read: model.PartitionState | str | None,
+    read: PartitionState | str | None,
     armed: frozenset[TopicPartition] | None,
 ) -> None:
     """
@@ -291,7 +287,7 @@ def _note_watch(
         return
     if partition in armed:
         view.leadership.watched[partition] = True
-    elif not isinstance(read, model.PartitionState):
+    elif not isinstance(read, PartitionState):
         del view.leadership.watched[partition]
 
 
@@ -387,6 +383,6 @@ def _replica_served(view: ClusterView, broker: BrokerId, partition: TopicPartiti
         leader_selection.note_candidate(view, partition)
 
 
-def _is_ours(view: ClusterView, state: model.PartitionState) -> bool:
+def _is_ours(view: ClusterView, state: PartitionState) -> bool:
     """Return whether this tenure wrote the leader epoch: then no other controller sent it."""
     return view.tenure.held is not None and state.controller_epoch == view.tenure.held.epoch

@@ -47,6 +47,7 @@ from controller.core.model import (
     BrokerId,
     Instant,
     LeaderEpoch,
+    PartitionState,
     Replicas,
     TopicPartition,
     ZkVersion,
@@ -54,7 +55,7 @@ from controller.core.model import (
 from controller.core.records import Change
 from controller.core.view import ClusterView
 
-NO_STATE: Final = model.PartitionState(
+NO_STATE: Final = PartitionState(
     BrokerId(-1), LeaderEpoch(-1), (), model.ControllerEpoch(-1), ZkVersion(-1)
 )
 """What an error about an unknown partition carries."""
@@ -124,7 +125,7 @@ def _error_of(  # noqa: PLR0911 - one return per case
     request: AlterPartition,
     change: IsrChange,
     partition: TopicPartition,
-    state: model.PartitionState,
+    state: PartitionState,
 ) -> int | None:
     """Return the error of a change, NONE where it is durable already; None: it is to be written."""
     if change.leader_epoch < state.leader_epoch or request.broker != state.leader:
@@ -148,7 +149,7 @@ def _error_of(  # noqa: PLR0911 - one return per case
 
 
 def _is_to_be_fenced(
-    view: ClusterView, partition: TopicPartition, isr: Replicas, state: model.PartitionState
+    view: ClusterView, partition: TopicPartition, isr: Replicas, state: PartitionState
 ) -> bool:
     """
     Return whether an ISR adds a member that cannot be in sync, and the leader knows no such error.
@@ -184,7 +185,7 @@ def _is_gone(view: ClusterView, name: str | None) -> bool:
     )
 
 
-def _result(change: IsrChange, error: int, state: model.PartitionState) -> IsrResult:
+def _result(change: IsrChange, error: int, state: PartitionState) -> IsrResult:
     """Return the answer for a partition with its durable state."""
     return IsrResult(
         topic=change.topic,
@@ -235,16 +236,14 @@ def _note(view: ClusterView, partition: TopicPartition, cause: LostCause, now: I
 
 
 def note_first_read(
-    view: ClusterView, partition: TopicPartition, state: model.PartitionState, now: Instant
+    view: ClusterView, partition: TopicPartition, state: PartitionState, now: Instant
 ) -> None:
     """Note a partition whose leader may have sent another controller requests before the claim."""
     if view.options.endpoint is not None and _lacks_a_replica(view, partition, state):
         _note(view, partition, LostCause.CLAIM, now)
 
 
-def _lacks_a_replica(
-    view: ClusterView, partition: TopicPartition, state: model.PartitionState
-) -> bool:
+def _lacks_a_replica(view: ClusterView, partition: TopicPartition, state: PartitionState) -> bool:
     """Return whether a live replica is outside the ISR."""
     assignment = view.topics.known_assignment(partition)
     replicas = () if assignment is None else assignment.replicas
@@ -254,8 +253,8 @@ def _lacks_a_replica(
 def record_state_write(
     view: ClusterView,
     partition: TopicPartition,
-    before: model.PartitionState | None,
-    state: model.PartitionState,
+    before: PartitionState | None,
+    state: PartitionState,
     now: Instant,
 ) -> None:
     """

@@ -70,15 +70,13 @@ def is_unclean_requested(view: ClusterView, partition: TopicPartition) -> bool:
     )
 
 
-def note_leader(
-    view: ClusterView, partition: TopicPartition, before: PartitionState | None
-) -> None:
+def note_leader(view: ClusterView, partition: TopicPartition, old: PartitionState | None) -> None:
     """Note the settings request after which an unclean election may be permitted."""
     leaderless = view.leadership.leaderless
     state = view.leadership.states.get(partition)
     if state is None or state.leader != NO_LEADER:
         leaderless.pop(partition, None)
-    elif partition not in leaderless or before is None or before.leader != NO_LEADER:
+    elif partition not in leaderless or old is None or old.leader != NO_LEADER:
         leaderless[partition] = view.topics_process.config_request.number
 
 

@@ -9,14 +9,13 @@ cancellations, records, recovery.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from itertools import chain
 from typing import Final
 
 from controller.core import effects
 from controller.core.deletions import topic_deletions
 from controller.core.leadership import cluster_loading, duties, preferred_elections
-from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.model import Instant, TopicPartition
 from controller.core.pacing.budget import Budget
 from controller.core.reassignments import alter_entries
 from controller.core.reassignments.orphans import announce_departures, delete_orphans, record_lost
@@ -83,13 +82,11 @@ def duties_before(view: ClusterView, due: Worklist, now: Instant) -> list[Decisi
 def duties_after(view: ClusterView, due: Worklist, now: Instant, budget: Budget) -> list[Decision]:
     """Return what follows everything else in a cycle."""
     if view.is_native:
-        return _native_chores(view, due, now, budget)
-    return _delegated_chores(view, due, now)
+        return _native_after(view, due, now, budget)
+    return _delegated_after(view, due, now)
 
 
-def _native_chores(
-    view: ClusterView, due: Worklist, now: Instant, budget: Budget
-) -> list[Decision]:
+def _native_after(view: ClusterView, due: Worklist, now: Instant, budget: Budget) -> list[Decision]:
     """Hold elections, handle notifications, delete orphans and topics."""
     parts = [cluster_loading.follow_watches(view, due)]
     if due.elections:
@@ -107,7 +104,7 @@ def _native_chores(
     ]
 
 
-def _delegated_chores(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
+def _delegated_after(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
     """Read watched states, and from time to time the rest of the cluster."""
     missing = chain(view.leadership.stateless, view.leadership.unreadable)
     return [
@@ -120,9 +117,7 @@ def _delegated_chores(view: ClusterView, due: Worklist, now: Instant) -> list[De
     ]
 
 
-def repair(
-    view: ClusterView, partition: TopicPartition, bounced: Collection[BrokerId]
-) -> Change | None:
+def repair(view: ClusterView, partition: TopicPartition, bounced: duties.Brokers) -> Change | None:
     """
     Return the change that adapts a partition's state to the live brokers.
 

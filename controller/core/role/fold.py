@@ -61,7 +61,6 @@ def fold_event(view: ClusterView, event: records.RoleEvent, now: Instant) -> Non
 def fold_record(view: ClusterView, record: records.RoleRecord, now: Instant) -> None:
     """Fold one record into the view."""
     del now
-    tenure = view.tenure
     match record:
         case records.EngineRecord(engine=engine, why=why):
             view.role.engine, view.role.engine_why = engine, why
@@ -72,7 +71,7 @@ def fold_record(view: ClusterView, record: records.RoleRecord, now: Instant) -> 
         case records.StatesPolledRecord():
             view.role.round_at, view.role.round_from = record.again, record.next_from
         case records.IdleRecord(since=since):
-            tenure.idle_since = since
+            view.tenure.idle_since = since
         case records.YieldedRecord() | records.RoleCededRecord():
             pass  # Their time begins when the tenure has ended.
         case records.UpdateRefusedRecord(why=why):
@@ -85,7 +84,6 @@ def fold_record(view: ClusterView, record: records.RoleRecord, now: Instant) -> 
 
 def _brokers(view: ClusterView, event: records.BrokersRead, now: Instant) -> None:
     tenure, leadership, reassignments = view.tenure, view.leadership, view.reassignments
-    pacing_process = view.pacing_process
     before, after = view.cluster.brokers, dict(event.brokers)
     left = before.keys() - after.keys()
     bounced = {b for b in before.keys() & after.keys() if after[b].epoch != before[b].epoch}
@@ -106,7 +104,7 @@ def _brokers(view: ClusterView, event: records.BrokersRead, now: Instant) -> Non
     view.due.joined = (view.due.joined | joined | elsewhere) - left
     for broker in joined:
         # Its throttle was not set while it was dead.
-        pacing_process.participants.note(broker_entity(broker))
+        view.pacing_process.participants.note(broker_entity(broker))
         if before:  # When those of the first read registered is not known.
             view.cluster.registered[broker] = now
     wakeups.wake_pending_requests(view)

@@ -95,10 +95,9 @@ def _bounced_since_claim(view: ClusterView) -> dict[TopicPartition, set[BrokerId
 
 def _take_up(view: ClusterView, now: Instant) -> None:
     """Put every known reassignment where the topic znodes say it is."""
-    pacing, reassignments, requests = view.pacing, view.reassignments, view.requests
-    for request in requests.by_id.values():
+    for request in view.requests.by_id.values():
         request.in_flight = 0
-    for partition, reassignment in reassignments.by_partition.items():
+    for partition, reassignment in view.reassignments.by_partition.items():
         _reset(partition, reassignment, first_phase(view, partition), now)
         reassignment.load = None
         reassignment.inherited = True
@@ -115,10 +114,10 @@ def _take_up(view: ClusterView, now: Instant) -> None:
             count_in_flight(view, reassignment, 1)
             disk_space.reserve(view, partition, now)
         elif reassignment.part_way or reassignment.spec.rolls_back:
-            pacing.resumed[partition] = None
+            view.pacing.resumed[partition] = None
         else:
-            pacing.waiting.add(partition, reassignment.spec.request)
-    view.due.add(reassignments.by_partition)
+            view.pacing.waiting.add(partition, reassignment.spec.request)
+    view.due.add(view.reassignments.by_partition)
 
 
 def _reset(
@@ -189,10 +188,10 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     # work, it is claimed with the next plan, before a broker begins to carry that out.
     is_idle = ended.resigning and ended.idle_since is not None
     role.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
-    is_native = view.options.engine is options.EngineName.NATIVE
-    is_unheeded = role.rejected_by_brokers is not None
     # With auto, the delegated engine works from now on.
-    if ended.resigning and (is_unheeded or (is_native and role.unreached is not None)):
+    is_native = view.options.engine is options.EngineName.NATIVE
+    is_unreached = is_native and role.unreached is not None
+    if ended.resigning and (role.rejected_by_brokers is not None or is_unreached):
         role.retry_claim_at = Instant(now + REJECTED_RETRY_S)
     if ended.resigning and client_calls.is_role_wanted(view) is not None:
         role.retry_claim_at = Instant(now + CEDED_S)
@@ -206,10 +205,9 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
 
 def _put_back(view: ClusterView, now: Instant) -> None:
     """Have every reassignment wait for the next tenure; foreign ones are found again by then."""
-    requests, reassignments = view.requests, view.reassignments
-    for request in requests.by_id.values():
+    for request in view.requests.by_id.values():
         request.in_flight = 0
-    for partition, reassignment in list(reassignments.by_partition.items()):
+    for partition, reassignment in list(view.reassignments.by_partition.items()):
         _reset(partition, reassignment, phases.Pending(), now)
         reassignment.load = None
         reassignment.requested = None

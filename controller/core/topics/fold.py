@@ -346,15 +346,14 @@ def _reconsider(
     A phase was decided on the former replicas. Where we are the controller, keeping it could delete
     replicas that no write of ours excluded.
     """
-    reassignments = view.reassignments
     for partition in partitions:
-        reassignment = reassignments.by_partition.get(partition) if partition in moved else None
-        if reassignment is not None:
-            # Stale or not: the read after an invalidation may show the same, which is no change.
-            in_flight.reflect_participants(view, partition)
-            if reassignment.in_flight and view.is_controller:
-                in_flight.restart_step(view, partition, reassignment, now)
         if partition in moved:
+            reassignment = view.reassignments.by_partition.get(partition)
+            if reassignment is not None:
+                # Stale or not: the read after an invalidation may show no change.
+                in_flight.reflect_participants(view, partition)
+                if reassignment.in_flight and view.is_controller:
+                    in_flight.restart_step(view, partition, reassignment, now)
             leader_selection.note_candidate(view, partition)
         if partition in view.leadership.states:
             isr_health.judge(view, partition)

@@ -81,12 +81,11 @@ def unknown(view: ClusterView, partitions: Iterable[TopicPartition]) -> set[str]
 
 def request_ahead(view: ClusterView, legacy: PlanNode, now: Instant) -> Decision:
     """Request the settings of a new plan's topics while the role is still being claimed."""
-    refresh_s = view.options.config_refresh_s
     unrequested = [
         topic
         for topic in unknown(view, legacy.entries)
         if (request := view.topics.requested_configs.get(topic)) is None
-        or now - request.at >= refresh_s
+        or now - request.at >= view.options.config_refresh_s
     ]
     return Decision(effects=tuple(request_configs(view, unrequested, now)))
 

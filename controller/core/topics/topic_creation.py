@@ -33,6 +33,7 @@ from controller.core.calls.client_requests import (
     RequestOnTopics,
     TopicAnswer,
     TopicRefusedError,
+    TopicRequest,
     TopicResult,
     topic_answer,
 )
@@ -91,7 +92,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientRequestContext:
+class RequestContext:
     """A client's request, with what is needed to examine it."""
 
     view: ClusterView
@@ -110,9 +111,7 @@ def is_underway(pending: PendingClientRequest) -> bool:
 
 
 def answer_topics(
-    context: ClientRequestContext,
-    request: RequestOnTopics | DeleteTopics | AwaitDeletions,
-    now: Instant,
+    context: RequestContext, request: TopicRequest, now: Instant
 ) -> TopicAnswer | tuple[Change, ...]:
     """Return the answer to a request, or the writes that precede it; none: it waits for reads."""
     pending = context.pending
@@ -149,7 +148,7 @@ def answer_topics(
 
 
 def _judges(
-    context: ClientRequestContext, request: RequestOnTopics | DeleteTopics
+    context: RequestContext, request: RequestOnTopics | DeleteTopics
 ) -> dict[str, Callable[[], _Judged]]:
     """Return what judges each topic that is not written yet."""
     match request:
@@ -171,7 +170,7 @@ def _duplicate_names(request: RequestOnTopics | DeleteTopics) -> set[str]:
     return {name for name, times in Counter(t.name for t in request.topics).items() if times > 1}
 
 
-def _result_when_led(context: ClientRequestContext, written: TopicResult) -> TopicResult | None:
+def _result_when_led(context: RequestContext, written: TopicResult) -> TopicResult | None:
     """Return the result of a topic that is written, once each new partition has a leader."""
     if written.error or not _creates(context.pending):
         return written
@@ -185,9 +184,7 @@ def _result_when_led(context: ClientRequestContext, written: TopicResult) -> Top
 # --- CreateTopics --------------------------------------------------------------------------------
 
 
-def _creation(
-    context: ClientRequestContext, topic: NewTopic, request: CreateTopics
-) -> TopicResult | Change:
+def _creation(context: RequestContext, topic: NewTopic, request: CreateTopics) -> _Judged:
     """Return the creation of a topic, or why it is refused; its result if it is only validated."""
     try:
         replicas = _valid(context, topic, request)
@@ -202,9 +199,7 @@ def _creation(
     return Change((TopicCreatedRecord(context.ticket, result, replicas, topic.settings, replaces),))
 
 
-def _valid(
-    context: ClientRequestContext, topic: NewTopic, request: CreateTopics
-) -> tuple[Replicas, ...]:
+def _valid(context: RequestContext, topic: NewTopic, request: CreateTopics) -> tuple[Replicas, ...]:
     """Return the replicas of a new topic, or refuse it; the order of the checks is Kafka's."""
     view, names = context.view, context.names
     if topic.name == CLUSTER_METADATA:
@@ -217,9 +212,7 @@ def _valid(
     if without_value:
         text = f"Null value not supported for topic configs: {','.join(without_value)}"
         raise TopicRefusedError(kafka_errors.INVALID_CONFIG, text)
-    replicas = (
-        _assigned_replicas(topic) if topic.assignments else _chosen_replicas(view, topic, request)
-    )
+    replicas = _assigned_replicas(topic) if topic.assignments else _choice(view, topic, request)
     topic_checks.check_name(topic.name, names.colliding(topic.name))
     if topic.assignments:
         topic_checks.check_assigned(view, topic)
@@ -228,9 +221,7 @@ def _valid(
     return replicas
 
 
-def _chosen_replicas(
-    view: ClusterView, topic: NewTopic, request: CreateTopics
-) -> tuple[Replicas, ...]:
+def _choice(view: ClusterView, topic: NewTopic, request: CreateTopics) -> tuple[Replicas, ...]:
     count, factor = topic.num_partitions, topic.replication_factor
     count = request.defaults.num_partitions if count == BY_DEFAULT else count
     factor = request.defaults.default_replication_factor if factor == BY_DEFAULT else factor
@@ -253,9 +244,7 @@ def _assigned_replicas(topic: NewTopic) -> tuple[Replicas, ...]:
 # --- CreatePartitions ----------------------------------------------------------------------------
 
 
-def _growth(
-    context: ClientRequestContext, request: MorePartitions, *, validate_only: bool
-) -> _Judged:
+def _growth(context: RequestContext, request: MorePartitions, *, validate_only: bool) -> _Judged:
     """Return the write of a topic's new partitions, or why there is none; None: it is read."""
     view, name = context.view, request.name
     topic = view.topics.by_name.get(name)
