@@ -100,10 +100,8 @@ def _of_registration(view: ClusterView, request: RequestFromBroker) -> RequestFr
 def _named_topics(request: RequestFromClient) -> set[str]:
     """Return the topics that a client's request is about."""
     match request:
-        case DeleteTopics(topics=topics):
-            return {t.name for t in topics}
-        case CreatePartitions(topics=added):
-            return {t.name for t in added}
+        case DeleteTopics() | CreatePartitions():
+            return {topic.name for topic in request.topics}
         case AlterReassignments(targets=targets):
             return {p.topic for p in targets}
         case ElectLeaders(partitions=partitions):

@@ -140,14 +140,8 @@ def _partitions_to_balance(view: ClusterView) -> Iterator[TopicPartition]:
     percentage = view.options.leader_imbalance_per_broker_percentage
     for broker, partitions in led_by_others.items():
         if 100 * len(partitions) > percentage * preferring[broker]:
-            yield from (p for p in partitions if _may_be_balanced(view, p))
-
-
-def _may_be_balanced(view: ClusterView, partition: TopicPartition) -> bool:
-    return (
-        partition not in view.reassignments.by_partition
-        and duties.elect_preferred(view, partition) is not None
-    )
+            idle = (p for p in partitions if p not in view.reassignments.by_partition)
+            yield from (p for p in idle if duties.elect_preferred(view, p) is not None)
 
 
 def request_elections(view: ClusterView, now: Instant) -> Decision:

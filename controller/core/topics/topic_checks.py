@@ -74,30 +74,18 @@ def check_assigned(view: ClusterView, topic: NewTopic) -> None:
     check_size(view, len(assigned), len(assigned[0]))
 
 
-def check_added(
-    brokers: Iterable[BrokerId],
-    assignments: tuple[Replicas, ...],
-    more: int,
-    present: int,
-    first: Replicas,
-) -> None:
-    """
-    Check the replicas that a client wants for ``more`` partitions besides those ``present``.
-
-    Of the live ``brokers``; ``first`` are the replicas of partition 0.
-    """
-    problem = _problem_of_added(brokers, assignments, more, present, first)
-    if problem is not None:
-        raise TopicRefusedError(kafka_errors.INVALID_REPLICA_ASSIGNMENT, problem)
-
-
-def _problem_of_added(
+def problem_of_added(
     brokers: Iterable[BrokerId],
     assignments: tuple[Replicas, ...],
     more: int,
     present: int,
     first: Replicas,
 ) -> str | None:
+    """
+    Return why ``more`` partitions besides those ``present`` cannot have these replicas, if so.
+
+    Of the live ``brokers``; ``first`` are the replicas of partition 0.
+    """
     unknown = sorted({r for replicas in assignments for r in replicas}.difference(brokers))
     if unknown:
         return f"Unknown broker(s) in replica assignment: {_list_text(unknown)}."

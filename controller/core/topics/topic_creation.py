@@ -311,5 +311,9 @@ def _added_replicas(
     topic_checks.check_size(view, request.count, len(first))
     if request.assignments is None:
         return topic_checks.continue_choice(brokers, first, len(present), more)
-    topic_checks.check_added(view.cluster.brokers, request.assignments, more, len(present), first)
+    problem = topic_checks.problem_of_added(
+        view.cluster.brokers, request.assignments, more, len(present), first
+    )
+    if problem is not None:
+        raise TopicRefusedError(kafka_errors.INVALID_REPLICA_ASSIGNMENT, problem)
     return request.assignments
