@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from controller.core import model
 from controller.core.calls import records
 from controller.core.calls.broker_requests import (
     PendingBrokerRequest,
@@ -22,7 +21,7 @@ from controller.core.calls.client_requests import (
 )
 from controller.core.calls.model import ProducerIds
 from controller.core.leadership import isr_changes
-from controller.core.model import Instant
+from controller.core.model import Instant, ZkVersion
 from controller.core.topics import fold as topic_fold
 from controller.core.view import ClusterView
 
@@ -57,7 +56,7 @@ def fold_record(view: ClusterView, record: records.CallRecord, now: Instant) -> 
                 calls.electing.clear()
                 calls.creations_rejected.clear()
         case records.ProducerIdsRecord(block=block, expected_version=version):
-            following = model.ZkVersion(0 if version is None else version + 1)
+            following = ZkVersion(0 if version is None else version + 1)
             calls.producer_ids = ProducerIds(block.last + 1, following)
         case _:
             assert_never(record)
@@ -111,7 +110,7 @@ def _named_topics(request: RequestFromClient) -> set[str]:
 
 
 def _note_producer_ids(
-    view: ClusterView, block: ProducerIdBlock | str | None, version: model.ZkVersion | None
+    view: ClusterView, block: ProducerIdBlock | str | None, version: ZkVersion | None
 ) -> None:
     """
     Fold in the znode; one that is unreadable stays unknown, and no ids are handed out.

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from controller.core import model
 from controller.core.bases import Ledger, Lifetime
 from controller.core.calls.broker_requests import PendingBrokerRequest
 from controller.core.calls.client_requests import PendingClientRequest
-from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.model import BrokerId, Instant, TopicPartition, ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +17,7 @@ class ProducerIds:
 
     following: int
     """The first of them."""
-    version: model.ZkVersion | None
+    version: ZkVersion | None
     """Of ``/latest_producer_id_block``; None where there is none."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.core import model
 from controller.core.bases import Durable, Fact, Volatile
 from controller.core.calls.broker_requests import (
     BrokerAnswer,
@@ -13,6 +12,7 @@ from controller.core.calls.broker_requests import (
     RequestFromBroker,
 )
 from controller.core.calls.client_requests import RequestFromClient, SubmittedReassignments
+from controller.core.model import ZkVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ProducerIdsRead(Fact, wakes=("pending_requests",)):
 
     block: ProducerIdBlock | str | None
     """The last block that was handed out; a text where it cannot be decoded; None: no block yet."""
-    version: model.ZkVersion | None = None
+    version: ZkVersion | None = None
     """None where there is no znode."""
 
 
@@ -67,7 +67,7 @@ class ProducerIdsRecord(Durable, wakes=(), is_journaled=False):
     """``/latest_producer_id_block``: created when ``expected_version`` is None, else replaced."""
 
     block: ProducerIdBlock
-    expected_version: model.ZkVersion | None
+    expected_version: ZkVersion | None
 
 
 CallEvent = BrokerRequestReceived | ClientRequestReceived | ReassignmentsSubmitted | ProducerIdsRead

@@ -14,7 +14,6 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import ClassVar, Final, NamedTuple
 
-from controller.core import model
 from controller.core.bases import Ledger, Lifetime
 from controller.core.model import BrokerEpoch, BrokerId, Instant
 from controller.errors import InvalidInputError
@@ -52,7 +51,7 @@ class LiveBroker:
 class KnownSettings(NamedTuple):
     """The settings of a broker that matter to a controller, in one registration."""
 
-    epoch: model.BrokerEpoch
+    epoch: BrokerEpoch
     deletes_topics: bool | None
     """Whether it deletes topics when it is the controller; None: it has not answered or cannot."""
     is_known: bool

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from controller.core import model, options
+from controller.core import options
 from controller.core.bases import Ledger, Lifetime
 from controller.core.cluster.model import BEFORE_FEATURES
-from controller.core.model import START, BrokerId, Instant
+from controller.core.model import START, BrokerId, ControllerEpoch, Instant
 from controller.core.role.records import ClaimGuardsRead
 
 
@@ -68,7 +68,7 @@ class RoleSession(Ledger):
 class Tenure:
     """The time in which the daemon is the cluster's controller."""
 
-    epoch: model.ControllerEpoch
+    epoch: ControllerEpoch
     since: Instant
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controller.core import model, options
+from controller.core import options
 from controller.core.bases import Fact, Volatile
 from controller.core.cluster.model import LiveBroker
-from controller.core.model import BrokerId, Instant
+from controller.core.model import BrokerEpoch, BrokerId, ControllerEpoch, Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class BrokerSettingsRead(Fact, wakes=("tenure", "plan", "capacity", "deletions")
     """Settings of a broker that change with a restart only, and matter to a controller."""
 
     broker: BrokerId
-    broker_epoch: model.BrokerEpoch
+    broker_epoch: BrokerEpoch
     """A broker reads the settings when it starts."""
     deletes_topics: bool | None
     """``delete.topic.enable``; None: it did not answer."""
@@ -62,7 +62,7 @@ class LeadershipLost(Fact, wakes=("tenure", "listed_topics")):
 class ControllerClaimed(Fact, wakes=("claimed", "plan", "capacity", "tenure", "deletions")):
     """``/controller`` is ours at this epoch."""
 
-    epoch: model.ControllerEpoch
+    epoch: ControllerEpoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class UpdateMetadataAnswered(Fact, wakes=()):
     """A broker's answer to UpdateMetadata."""
 
     broker: BrokerId
-    broker_epoch: model.BrokerEpoch
+    broker_epoch: BrokerEpoch
     error: int
     took_s: float = 0.0
 

@@ -27,10 +27,10 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import count
 
-from controller.core import effects, model
+from controller.core import effects
 from controller.core.cluster import protocols
 from controller.core.leadership import duties
-from controller.core.model import BrokerId, PartitionAssignment, Replicas, TopicPartition
+from controller.core.model import BrokerId, PartitionAssignment, Replicas, TopicPartition, Zxid
 from controller.core.records import Change, Decision
 from controller.core.topics.records import AssignmentRecord, TopicIdRecord
 from controller.core.view import ClusterView
@@ -61,7 +61,7 @@ def is_id_awaited(view: ClusterView, topic: str) -> bool:
     return topic in view.topics.without_id and protocols.assigns_ids(view)
 
 
-def _new_id(seed: bytes, topic: str, czxid: model.Zxid) -> str:
+def _new_id(seed: bytes, topic: str, czxid: Zxid) -> str:
     """
     Return a random id: the same one whenever this process decides it for the topic again.
 
