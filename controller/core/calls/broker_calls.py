@@ -2,13 +2,12 @@
 Answer the requests of brokers to their controller.
 
 Level-triggered: a request stays in the view until every part of it can be answered from what is
-durable. A change that it requests is written first; when that is durable, the same check finds
-nothing left to do, and the answer follows. So an answer that was lost, or a request that a broker
-sent twice, needs no rule of its own.
+durable. A change that it requests is written first; then the same check finds nothing left to do,
+and the answer follows. So a lost answer, or a request that was sent twice, needs no rule of its
+own.
 
 A request that waits for a read too long is answered NOT_CONTROLLER: the broker sends it again. Of
-an AlterPartition the other partitions are answered; a leader repeats those left out. So one
-partition that cannot be judged does not keep the ISRs of all others as they are.
+an AlterPartition the other partitions are answered; a leader repeats those left out.
 """
 
 from __future__ import annotations
@@ -57,11 +56,7 @@ PATIENCE_S: Final = 20.0
 
 
 def answer_brokers(view: ClusterView, now: Instant, written: Iterable[TopicPartition]) -> Decision:
-    """
-    Return the answers that are known, and the writes and reads that the others need first.
-
-    Partitions ``written`` come next time: the same cycle writes their state otherwise.
-    """
+    """Return known answers, and what others need first; ``written`` partitions come next time."""
     if not view.calls.pending_broker_requests and not view.leadership.lost_requests:
         return Decision()
     found = _Found(set(written))
@@ -266,11 +261,7 @@ def _is_leaving(view: ClusterView, partition: TopicPartition, broker: BrokerId) 
 
 
 def _stops_out_of_sync(view: ClusterView, broker: BrokerId) -> Iterator[effects.Effect]:
-    """
-    Stop the followers on a broker that are not in the ISR: they must not enter it any more.
-
-    Those in the ISR are stopped by the change that takes them out.
-    """
+    """Stop followers that must not enter the ISR any more; its change stops those in it."""
     for partition, state in view.leadership.states.items():
         is_follower = broker in view.serving_replicas(partition) and broker not in state.isr
         if is_follower and not view.is_to_be_deleted(partition.topic):

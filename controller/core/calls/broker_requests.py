@@ -1,8 +1,4 @@
-"""
-Vocabulary: requests of brokers to their controller, and its answers, with Kafka's field names.
-
-Plain values. ``controller.endpoint.codec`` reads and writes their frames.
-"""
+"""Requests of brokers to their controller, and its answers: values with Kafka's field names."""
 
 from __future__ import annotations
 
@@ -23,11 +19,7 @@ from controller.core.model import (
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """
-    That a peer may make the request with which this comes.
-
-    Nothing reaches the core without one: no way to the loop can go around the check of rights.
-    """
+    """That a peer may make a request: nothing reaches the core without one."""
 
     peer: str
     """Who was authorised: the principal or the client id, and the address."""

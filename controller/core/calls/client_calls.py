@@ -1,17 +1,13 @@
 """
 Answer the requests of operators' tools and clients to the controller.
 
-As with brokers, a request stays in the view until it can be answered from what is durable.
+As with brokers, a request stays in the view until it can be answered from what is durable. Errors
+are those of KafkaController (``alterPartitionReassignments``, ``electLeaders``).
 
-- AlterPartitionReassignments becomes a request or a cancellation of this daemon, with all that
-  these have: limits, steps, recovery, an outcome. It is answered when every entry is accepted,
-  refused or reversed, so that a tool that lists reassignments afterwards finds it.
-- ListPartitionReassignments shows every reassignment against its last target, also a pending one:
-  Kafka's tool takes a partition that is not listed for one that has ended.
-- CreateTopics, CreatePartitions and DeleteTopics: ``topics.topic_creation``.
-- ElectLeaders: ``client_elections``.
-
-Errors are those of KafkaController (``alterPartitionReassignments``, ``electLeaders``).
+An AlterPartitionReassignments becomes a request or a cancellation of this daemon. It is answered
+when every entry is accepted, refused or reversed, so that a tool that lists reassignments
+afterwards finds it. ListPartitionReassignments shows every reassignment against its last target,
+also a pending one: Kafka's tool takes a partition that is not listed for one that has ended.
 """
 
 from __future__ import annotations
@@ -92,11 +88,7 @@ class _Judged:
 
 
 def answer_clients(view: ClusterView, now: Instant, written: AbstractSet[str]) -> Decision:
-    """
-    Return the answers that are known, and what the others need first.
-
-    Of the topics ``written``, this cycle writes an assignment.
-    """
+    """Return known answers, and what others need first; this cycle writes topics ``written``."""
     if not view.calls.pending_client_requests:
         return Decision()
     changes: list[Change] = []

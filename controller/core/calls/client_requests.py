@@ -1,9 +1,8 @@
 """
-Vocabulary: requests of operators' tools and clients to the controller, and its answers.
+Requests of operators' tools and clients to the controller, and its answers: plain values.
 
-Plain values with Kafka's field names. ``endpoint.client_codec`` and ``topic_codec`` read and write
-their frames; ``client_calls`` decides the answers, those about topics ``topics.topic_creation`` and
-``deletions.deletion_requests``.
+They have Kafka's field names. ``client_calls`` decides the answers, those about topics
+``topics.topic_creation`` and ``deletions.deletion_requests``.
 """
 
 from __future__ import annotations
@@ -74,12 +73,7 @@ class NewTopic:
 
     @property
     def settings(self) -> TopicSettings:
-        """
-        The settings that brokers validate and that are written.
-
-        Of a name that is sent twice, the last value counts, as with Kafka. A setting without a
-        value has the topic refused.
-        """
+        """The settings that are validated and written; of a name sent twice, the last counts."""
         last = dict(self.configs)
         return tuple(sorted((name, value) for name, value in last.items() if value is not None))
 
@@ -130,11 +124,7 @@ class TopicToDelete:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopics:
-    """
-    Request the deletion of topics that the client may delete.
-
-    It is answered as soon as the requests are durable. Any controller carries them out then.
-    """
+    """Delete topics that the client may delete; answered as soon as the requests are durable."""
 
     topics: tuple[TopicToDelete, ...]
     timeout_s: float

@@ -67,11 +67,7 @@ def _request_arrived(
     event: records.BrokerRequestReceived | records.ClientRequestReceived,
     now: Instant,
 ) -> None:
-    """
-    Note a request that was permitted in this tenure.
-
-    One of another tenure is dropped: the endpoint answered it NOT_CONTROLLER when that ended.
-    """
+    """Note a request that was permitted in this tenure; others were answered NOT_CONTROLLER."""
     held = view.tenure.held
     if held is None or event.permission.controller_epoch != held.epoch:
         return
@@ -85,11 +81,7 @@ def _request_arrived(
 
 
 def _of_registration(view: ClusterView, request: RequestFromBroker) -> RequestFromBroker:
-    """
-    Return a request with the registration of its broker, also where its version has none.
-
-    So it ends with the registration: a broker that is back does not shut down.
-    """
+    """Return a request with its broker's registration, with which it ends, in any version."""
     known = view.cluster.brokers.get(request.broker)
     if known is None or request.broker_epoch is not None:
         return request

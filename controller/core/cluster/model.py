@@ -63,11 +63,7 @@ class KnownSettings(NamedTuple):
 
 @dataclass(slots=True)
 class ClusterLedger(Ledger):
-    """
-    The registered brokers.
-
-    A new session reads them again and compares: a broker that restarted meanwhile is noticed.
-    """
+    """The registered brokers: a new session compares them, so a restart meanwhile is noticed."""
 
     lifetime: ClassVar[Lifetime] = Lifetime.PROCESS
 

@@ -249,11 +249,7 @@ def poll_states(view: ClusterView, due: Worklist, now: Instant) -> Decision:
 def read_missing(
     view: ClusterView, due: Worklist, missing: Iterable[TopicPartition], now: Instant
 ) -> Decision:
-    """
-    Read states again that reassignments wait for, and that are ``missing`` or unreadable.
-
-    All of them at once, in one pipelined read: no watch reports the creation of a state.
-    """
+    """Read ``missing`` states that reassignments wait for: no watch reports their creation."""
     if not view.reassignments.by_partition:
         return Decision()
     if now < view.role.missing_at:

@@ -244,11 +244,7 @@ def _elect(
 
 
 def hand_over(view: ClusterView, partition: TopicPartition, bounced: Brokers = ()) -> Change | None:
-    """
-    Return the move of a leadership away from a broker that is shutting down.
-
-    None where the leader stays, or no other replica can lead: then it leads until it stops.
-    """
+    """Return the move of a leadership off a broker that shuts down, if another one can lead."""
     state = view.leadership.states.get(partition)
     if state is None or state.leader not in view.leadership.shutting_down:
         return None

@@ -134,7 +134,7 @@ def _newest_registration(view: ClusterView) -> model.Zxid:
     """
     Return a transaction before a write of this cycle: the newest registration of a live broker.
 
-    The write was decided with these brokers. One that is read later counts as registered after it.
+    One that is read later counts as registered after the write.
     """
     return model.Zxid(max((b.epoch for b in view.cluster.brokers.values()), default=0))
 
@@ -206,11 +206,7 @@ def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> N
 
 
 def _since_its_epoch(read: PartitionState, known: PartitionState | None) -> PartitionState:
-    """
-    Return a state as read, with the older transaction where its leader epoch was known before.
-
-    What fences requests is the leader epoch; its leader may have changed the ISR since.
-    """
+    """Return a state as read, with the transaction in which its leader epoch began, if known."""
     if known is None or known.leader_epoch != read.leader_epoch:
         return read
     if known.mzxid == model.UNKNOWN_ZXID or read.mzxid <= known.mzxid:
@@ -280,8 +276,7 @@ def _note_watch(
     """
     Note whether the watch is set: only a watched state may be taken for the present one.
 
-    Where the watch fired before the rest was read, the result is outdated and is requested again; a
-    missing or unreadable state has no watch.
+    Where it fired before the rest was read, the state is requested again; a missing one has none.
     """
     if partition not in view.leadership.watched or armed is None:
         return

@@ -139,11 +139,7 @@ class PreferredElectionEndedRecord(Durable, wakes=("tenure",)):
 
 @dataclass(frozen=True, slots=True)
 class PreferredTriedRecord(Volatile, wakes=("elections", "tenure"), is_journaled=False):
-    """
-    The preferred leaders of these partitions are elected, or cannot be.
-
-    Part of the change that writes the election: if that is rejected, the election is still due.
-    """
+    """Elections that this change writes, or that cannot be held; due again if it is rejected."""
 
     partitions: tuple[TopicPartition, ...]
     at: Instant

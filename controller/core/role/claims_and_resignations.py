@@ -6,8 +6,7 @@ Kafka's API. So under ``on_demand`` the daemon holds it only while it has work, 
 each topic deletion that only Kafka's controller decides. The topic znodes are truthful at every
 instant, so the role can be given up with steps in flight: a Kafka controller carries out exactly
 those. No step that cannot end keeps the role from a pending deletion or from an operator who paused
-everything. The tenure of an engine that leaves the role with a broker lasts as long as the daemon
-leads.
+everything. With the delegated engine the tenure lasts as long as the daemon leads.
 """
 
 from __future__ import annotations
@@ -230,11 +229,7 @@ def _resign(view: ClusterView, reason: str, *last: Record) -> Decision:
 
 
 def _engine_choice(view: ClusterView) -> records.EngineRecord | None:
-    """
-    Return the choice of an engine, if there is one to make or to change.
-
-    None while a claim is under way: its tenure is one of the engine that claimed.
-    """
+    """Return the choice of an engine to make or change; none while a claim is under way."""
     choice = None if view.role.claiming else eligibility.choice_of(view)
     if choice is None or choice[0] is view.role.engine:
         return None

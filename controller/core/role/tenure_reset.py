@@ -40,11 +40,7 @@ VOID: Final = "the leadership was lost while the claim was under way"
 
 
 def begin_tenure(view: ClusterView, event: records.ControllerClaimed, now: Instant) -> None:
-    """
-    Begin with no known states and brokers, and with everything due that follows a claim.
-
-    A void claim begins no tenure: the role is given back.
-    """
+    """Begin with no known states and brokers, and all due; a void claim begins no tenure."""
     if view.role.is_void:
         view.role.claiming = False
         view.tenure.fenced = VOID

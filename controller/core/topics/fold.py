@@ -83,15 +83,11 @@ def topics_listed(view: ClusterView, event: records.TopicsListed) -> None:
 
 
 def _is_led_by_a_broker(view: ClusterView) -> bool:
-    """
-    Return whether a Kafka controller writes the topic znodes, and not another daemon.
-
-    It may do so until our claim succeeds, though ``/controller`` already names us.
-    """
+    """Return whether a Kafka controller, no other daemon, writes the topic znodes."""
     if view.tenure.held is not None or view.role.engine is options.EngineName.DELEGATED:
         return False
     return (
-        view.role.claiming
+        view.role.claiming  # Until the claim succeeds, though ``/controller`` names us.
         or view.role_session.guards is None
         or view.role_session.guards.controller_broker in view.cluster.brokers
     )
@@ -100,11 +96,7 @@ def _is_led_by_a_broker(view: ClusterView) -> bool:
 def _note_departures(
     view: ClusterView, name: str, known: Topic, read: model.TopicAssignment, now: Instant
 ) -> None:
-    """
-    Remember which replicas another controller dropped.
-
-    It sends StopReplica once without waiting; our claim may interrupt it before that arrives.
-    """
+    """Remember replicas that another controller drops: our claim may interrupt its StopReplica."""
     for number, assignment in read.partitions.items():
         old = known.partitions.get(number)
         for broker in old.replicas if old is not None and old != assignment else ():
@@ -161,11 +153,7 @@ def _missing(view: ClusterView, name: str) -> None:
 
 
 def _reread_overtaken(view: ClusterView, event: records.TopicsRead) -> None:
-    """
-    Read topics again whose read began before the claim, where it differs.
-
-    The former controller may have written once more since.
-    """
+    """Read topics again whose read began before the claim, where it differs: it may be outdated."""
     topics = view.topics
     for name, read in event.topics.items():
         known = topics.by_name.get(name)
@@ -324,12 +312,9 @@ def _note_before(
     *,
     is_marked: bool,
 ) -> None:
-    """
-    Remember the replicas of a partition before another client began to change them.
-
-    Kafka 2.3 writes the former and the new replicas together, without a distinction.
-    """
+    """Remember the replicas of a partition before another client began to change them."""
     was_plain = old is not None and not old.is_reassigning
+    # Kafka 2.3 writes the former and the new replicas together, without a distinction.
     is_union = old is not None and not is_marked and set(old.replicas) < set(new.replicas)
     if old is not None and was_plain and (new.is_reassigning or is_union):
         view.reassignments.before[partition] = old.replicas

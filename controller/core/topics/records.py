@@ -70,11 +70,7 @@ class TopicCreatedRecord(Durable, wakes=("tenure", "pending_requests")):
 
 @dataclass(frozen=True, slots=True)
 class TopicGrownRecord(Volatile, wakes=("tenure", "pending_requests"), is_journaled=False):
-    """
-    Partitions are added to a topic for a client's CreatePartitions.
-
-    The assignment records of the same change are what becomes durable.
-    """
+    """A topic is extended for a client; the assignment records of the change become durable."""
 
     ticket: int
     result: TopicResult

@@ -134,11 +134,7 @@ Start = tuple[int, int]
 def choose(
     brokers: Collection[LiveBroker], count: int, replication_factor: int, seed: str
 ) -> tuple[Replicas, ...]:
-    """
-    Return the replicas of the partitions of a new topic; another seed begins with another broker.
-
-    Refused where the numbers are not possible, or only some brokers have a rack.
-    """
+    """Return the replicas of a new topic's partitions; another seed begins with another broker."""
     check(brokers, count, replication_factor)
     shift, place = divmod(zlib.crc32(seed.encode()), len(brokers))
     start = (place, shift % len(brokers))
@@ -150,11 +146,7 @@ def choose(
 def continue_choice(
     brokers: Collection[LiveBroker], first: Replicas, present: int, count: int
 ) -> tuple[Replicas, ...]:
-    """
-    Return the replicas of ``count`` partitions that are added to those ``present``.
-
-    ``first`` are the replicas of partition 0. Refused as with ``choose``.
-    """
+    """Return the replicas of ``count`` more partitions; ``first`` are those of partition 0."""
     check(brokers, count, len(first))
     ids = sorted(b.id for b in brokers)
     at = next((n for n, broker in enumerate(ids) if broker >= first[0]), 0)
@@ -163,7 +155,7 @@ def continue_choice(
 
 
 def check(brokers: Collection[LiveBroker], count: int, replication_factor: int) -> None:
-    """Check the numbers before anything is computed with them: refused as with ``choose``."""
+    """Refuse impossible numbers, and racks of some brokers only, before anything is computed."""
     invalid = kafka_errors.INVALID_REPLICATION_FACTOR
     if count <= 0:
         text = "Number of partitions must be larger than 0."

@@ -2,13 +2,10 @@
 Settings of topics: which to request and when, how answers are folded in, and how long they count.
 
 ``min.insync.replicas`` matters where something is reassigned, ``unclean.leader.election.enable``
-where only a replica out of sync could lead, both where a partition may be under min ISR. Of all
-other topics no settings are read.
-
-The rule of freshness: an answer is valid for ``config_refresh`` from the instant of its request
+where only a replica out of sync could lead, both where a partition may be under min ISR; no others
+are read. An answer is valid for ``config_refresh`` from the instant of its request
 (``forget_old_configs``). Settings in use are requested again at half that age, so that they do not
-become unknown between two answers. One request covers every topic concerned, never a single
-partition.
+become unknown between two answers. One request covers every topic concerned.
 """
 
 from __future__ import annotations
@@ -175,8 +172,7 @@ def forget_old_configs(view: ClusterView, now: Instant) -> None:
     """
     Remove the settings whose request is as old as ``config_refresh``: they may have changed.
 
-    The rule of freshness for both engines and every reader. Called whenever time has passed, before
-    anything is decided or sent.
+    Called whenever time has passed, before anything is decided or sent.
     """
     topics = view.topics
     limit = now - view.options.config_refresh_s

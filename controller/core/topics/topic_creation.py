@@ -1,9 +1,8 @@
 """
 Create topics and partitions for clients, as Kafka's controller does (``ZkAdminManager``).
 
-A topic becomes durable with its settings in one transaction; Kafka writes the settings first and
-the topic after them. From then on any controller can complete it: the first states of its
-partitions follow as a duty of the controller, as for topics that a broker creates by itself.
+A topic becomes durable with its settings in one transaction; Kafka writes the settings first. From
+then on any controller can complete it: first states are a duty of the controller.
 
 Level-triggered: each time that a request is examined, what is not written yet is validated against
 the present view. The request is answered when each partition has a leader that acknowledged it, at

@@ -5,17 +5,15 @@ At inter-broker protocol 2.8 and later, Kafka's controller writes an id as soon 
 whose znode has none (KIP-516; ``KafkaController.processTopicIds``): a tool or a broker of before
 2.8 created the topic, or restored its znode. Here it is a versioned write under the claim, based on
 a read of this tenure. Then the id is sent at the present leader epochs, which brokers accept where
-their logs have none. An id that is known from before, of the same topic (czxid), is written back:
-Kafka's controller writes another one, and the brokers refuse everything that they are sent of the
-topic from then on.
+their logs have none. A known id of the same topic (czxid) is written back: Kafka's controller
+writes another one, and the brokers refuse everything that they are sent of the topic from then on.
 
-With an endpoint the daemon is among the brokers that UpdateMetadata lists. Brokers of Kafka 2.8 and
-later place the topics that they create by themselves on any of these (ZkAdminManager.createTopics),
-``__consumer_offsets`` among them. A partition without a state has no data yet: its replica on the
-daemon is replaced by one on a broker, in the same multi that creates the state. So no controller
-finds one without the other. If the daemon dies before, the next controller creates the partition
-without that replica, or cannot where it is the only one; ``doctor`` finds both. Where a state
-exists, only a reassignment changes the replicas; ``doctor`` reports the partition.
+With an endpoint the daemon is among the brokers that UpdateMetadata lists, on any of which brokers
+of Kafka 2.8 and later place the topics that they create by themselves (ZkAdminManager.createTopics;
+``__consumer_offsets``). A partition without a state has no data yet: its replica on the daemon is
+replaced by one on a broker, in the same multi that creates the state. If the daemon dies before,
+the next controller creates the partition without that replica, or cannot where it is the only one.
+Where a state exists, only a reassignment changes the replicas. ``doctor`` finds all of these.
 """
 
 from __future__ import annotations
@@ -62,16 +60,12 @@ def is_id_awaited(view: ClusterView, topic: str) -> bool:
 
 
 def _new_id(seed: bytes, topic: str, czxid: Zxid) -> str:
-    """
-    Return a random id: the same one whenever this process decides it for the topic again.
-
-    None that begins with a hyphen, which command lines take for an option.
-    """
+    """Return a random id: the same one whenever this process decides it for the topic again."""
     for attempt in count():
         content = b"%s/%d/%d/%s" % (seed, attempt, czxid, topic.encode())
         digest = hashlib.sha256(content).digest()[:16]
         found = base64.urlsafe_b64encode(uuid.UUID(bytes=digest, version=4).bytes)
-        if not found.startswith(b"-"):
+        if not found.startswith(b"-"):  # Command lines take that for an option.
             return found.decode().rstrip("=")
     raise AssertionError
 
@@ -116,16 +110,13 @@ def is_misplaced(view: ClusterView, partition: TopicPartition) -> bool:
 def _replicas_without_daemon(
     view: ClusterView, partition: TopicPartition, replicas: Replicas, load: Counter[BrokerId]
 ) -> Replicas:
-    """
-    Return the replicas with a broker in the place of the daemon, or without it if there is none.
-
-    A broker in a rack without a replica comes first, then the one with the fewest replicas.
-    """
+    """Return the replicas with a broker in place of the daemon, or without it if none is free."""
     brokers = view.cluster.brokers
     kept = [r for r in replicas if r != view.options.controller_id]
     racks = {brokers[r].rack for r in kept if r in brokers}
     free = [b for b in brokers if b not in kept and view.is_staying(b, partition)]
     if not free:
         return tuple(kept)
+    # First in a rack without a replica, then with the fewest replicas.
     chosen = min(free, key=lambda b: (brokers[b].rack in racks, load[b], b))
     return tuple(chosen if r == view.options.controller_id else r for r in replicas)
