@@ -23,7 +23,7 @@ from controller.core.model import (
 )
 from controller.core.pacing.controls import BrokerLimits, Controls, Limits, Pause, Pauses
 from controller.core.requests.outcomes import Part, Summary
-from controller.core.requests.submissions import AcceptedEntry, RequestOptions, new_cancellation
+from controller.core.requests.submissions import AcceptedEntry, Cancellation, RequestOptions
 from controller.errors import (
     CancellationPendingError,
     InvalidInputError,
@@ -171,7 +171,7 @@ def test_a_cancellation_is_added_to_by_many_at_once(
     operator: OperatorClient, place: Chroot
 ) -> None:
     """No selection gets lost, and it keeps its identity."""
-    base = new_cancellation()
+    base = Cancellation()
     first = operator.writes.cancel(replace(base, requests=frozenset({RequestId("r")})))
 
     def add(own: OperatorClient, number: int) -> None:
@@ -190,7 +190,7 @@ def test_a_cancellation_waits_until_an_earlier_one_is_selected(
     operator: OperatorClient, place: Chroot
 ) -> None:
     """Combined, the earlier one would select what was submitted since."""
-    base = new_cancellation()
+    base = Cancellation()
     first = operator.writes.cancel(base)
     later = replace(base, topics=frozenset({"t"}))
     with pytest.raises(CancellationPendingError, match=first.request):
@@ -206,7 +206,7 @@ def test_everything_is_an_empty_node_as_kip_236_has_it(
     operator: OperatorClient, place: Chroot
 ) -> None:
     """Zero bytes, unless there is more to say."""
-    operator.writes.cancel(new_cancellation())
+    operator.writes.cancel(Cancellation())
     assert place.client.get(paths.CANCEL)[0] == b""
 
 
@@ -305,7 +305,7 @@ def test_what_the_daemon_would_not_read_is_not_written(
     for edit in (
         lambda: operator.writes.edit_pauses(lambda _: Pauses(everything=Pause(long))),
         lambda: operator.writes.edit_limits(lambda _: Limits(max_partitions_in_flight=2**31)),
-        lambda: operator.writes.cancel(new_cancellation(reason=long)),
+        lambda: operator.writes.cancel(Cancellation(reason=long)),
         lambda: operator.writes.submit_plan({ONE: THERE}, RequestOptions(reason=long)),
     ):
         with pytest.raises(InvalidInputError, match=r"reason is longer|max_partitions_in_flight"):

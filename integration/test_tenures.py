@@ -26,7 +26,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
     ResourceType,
 )
 
-from controller.core.deletions.deletion_yields import DELETION_PATIENCE_S
+from controller.core.deletions.model import DELETION_PATIENCE_S
 from controller.core.role.claims_and_resignations import PROGRESS_PATIENCE_S
 from integration.conftest import MakeTopic
 from integration.rigs.clients import unnoticed

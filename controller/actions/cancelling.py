@@ -27,7 +27,7 @@ def submit_cancellation(
 
     Args:
         operator: The connection to ZooKeeper.
-        wanted: The cancellation, see ``new_cancellation``.
+        wanted: The cancellation.
         wait_s: Seconds to wait until the daemon has selected the partitions of an earlier one.
 
     Raises:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.core.model import RequestId
-from controller.core.requests.acceptance import legacy_request_id
-from controller.core.requests.queue_draining import queue_request_id
+from controller.core.requests.submissions import legacy_request_id, queue_request_id
 from controller.errors import InvalidInputError
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.paths import valid_request

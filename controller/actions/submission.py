@@ -11,9 +11,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from controller.core.model import Route
-from controller.core.requests.acceptance import legacy_request_id
-from controller.core.requests.queue_draining import queue_request_id
-from controller.core.requests.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions, legacy_request_id, queue_request_id
 from controller.errors import ReassignmentConflictError
 from controller.previews.access import ClusterQueries
 from controller.previews.dry_run import DryRun, dry_run

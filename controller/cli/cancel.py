@@ -25,7 +25,7 @@ from controller.cli.request_state import outcome_documents, outcome_line
 from controller.cli.submitting import FOLLOW_S, SubmitOptions, await_daemon, why_not_taken_up
 from controller.core.model import OutcomeKind, ReassignmentSpec
 from controller.core.requests.outcomes import RequestHistory
-from controller.core.requests.submissions import Cancellation, CancelScope, new_cancellation
+from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError
 from controller.previews.cancel_preview import CancelPreview, cancel_preview
 from controller.units import names_text
@@ -83,10 +83,10 @@ def cancel(  # noqa: PLR0913 - the options of the command
     selected its partitions yet.
     """
     context = context_of(ctx)
-    wanted = new_cancellation(
-        requests=request_ids(requests),
-        topics=options.topics_of(topic),
-        partitions=options.partitions_of(partition),
+    wanted = Cancellation(
+        requests=frozenset(request_ids(requests)),
+        topics=frozenset(options.topics_of(topic)),
+        partitions=frozenset(options.partitions_of(partition)),
         scope=scope,
         reason=reason,
         requested_by=context.requested_by(requested_by),
@@ -124,7 +124,7 @@ class CancelRun:
         submit: SubmitOptions,
         display: DisplayOpener,
     ) -> None:
-        """Prepare a cancellation, see ``new_cancellation``."""
+        """Prepare a cancellation, see ``Cancellation``."""
         self._context = context
         self._operator = operator
         self._wanted = wanted

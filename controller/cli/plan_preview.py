@@ -12,8 +12,7 @@ from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print
 from controller.cli.preview_tables import preview_screen
 from controller.cli.tables import Screen
 from controller.core import model
-from controller.core.requests.approvals import plan_hash
-from controller.core.requests.submissions import NamedDirs
+from controller.core.requests.submissions import NamedDirs, plan_hash
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.dry_run import DryRun
 from controller.previews.entries import Entry

@@ -18,7 +18,7 @@ from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print
 from controller.cli.status_text import pause_lines
 from controller.cli.submitting import write_submission
 from controller.cli.tables import Screen
-from controller.core.requests.queue_draining import queue_request_id
+from controller.core.requests.submissions import queue_request_id
 from controller.errors import InvalidInputError
 from controller.previews.access import ClusterQueries
 from controller.previews.entries import read_entries

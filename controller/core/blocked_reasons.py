@@ -13,7 +13,8 @@ from enum import Enum, auto
 from typing import Final, assert_never
 
 from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
-from controller.core.pacing import holds, limits_in_force
+from controller.core.pacing import limits_in_force
+from controller.core.pacing.budget import request_hold, step_hold
 from controller.core.reassignments.gates import config_unknown, state_unknown
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import Pending
@@ -108,10 +109,10 @@ class BlockedReasons:
         if spec.rolls_back:
             return None
         if spec.request not in self._held:
-            self._held[spec.request] = holds.request_hold(self._view, spec.request, self._now)
+            self._held[spec.request] = request_hold(self._view, spec.request, self._now)
         held = self._held[spec.request]
         if held is None and self._view.requests_session.kill_switch and not reassignment.has_moved:
-            return holds.step_hold(self._view, reassignment, (), self._now)
+            return step_hold(self._view, reassignment, (), self._now)
         return held
 
     def blocked_entries(self) -> Iterator[tuple[TopicPartition, Blocked]]:

@@ -28,12 +28,11 @@ from controller.core.model import (
     Blocked,
     BlockedBy,
     Instant,
-    Refusal,
     RefusalReason,
     Route,
     TopicPartition,
 )
-from controller.core.pacing import adaptive_limit, isr_health
+from controller.core.pacing import isr_health, limits_in_force
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.throttles import follow_throttles
 from controller.core.reassignments import phases
@@ -48,10 +47,12 @@ from controller.core.reassignments.start_pending import (
     step_or_wait,
 )
 from controller.core.records import Change, Decision, Record
-from controller.core.requests import acceptance, completion, legacy_plan, queue_draining, submitted
+from controller.core.requests import completion, plans, submitted
+from controller.core.requests.acceptance import PlanEntry
 from controller.core.requests.cancellation import follow_cancellation, needs_the_role
 from controller.core.requests.model import PlanNode
 from controller.core.requests.records import LegacyEntryRecord, RefusalRecord
+from controller.core.requests.submissions import legacy_request_id
 from controller.core.role import engines
 from controller.core.role.claims_and_resignations import consider_tenure, hold_of
 from controller.core.topics import topic_configs
@@ -118,7 +119,7 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     before = engines.duties_before(view, due, now)
     if view.is_native and not view.tenure.accepted_by_broker:
         # Entries removed from the plan are known only now; everything else is examined again then.
-        return [*before, _note_hold(view, due, now), legacy_plan.end_removed(view, due)]
+        return [*before, _note_hold(view, due, now), plans.end_removed(view, due)]
     cancelled = _decide_cancellation(view, due, now)
     requested = _decide_requests(view, due, now)
     respecified = _respecified_partitions(cancelled.changes)
@@ -130,17 +131,17 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     parts.append(topic_configs.request_for_unhealthy(view, due, now, unhealthy))
     if due.plan:
         starting = {c.partition for c in partitions.changes if c.partition is not None}
-        parts.append(legacy_plan.follow_plan(view, due, now, starting | respecified))
+        parts.append(plans.follow_plan(view, due, now, starting | respecified))
     if (
         view.reassignments_tenure.may_have_foreign
         and (due.plan or due.claimed)
-        and legacy_plan.is_judged(view)
+        and plans.is_judged(view)
     ):
         # Before requests, which then know the foreign reassignments that they replace.
-        parts.append(legacy_plan.adopt_foreign(view))
+        parts.append(plans.adopt_foreign(view))
     parts += [cancelled, *requested]
     parts += engines.duties_after(view, due, now, budget)
-    parts.append(adaptive_limit.adapt_limit(view, due, now))
+    parts.append(limits_in_force.adapt_limit(view, due, now))
     if view.is_native and (due.timer or due.claimed):
         parts.append(_deadlines(view, due, now))
     return parts
@@ -170,7 +171,7 @@ def _decide_requests(view: ClusterView, due: Worklist, now: Instant) -> list[Dec
     if due.submissions or due.claimed:
         parts.append(submitted.accept_submissions(view, now))
     if due.queue or due.capacity or due.claimed:
-        parts.append(queue_draining.drain_queue(view, now))
+        parts.append(plans.drain_queue(view, now))
     if due.endings or due.claimed:
         parts.append(completion.conclude(view, now))
     if due.order or due.claimed:
@@ -303,17 +304,18 @@ def _end_deleted(view: ClusterView, partition: TopicPartition) -> Change | None:
         topic = view.topics.by_name.get(partition.topic)
         what = "topic" if topic is None or partition.partition in topic.partitions else "partition"
         ending, why = f"{what} deleted", f"the {what} was deleted"
-    end = legacy_plan.spec_end(partition, reassignment, ending)
+    end = plans.spec_end(partition, reassignment, ending)
     if reassignment.spec.route is Route.FOREIGN:
         # A foreign reassignment has no request whose outcome would be recorded.
         return Change((end,), partition=partition)
-    request, reason = reassignment.spec.request, RefusalReason.UNKNOWN_PARTITION
-    entry = acceptance.entry_text(partition, reassignment.spec.target)
-    refusal = Refusal(request, entry, reason, why, partition, was_accepted=True)
+    spec = reassignment.spec
+    refusal = PlanEntry(spec.request, partition, spec.target).refusal(
+        RefusalReason.UNKNOWN_PARTITION, why, was_accepted=True
+    )
     return Change((end, *listed, RefusalRecord((refusal,))), partition=partition)
 
 
 def _is_listed(legacy: PlanNode, partition: TopicPartition, reassignment: Reassignment) -> bool:
     """Return whether the plan lists a reassignment; a newer plan's entry is judged by itself."""
-    is_of_plan = reassignment.spec.request == acceptance.legacy_request_id(legacy.czxid)
+    is_of_plan = reassignment.spec.request == legacy_request_id(legacy.czxid)
     return is_of_plan and partition in legacy.entries

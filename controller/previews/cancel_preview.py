@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.core import model
-from controller.core.requests.acceptance import legacy_request_id
-from controller.core.requests.queue_draining import queue_request_id
-from controller.core.requests.submissions import Cancellation, CancelScope
+from controller.core.requests.submissions import (
+    Cancellation,
+    CancelScope,
+    legacy_request_id,
+    queue_request_id,
+)
 from controller.errors import InvalidInputError
 from controller.zk.operator_client import OperatorClient
 

@@ -14,7 +14,6 @@ from controller.core import model
 from controller.core.model import BlockedBy, BrokerId, TopicPartition
 from controller.core.options import Options
 from controller.core.pacing.controls import UNTHROTTLED, Controls
-from controller.core.pacing.holds import is_open, opens_in_s
 from controller.core.requests.submissions import NO_DIRS, NamedDirs, RequestOptions
 from controller.doctor.snapshot import Disks
 from controller.planning.copy_schedule import ForecastLimits, ForecastMove
@@ -234,8 +233,8 @@ def _holds(
     if controls.pauses.everything is not None:
         yield Wait(BlockedBy.PAUSED, "everything is paused")
     for window in (wanted.window, controls.limits.window):
-        if window is not None and not is_open(window, unix_s):
-            opens = show_duration(opens_in_s(window, unix_s))
+        if window is not None and not window.is_open(unix_s):
+            opens = show_duration(window.opens_in_s(unix_s))
             yield Wait(BlockedBy.WINDOW, f"the window {window} opens in {opens}")
     for broker in controls.pauses.brokers:
         concerned = tuple(m.partition for m in moves if _copies_with(m, broker))

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from controller.core import model
-from controller.core.requests.approvals import plan_hash
-from controller.core.requests.submissions import NO_DIRS, NamedDirs
+from controller.core.requests.submissions import NO_DIRS, NamedDirs, plan_hash
 from controller.errors import InvalidInputError, NotApprovedError, ReassignmentConflictError
 from controller.planning.plan_basis import Basis, Rebase, rebase
 from controller.planning.plan_text import PlanPart, find_plan, find_topics

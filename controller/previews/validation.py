@@ -14,7 +14,7 @@ from typing import Final
 from controller.core import model
 from controller.core.options import Options
 from controller.core.pacing.controls import Pause
-from controller.core.requests.acceptance import refusal_of
+from controller.core.requests.acceptance import PlanEntry, refusal_of
 from controller.core.requests.submissions import NO_DIRS, NamedDirs
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
@@ -134,7 +134,7 @@ def validate(
         for n, m in least.items()
         if isinstance(m, int)
     }
-    found = ((e, refusal_of(view, _PREVIEW, e.partition, e.target)) for e in entries)
+    found = ((e, refusal_of(view, PlanEntry(_PREVIEW, e.partition, e.target))) for e in entries)
     return PlanValidation(
         tuple((entry, refusal.detail) for entry, refusal in found if refusal is not None),
         {n: m for n, m in sorted(least.items()) if isinstance(m, str)},

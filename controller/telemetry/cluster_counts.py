@@ -24,7 +24,7 @@ from controller.core.reassignments.phases import (
     Phase,
     Syncing,
 )
-from controller.core.requests.acceptance import legacy_request_id
+from controller.core.requests.submissions import legacy_request_id
 from controller.core.view import ClusterView
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from controller.core.deletions import pending_deletions
 from controller.core.disks.disk_space import reserved_in, unguarded_brokers
 from controller.core.model import Blocked, OutcomeKind, RequestId
 from controller.core.pacing import limits_in_force
-from controller.core.pacing.holds import request_hold
+from controller.core.pacing.budget import request_hold
 from controller.core.requests.model import Request
 from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView

@@ -22,7 +22,7 @@ from controller.actions.named_requests import request_ids
 from controller.actions.submission import PlanSubmission, check
 from controller.core.model import BrokerId, RequestId
 from controller.core.pacing.controls import Pause, UnderMinIsr
-from controller.core.requests.submissions import RequestOptions, new_cancellation
+from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews import forecast_table, proposal
 from controller.previews.access import (
@@ -110,7 +110,7 @@ class Steering:
                 case PageAction.RESUME:
                     pauses.resume(operator, named)
                 case PageAction.CANCEL:
-                    wanted = new_cancellation(requests=named, requested_by=author(by))
+                    wanted = Cancellation(requests=frozenset(named), requested_by=author(by))
                     done = submit_cancellation(operator, wanted, wait_s=_SELECTION_S)
                     if isinstance(done, str):
                         raise ReassignmentConflictError(done)

@@ -17,7 +17,7 @@ from typing import Final
 from controller.core.calls.client_requests import SubmittedReassignments
 from controller.core.calls.records import ReassignmentsSubmitted
 from controller.core.effects import SubmitReassignments
-from controller.core.requests.submissions import RequestOptions, new_cancellation
+from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import ControllerError, RequestTimeoutError
 from controller.reactor.ports import Clock, Inbox
 from controller.zk.operator_client import OperatorClient
@@ -98,9 +98,7 @@ class ClientSubmissions:
             options = RequestOptions(reason=REASON, requested_by=client, keep_leaders=True)
             request = operator.writes.submit_plan(wanted.targets, options).request
         if wanted.cancelled:
-            chosen = new_cancellation(
-                partitions=wanted.cancelled, reason=REASON, requested_by=client
-            )
+            chosen = Cancellation(partitions=wanted.cancelled, reason=REASON, requested_by=client)
             try:
                 self._check_time(wanted)
                 written = operator.writes.cancel(chosen, wait_s=wanted.until - self._clock.now())

@@ -186,7 +186,7 @@ class RequestWrites:
         Create ``/admin/cancel_reassignment_in_progress``, or change it as ``combine`` defines.
 
         Args:
-            wanted: The cancellation, see ``new_cancellation``.
+            wanted: The cancellation.
             wait_s: Seconds to wait for an earlier one whose partitions are not all selected.
 
         Returns:

@@ -23,7 +23,7 @@ from controller.core.model import (
 )
 from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, UnderMinIsr
 from controller.core.requests.outcomes import RequestHistory, Summary
-from controller.core.requests.submissions import LegacyPlan, RequestOptions, new_cancellation
+from controller.core.requests.submissions import Cancellation, LegacyPlan, RequestOptions
 from controller.doctor.snapshot import BrokerAnswers
 from controller.errors import ControllerError
 from controller.setting_sources import load_settings
@@ -81,7 +81,7 @@ def idle() -> FakeCluster:
 def cancelling() -> FakeCluster:
     """Return a cluster with a cancellation that has not selected its partitions yet."""
     cluster = a_cluster()
-    wanted = new_cancellation(partitions=[tp(5)])
+    wanted = Cancellation(partitions=frozenset({tp(5)}))
     cluster.cancellation = replace(wanted, czxid=CANCEL_CZXID)
     return cluster
 

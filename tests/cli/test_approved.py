@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.core.requests.approvals import plan_hash
+from controller.core.requests.submissions import plan_hash
 from tests.cli.builders import FakeCluster
 from tests.cli.test_execute import Scene
 from tests.core.builders import replicas, tp

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.core.deletions.deletion_yields import DELETION_PATIENCE_S
+from controller.core.deletions.model import DELETION_PATIENCE_S
 from controller.znodes import paths
 from tests.sim.rules import Rule
 from tests.sim.zookeeper import Transaction

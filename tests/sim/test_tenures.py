@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.deletions.deletion_yields import DELETION_PATIENCE_S
+from controller.core.deletions.model import DELETION_PATIENCE_S
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.options import Options
 from controller.core.pacing.controls import Pause, Pauses

@@ -17,7 +17,7 @@ from controller.cli.request_state import read_request
 from controller.cli.stock.files import StockPlan
 from controller.cli.submitting import await_daemon, write_submission
 from controller.core import model
-from controller.core.requests.submissions import RequestOptions, new_cancellation
+from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import RequestTimeoutError
 from controller.previews.plan_files import PlanFile
 from controller.zk.operator_client import OperatorClient
@@ -96,8 +96,8 @@ def cancel_partitions(
         RequestTimeoutError: the daemon has not taken it up in time; it stays in ZooKeeper.
 
     """
-    wanted = new_cancellation(
-        partitions=partitions, reason=REASON, requested_by=context.name_of_user()
+    wanted = Cancellation(
+        partitions=frozenset(partitions), reason=REASON, requested_by=context.name_of_user()
     )
     written = operator.writes.cancel(wanted)
 

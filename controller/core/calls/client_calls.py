@@ -48,7 +48,8 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.records import Change, Decision
-from controller.core.requests import acceptance, approvals
+from controller.core.requests import acceptance
+from controller.core.requests.submissions import APPROVAL_REQUIRED
 from controller.core.topics import topic_creation
 from controller.core.view import ClusterView
 
@@ -219,7 +220,9 @@ def _judge(
     elif target is None:
         _judge_cancellation(view, partition, judged)
     else:
-        refusal = acceptance.refusal_of(view, RequestId(""), partition, target)
+        refusal = acceptance.refusal_of(
+            view, acceptance.PlanEntry(RequestId(""), partition, target)
+        )
         if refusal is None:
             judged.targets[partition] = target
         else:
@@ -230,7 +233,7 @@ def _refusal_of_targets(view: ClusterView) -> str | None:
     """Return why no new target of a client is accepted; cancellations always are."""
     if view.requests_session.kill_switch:
         return acceptance.DISABLED
-    return approvals.REQUIRED if view.options.require_approval else None
+    return APPROVAL_REQUIRED if view.options.require_approval else None
 
 
 def _judge_cancellation(view: ClusterView, partition: TopicPartition, judged: _Judged) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from controller.core.bases import Ledger, Lifetime
 from controller.core.calls.broker_requests import PendingBrokerRequest
-from controller.core.calls.client_requests import PendingClientRequest
+from controller.core.calls.client_requests import PendingClientRequest, TopicResult
 from controller.core.model import BrokerId, Instant, TopicPartition, ZkVersion
 
 
@@ -39,3 +39,10 @@ class CallLedger(Ledger):
     """Partitions for whose leaders clients wait."""
     creations_rejected: dict[str, int] = field(default_factory=dict)
     """How often ZooKeeper rejected the creation of a topic that a client waits for."""
+
+    def note_topic(self, ticket: int, result: TopicResult) -> None:
+        """Note that a topic is written for a client that waits, or that ZooKeeper rejects it."""
+        pending = self.pending_client_requests.get(ticket)
+        if pending is not None:
+            noted = {**pending.topics, result.name: result}
+            self.pending_client_requests[ticket] = replace(pending, topics=noted)

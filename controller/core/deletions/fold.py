@@ -1,8 +1,4 @@
-"""
-Fold events and records of topic deletions into the view, and forget topics that are gone.
-
-``pending_deletions`` has the queries of decisions about them.
-"""
+"""Fold events and records of topic deletions into the view, and forget topics that are gone."""
 
 from __future__ import annotations
 
@@ -11,12 +7,17 @@ from collections.abc import Set as AbstractSet
 from typing import assert_never
 
 from controller.core import wakeups
-from controller.core.deletions import deletion_yields, records
-from controller.core.deletions.deletion_requests import note_topic
-from controller.core.deletions.model import EPOCH_DURING_DELETE, DeletedTopic, TopicDeletion
+from controller.core.deletions import records
+from controller.core.deletions.model import (
+    DELETION_PATIENCE_S,
+    EPOCH_DURING_DELETE,
+    DeletedTopic,
+    TopicDeletion,
+)
 from controller.core.deletions.pending_deletions import (
     is_carried_out,
     is_leader_withheld,
+    pending_since,
     replicas_of,
 )
 from controller.core.leadership.records import StatesRead
@@ -35,9 +36,9 @@ def fold_event(view: ClusterView, event: records.DeletionEvent, now: Instant) ->
     """Fold one event into the view."""
     match event:
         case records.DeletionsRead():
-            _deletions(view, event, now)
+            _deletions_read(view, event, now)
         case records.TopicTreesRead():
-            trees_read(view, event)
+            _trees_read(view, event)
         case _:
             assert_never(event)
 
@@ -46,18 +47,18 @@ def fold_record(view: ClusterView, record: records.DeletionRecord, now: Instant)
     """Fold one record into the view."""
     match record:
         case records.DeletionRequestedRecord(ticket=ticket, result=result):
-            note_topic(view, ticket, result)
+            view.calls.note_topic(ticket, result)
             view.calls.electing.update(result.new_partitions)
         case records.DeletionBegunRecord(topic=topic):
-            deletion_begun(view, topic)
+            _deletion_begun(view, topic)
         case records.PartitionZnodesDeletedRecord(topic=topic, paths=paths):
             view.deletions.record_deleted_znodes(topic, paths)
         case records.TopicDeletedRecord(topic=topic):
-            topic_deleted(view, topic)
-            deletion_yields.note_deletions(view, view.deletions_session.markers or frozenset(), now)
+            _topic_deleted(view, topic)
+            _note_pending(view, now)
         case records.DeletionMarkerEndedRecord(topic=topic):
             marker_ended(view, topic)
-            deletion_yields.note_deletions(view, view.deletions_session.markers or frozenset(), now)
+            _note_pending(view, now)
         case records.DeletionBlockedRecord(topic=topic, wait=wait):
             if wait is None:
                 view.deletions.waits.pop(topic, None)
@@ -67,23 +68,17 @@ def fold_record(view: ClusterView, record: records.DeletionRecord, now: Instant)
             assert_never(record)
 
 
-def _deletions(view: ClusterView, event: records.DeletionsRead, now: Instant) -> None:
-    """Fold in the pending topic deletions, and since when each is pending."""
-    topics = view.topics
-    known = view.deletions_session.markers or frozenset()
-    deletion_yields.note_deletions(view, event.topics, now)
-    view.deletions_session.markers = event.topics
-    deletions_read(view, known)
-    for name in (event.topics ^ known) & topics.by_name.keys():
-        partitions = [TopicPartition(name, number) for number in topics.by_name[name].partitions]
-        for partition in partitions:
-            isr_health.judge(view, partition)
-        if name in known and view.tenure.held is not None:
-            # An operator revoked the deletion: a leader or a first state may be due since then.
-            view.due.add(partitions)
+def _note_pending(view: ClusterView, now: Instant) -> None:
+    """Note since when deletions are pending; one that ended, or was revoked, is forgotten."""
+    times, topics = view.deletions_process, view.deletions_session.markers or frozenset()
+    if not any(now < since + DELETION_PATIENCE_S for since in pending_since(view)):
+        times.held_up_since = now
+    times.since = {t: times.since.get(t, now) for t in topics}
+    # A later deletion of a topic with the same name is owed the role again.
+    times.yielded &= topics
 
 
-def deletion_begun(view: ClusterView, topic: str) -> None:
+def _deletion_begun(view: ClusterView, topic: str) -> None:
     """Note that a deletion began: every replica is to be deleted."""
     deletions = view.deletions
     waiting: dict[BrokerId, set[int]] = {}
@@ -130,8 +125,8 @@ def replica_deleted(
 def request_refused(view: ClusterView, broker: BrokerId, error: int) -> None:
     """Note that a broker refused a StopReplica as a whole: it is not repeated on this channel."""
     for topic, deletion in view.deletions.running.items():
-        is_requested = broker in deletion.waiting or broker in deletion.informing
-        if is_requested and broker not in deletion.unsent:
+        awaited = deletion.waiting.keys() | deletion.informing
+        if broker in awaited - deletion.unsent.keys():
             deletion.errors[broker] = error
             _wake_deletions(view, topic)
 
@@ -149,13 +144,12 @@ def broker_informed(view: ClusterView, event: StopReplicaAnswered) -> None:
 
 
 def _wake_deletions(view: ClusterView, topic: str) -> None:
-    """Wake what waits for brokers that delete a topic."""
     wakeups.wake(view.due, wakeups.Trigger.DELETION_CONCERNED)
     wakeups.wake_pending_requests(view)
     if is_carried_out(view, topic):
         # Its reassignments end: there is nothing left to move.
-        partitions = (TopicPartition(topic, n) for n in view.topics.by_name[topic].partitions)
-        view.due.add(p for p in partitions if p in view.reassignments.by_partition)
+        moving = view.reassignments.by_partition
+        view.due.add(p for p in view.topics.partitions_of(topic) if p in moving)
 
 
 def brokers_moved(
@@ -164,11 +158,8 @@ def brokers_moved(
     """
     Have every deletion wait for brokers that stopped, and repeat the requests that may be lost.
 
-    Args:
-        view: Everything known.
-        gone: Brokers whose registration ended: they have to confirm every deletion again.
-        elsewhere: Brokers whose channel is opened again.
-
+    Those whose registration ended (``gone``) have to confirm every deletion again. The channels of
+    those ``elsewhere`` are opened again.
     """
     if gone:
         _serve_undeletable(view)
@@ -192,16 +183,15 @@ def brokers_moved(
         _wake_deletions(view, topic)
 
 
-def trees_read(view: ClusterView, event: records.TopicTreesRead) -> None:
+def _trees_read(view: ClusterView, event: records.TopicTreesRead) -> None:
     """Note the znodes of topics that are to be deleted; those of another topic are read again."""
-    tenure, deletions, topics = view.tenure, view.deletions, view.topics
-    deletions_session = view.deletions_session
+    tenure, deletions = view.tenure, view.deletions
     for name, tree in event.trees.items():
         deletions.requested_trees.discard(name)
-        if tenure.held is None or name not in (deletions_session.markers or ()):
+        if tenure.held is None or not view.is_to_be_deleted(name):
             continue
         deletions.trees[name] = tree
-        known = topics.by_name.get(name)
+        known = view.topics.by_name.get(name)
         is_other = known is not None and (
             tree is None or (tree.czxid, tree.version) != (known.czxid, known.version)
         )
@@ -211,40 +201,43 @@ def trees_read(view: ClusterView, event: records.TopicTreesRead) -> None:
             view.due.overtaken_topics.add(name)
 
 
-def deletions_read(view: ClusterView, before: frozenset[str]) -> None:
+def _deletions_read(view: ClusterView, event: records.DeletionsRead, now: Instant) -> None:
     """
-    Adapt to the markers that were read; a deletion that was revoked is stopped.
+    Fold in the markers that were read; a deletion that was revoked is stopped.
 
     Brokers are sent the states of a revoked topic again. Some of its replicas may be deleted.
-
-    Args:
-        view: Everything known.
-        before: The topics that were to be deleted before.
-
     """
     tenure, leadership, deletions = view.tenure, view.leadership, view.deletions
-    topics = view.topics
-    now = view.deletions_session.markers or frozenset()
-    for name in deletions.being_deleted - now:
+    topics, pending = view.topics.by_name, event.topics
+    before = view.deletions_session.markers or frozenset()
+    view.deletions_session.markers = pending
+    _note_pending(view, now)
+    for name in deletions.being_deleted - pending:
         _serve_again(view, name)
-    for name in before - now:
+    for name in before - pending:
         deletions.waits.pop(name, None)
         deletions.trees.pop(name, None)
         if deletions.running.pop(name, None) is not None:
             deletions.revoked.add(name)
-            partitions = (TopicPartition(name, n) for n in topics.by_name[name].partitions)
-            for partition in partitions:
+            for partition in view.topics.partitions_of(name):
                 if partition in leadership.states:
                     view.due.seeded[partition] = None
                 else:
                     leadership.unseeded[partition] = None
             wakeups.wake(view.due, wakeups.Trigger.PARTITION_APPEARED)
-    if tenure.held is None:
-        return
-    for name in (now - before) & topics.by_name.keys():
-        # Read before the claim, it may not be the present one.
-        if topics.by_name[name].read_in < tenure.claim_generation:
-            view.due.overtaken_topics.add(name)
+    if tenure.held is not None:
+        # Read before the claim, a topic may not be the present one.
+        view.due.overtaken_topics |= {
+            name
+            for name in (pending - before) & topics.keys()
+            if topics[name].read_in < tenure.claim_generation
+        }
+    for name in (pending ^ before) & topics.keys():
+        for partition in view.topics.partitions_of(name):
+            isr_health.judge(view, partition)
+        if name in before and tenure.held is not None:
+            # An operator revoked the deletion: a leader or a first state may be due since then.
+            view.due.add(view.topics.partitions_of(name))
 
 
 def marker_ended(view: ClusterView, topic: str) -> None:
@@ -299,19 +292,17 @@ def _serve_undeletable(view: ClusterView) -> None:
 def _serve_again(view: ClusterView, topic: str) -> None:
     """Send the metadata of a topic again and elect its leaders: no controller deletes it."""
     view.deletions.being_deleted -= {topic}
-    known = view.topics.by_name.get(topic)
-    for number in known.partitions if known is not None else ():
-        partition = TopicPartition(topic, number)
+    for partition in view.topics.partitions_of(topic):
         view.due.refreshed[partition] = None
         view.due.partitions[partition] = None
 
 
-def topic_deleted(view: ClusterView, name: str) -> None:
+def _topic_deleted(view: ClusterView, name: str) -> None:
     """Forget a topic that this tenure deleted; reads of it that are under way will be ignored."""
     topics = view.topics
     view.role.read_generation += 1
-    deleted = DeletedTopic(topics.by_name[name].czxid, view.role.read_generation)
-    view.deletions.done[name] = deleted
+    generation = view.role.read_generation
+    view.deletions.done[name] = DeletedTopic(topics.by_name[name].czxid, generation)
     forget_topic(view, name)
     topics.listed = (topics.listed or frozenset()) - {name}
     topics.missing.discard(name)
@@ -321,15 +312,15 @@ def topic_deleted(view: ClusterView, name: str) -> None:
 
 def forget_topic(view: ClusterView, name: str) -> None:
     """Forget a topic that is gone, and everything about its partitions that is read again."""
-    topic = view.topics.forget(name)
+    partitions = view.topics.partitions_of(name)
+    view.topics.forget(name)
     view.deletions.running.pop(name, None)
     view.deletions.waits.pop(name, None)
     # The settings of a later topic of the name may have the version of these.
     pacing.forget_settings(view, topic_entity(name))
     leadership = view.leadership
     leadership.offline = {(b, p) for b, p in leadership.offline if p.topic != name}
-    for number in topic.partitions if topic else ():
-        partition = TopicPartition(name, number)
+    for partition in partitions:
         view.reassignments.before.pop(partition, None)
         view.reassignments_tenure.forget(partition)
         leadership.forget(partition)

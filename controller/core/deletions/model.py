@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple
 
-from controller.core import model
 from controller.core.bases import Ledger, Lifetime
 from controller.core.model import (
     START,
@@ -25,6 +24,12 @@ metadata they serve.
 """
 EPOCH_DURING_DELETE: Final = LeaderEpoch(-2)
 """The leader epoch in StopReplica for a replica whose topic is being deleted: never fenced."""
+DELETION_PATIENCE_S: Final = 30.0
+"""
+How long a pending deletion delays a claim, and a tenure a pending deletion, in seconds.
+
+A broker that got the role for deletions also keeps it that long, unless they end sooner.
+"""
 
 
 class TopicTree(NamedTuple):
@@ -68,7 +73,7 @@ class TopicDeletion:
 class DeletedTopic(NamedTuple):
     """A topic that this tenure deleted: reads of it that were under way are ignored."""
 
-    czxid: model.Zxid
+    czxid: Zxid
     read_generation: int
     """States that were read in an earlier generation are its own."""
 
@@ -153,3 +158,12 @@ class DeletionHistory(Ledger):
     """Since when consecutive deletions have delayed a claim."""
     yielded: frozenset[str] = frozenset()
     """Deletions for which a broker already had the role for their time."""
+
+    def note_yielded(self, now: Instant) -> None:
+        """Note at a claim which deletions had their time while a broker could be the controller."""
+        self.yielded |= {t for t, at in self.since.items() if now >= at + DELETION_PATIENCE_S}
+
+    def begin_to_yield(self, now: Instant) -> None:
+        """Restart the time of deletions that did not have it: a tenure ended."""
+        self.held_up_since = now
+        self.since = {t: at if t in self.yielded else now for t, at in self.since.items()}

@@ -1,18 +1,43 @@
 """
-Queries of decisions about pending topic deletions.
+Queries about pending topic deletions, the role that is owed to them, and requests of clients.
 
-``topic_deletions`` carries them out; ``deletion_yields`` and the gates of steps use them, too.
-``fold`` folds in what becomes of them.
+``topic_deletions`` carries them out. Only a broker's controller decides those in a cluster where a
+broker says no to ``delete.topic.enable``, or says nothing, and those of a topic whose znode is
+unreadable. A broker gets the role once for each of them: when no step of ours is in flight, at the
+latest after a timeout. A deletion that cannot end must not delay everything else for ever; nor must
+consecutive deletions. A claim that does not wait for the last of those leaves the role to them
+again soon.
+
+A client's request becomes the topic's znode in ``/admin/delete_topics`` (``ZkAdminManager``). It is
+durable: whichever controller comes next carries it out. So it is answered when it is written. Then
+the endpoint waits until brokers have dropped that topic, which the ``czxid`` in the result names
+(``DelayedDeleteTopics``). Logs and znodes may go much later: a broker with a replica may not be
+live.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from typing import Final
 
-from controller.core.model import BrokerId, TopicPartition, Zxid
+from controller import kafka_errors
+from controller.core.calls.client_requests import (
+    AwaitDeletions,
+    DeleteTopicsAnswer,
+    PendingClientRequest,
+    TopicResult,
+    TopicToDelete,
+)
+from controller.core.deletions.model import DELETION_PATIENCE_S
+from controller.core.deletions.records import DeletionRequestedRecord
+from controller.core.model import START, BrokerId, Instant, TopicPartition, Zxid
 from controller.core.options import EngineName, TenurePolicy
+from controller.core.records import Change
 from controller.core.view import ClusterView
+
+DELETIONS_PATIENCE_S: Final = 120.0
+"""How long consecutive deletions delay a claim in total, in seconds."""
 
 
 def is_enabled(view: ClusterView) -> bool | None:
@@ -62,14 +87,10 @@ def is_leader_withheld(view: ClusterView, topic: str) -> bool:
     """
     if not view.is_to_be_deleted(topic):
         return False
-    is_permanent = view.options.tenure is TenurePolicy.PERMANENT
-    return not (is_permanent and _is_disabled(view))
-
-
-def _is_disabled(view: ClusterView) -> bool:
-    """Return whether every live broker says that it deletes no topics."""
+    if view.options.tenure is not TenurePolicy.PERMANENT or not view.cluster.brokers:
+        return True
     settings = view.cluster.broker_settings
-    return bool(view.cluster.brokers) and all(
+    return not all(
         (known := settings.get(broker.id)) is not None
         and known.epoch == broker.epoch
         and known.deletes_topics is False
@@ -148,3 +169,101 @@ def replicas_of(view: ClusterView, topic: str) -> Iterator[tuple[TopicPartition,
         for orphan in view.reassignments.orphans.values():
             if orphan.partition.topic == topic and orphan.topic_czxid == known.czxid:
                 yield orphan.partition, orphan.broker
+
+
+# --- the role that is owed ----------------------------------------------------------------------
+
+
+def owes_a_yield(view: ClusterView) -> bool:
+    """Return whether the role is still owed to a broker that deletes topics."""
+    if view.options.tenure is not TenurePolicy.ON_DEMAND or not view.deletions_session.markers:
+        return False
+    return bool(
+        left_to_a_broker(view, view.deletions_session.markers - view.deletions_process.yielded)
+    )
+
+
+def is_hurried(view: ClusterView) -> bool:
+    """
+    Return whether the role was claimed before a pending deletion had its time.
+
+    Such a tenure lasts until the deletion is due, and steps begin in it: otherwise it would end
+    before anything was done.
+    """
+    claimed = START if view.tenure.held is None else view.tenure.held.since
+    return any(since < claimed for since in pending_since(view))
+
+
+def yield_due(view: ClusterView) -> Instant:
+    """
+    Return when a tenure that owes the role resigns, whatever is in flight then.
+
+    A copy may take days, or never end where its broker is dead; the next controller carries out
+    what is in flight. Later deletions do not extend that time.
+    """
+    claimed = START if view.tenure.held is None else view.tenure.held.since
+    return Instant(max(claimed, min(pending_since(view), default=START)) + DELETION_PATIENCE_S)
+
+
+def claim_due(view: ClusterView) -> Instant:
+    """Return the earliest time of a claim while a broker is to delete topics; START: any time."""
+    owed = pending_since(view)
+    if not owed or not owes_a_yield(view):
+        return START
+    last = max(owed) + DELETION_PATIENCE_S
+    return Instant(min(last, view.deletions_process.held_up_since + DELETIONS_PATIENCE_S))
+
+
+def pending_since(view: ClusterView) -> list[Instant]:
+    """Return since when each deletion is pending that did not have its time before a claim."""
+    since = view.deletions_process.since
+    return [since[t] for t in left_to_a_broker(view, since.keys() - view.deletions_process.yielded)]
+
+
+# --- requests of clients ------------------------------------------------------------------------
+
+
+def request_deletion(
+    view: ClusterView, ticket: int, request: TopicToDelete
+) -> TopicResult | Change | None:
+    """
+    Return the write of the request, or the result without one; None: the topic is read.
+
+    That the topic exists is checked in the transaction that writes the request. One that is named
+    by its id has to be read in this tenure, too: from the claim on no other controller can have
+    replaced it by one of the same name.
+    """
+    name, topics = request.name, view.topics
+    topic = topics.by_name.get(name)
+    is_by_name = request.topic_id is None
+    unknown = TopicResult(
+        name,
+        kafka_errors.UNKNOWN_TOPIC_OR_PARTITION if is_by_name else kafka_errors.UNKNOWN_TOPIC_ID,
+    )
+    if name in topics.unreadable:
+        return TopicResult(name, kafka_errors.UNKNOWN_SERVER_ERROR, "Its znode is unreadable.")
+    is_listed = name in (topics.listed or ())
+    # As with Kafka, a topic is unknown from the time on at which brokers do not know it any more.
+    if is_dropped(view, name, topic.czxid) if topic is not None else not is_listed:
+        return unknown
+    if topic is None or topic.stale:
+        return None
+    if request.topic_id not in {None, topic.topic_id}:
+        return unknown
+    result = TopicResult(name, kafka_errors.NONE, czxid=topic.czxid)
+    if name in (view.deletions_session.markers or ()):
+        return result
+    first = TopicPartition(name, min(topic.partitions, default=0))
+    return Change((DeletionRequestedRecord(ticket, result),), partition=first)
+
+
+def answer_waiting(
+    view: ClusterView, pending: PendingClientRequest, request: AwaitDeletions, now: Instant
+) -> DeleteTopicsAnswer | None:
+    """Return which topics brokers do not know any more; None: some are still known."""
+    left = {name for name, czxid in request.topics.items() if not is_dropped(view, name, czxid)}
+    if left and now < pending.since + request.timeout_s:
+        return None
+    late, done = kafka_errors.REQUEST_TIMED_OUT, kafka_errors.NONE
+    results = (TopicResult(name, late if name in left else done) for name in request.topics)
+    return DeleteTopicsAnswer(kafka_errors.NONE, tuple(results))

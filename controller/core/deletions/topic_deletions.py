@@ -15,7 +15,7 @@ From the begin on, no leader is elected, and no broker that was sent the deletio
 LeaderAndIsr of the topic, which would create its replica again. One that is back is sent both, in
 that order: it may have started without a failed disk, which only its answer to the former shows.
 Brokers are queried for ``delete.topic.enable``: unless all live ones say yes, the role is yielded
-(``deletion_yields``) and Kafka's controller decides.
+(``pending_deletions``) and Kafka's controller decides.
 """
 
 from __future__ import annotations
@@ -26,15 +26,8 @@ from typing import Final
 
 from controller.core import effects, wakeups
 from controller.core.cluster.model import LiveBroker
-from controller.core.deletions import pending_deletions
-from controller.core.deletions.model import EPOCH_DURING_DELETE, TopicDeletion, TopicTree
-from controller.core.deletions.records import (
-    DeletionBegunRecord,
-    DeletionBlockedRecord,
-    DeletionMarkerEndedRecord,
-    PartitionZnodesDeletedRecord,
-    TopicDeletedRecord,
-)
+from controller.core.deletions import pending_deletions, records
+from controller.core.deletions.model import EPOCH_DURING_DELETE, TopicDeletion
 from controller.core.model import START, BrokerId, Instant, TopicPartition
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
@@ -101,7 +94,7 @@ def delete_topics(  # noqa: C901 - one arm per state of a deletion
         deletion = view.deletions.running.get(topic)
         if topic in view.deletions.trees and view.deletions.trees[topic] is None:
             # Whatever topic there is now was created after the marker.
-            changes.append(Change((DeletionMarkerEndedRecord(topic),)))
+            changes.append(Change((records.DeletionMarkerEndedRecord(topic),)))
         elif deletion is not None and deletion.has_begun:
             following += _requests(view, topic, deletion)
             awaited = _awaited_brokers(view, topic, deletion, now)
@@ -111,12 +104,18 @@ def delete_topics(  # noqa: C901 - one arm per state of a deletion
         elif topic in view.topics.by_name:
             wait = _obstacle(view, topic)
             if wait is None and room > 0 and _is_fresh(view, topic):
-                room -= len(view.topics.by_name[topic].partitions)
-                changes.append(_begin(view, topic))
-        elif topic not in (view.topics.listed or ()) and _is_unlisted(view, topic):
+                known = view.topics.by_name[topic]
+                room -= len(known.partitions)
+                begun = records.DeletionBegunRecord(topic, known.version)
+                changes.append(Change((begun,), partition=TopicPartition(topic, 0)))
+        elif (
+            topic not in (view.topics.listed or ())
+            and topic not in view.deletions.trees
+            and topic not in view.deletions.requested_trees
+        ):
             unlisted.append(topic)
         if wait != view.deletions.waits.get(topic):
-            changes.append(Change((DeletionBlockedRecord(topic, wait),)))
+            changes.append(Change((records.DeletionBlockedRecord(topic, wait),)))
     again = [at for t in view.deletions.waits if now < (at := _away_until(view, t))]
     if again:
         following.append(effects.SetTimer(wakeups.AWAY_TIMER, min(again)))
@@ -126,13 +125,8 @@ def delete_topics(  # noqa: C901 - one arm per state of a deletion
 
 
 def _at_work(view: ClusterView) -> int:
-    """Return the number of partitions whose deletion proceeds."""
-    deletions = view.deletions
-    return sum(
-        len(view.topics.by_name[topic].partitions)
-        for topic in deletions.running
-        if topic not in deletions.waits and topic in view.topics.by_name
-    )
+    proceeding = view.deletions.running.keys() - view.deletions.waits.keys()
+    return sum(len(view.topics.partitions_of(topic)) for topic in proceeding)
 
 
 def _is_fresh(view: ClusterView, topic: str) -> bool:
@@ -145,16 +139,19 @@ def _is_fresh(view: ClusterView, topic: str) -> bool:
     known, tenure, leadership = view.topics.by_name[topic], view.tenure, view.leadership
     if known.stale or known.read_in < tenure.claim_generation:
         return False
-    partitions = (TopicPartition(topic, number) for number in known.partitions)
+    partitions = view.topics.partitions_of(topic)
     return not any(p in leadership.unseeded or p in leadership.seeding for p in partitions)
 
 
 def _obstacle(view: ClusterView, topic: str) -> str | None:
     """Return why a deletion cannot begin: a reassignment in flight."""
+    reassignments = view.reassignments.by_partition
+    partitions = reassignments.keys() & set(view.topics.partitions_of(topic))
+    in_flight = {p.partition for p in partitions if reassignments[p].in_flight}
     moving = sorted(
         number
         for number, assignment in view.topics.by_name[topic].partitions.items()
-        if assignment.is_reassigning or _is_in_flight(view, TopicPartition(topic, number))
+        if assignment.is_reassigning or number in in_flight
     )
     if not moving:
         return None
@@ -165,11 +162,6 @@ def _obstacle(view: ClusterView, topic: str) -> str | None:
 def _away_until(view: ClusterView, topic: str) -> Instant:
     """Return until when a deletion waits for brokers with orphans: some only restart."""
     return Instant(view.deletions_process.since.get(topic, START) + AWAY_S)
-
-
-def _is_in_flight(view: ClusterView, partition: TopicPartition) -> bool:
-    reassignment = view.reassignments.by_partition.get(partition)
-    return reassignment is not None and reassignment.in_flight
 
 
 def _awaited_brokers(
@@ -195,16 +187,12 @@ def _wait_of(
         return None
     dead = sorted(awaited - view.cluster.brokers.keys())
     if dead:
-        return f"waits for broker {_ids(dead)}, which is not live and has a replica"
+        ids = ", ".join(map(str, dead))
+        return f"waits for broker {ids}, which is not live and has a replica"
     if deletion.errors:
         broker, error = min(deletion.errors.items())
         return f"broker {broker} cannot delete a replica (error {error}) before it restarts"
     return None
-
-
-def _begin(view: ClusterView, topic: str) -> Change:
-    begun = DeletionBegunRecord(topic, view.topics.by_name[topic].version)
-    return Change((begun,), partition=TopicPartition(topic, 0))
 
 
 def _requests(
@@ -223,7 +211,7 @@ def _requests(
     brokers = tuple(sorted(deletion.unsent.keys() & view.cluster.brokers.keys()))
     if not brokers:
         return
-    partitions = tuple(TopicPartition(topic, n) for n in view.topics.by_name[topic].partitions)
+    partitions = view.topics.partitions_of(topic)
     for partition in partitions:
         state = view.leadership.states.get(partition)
         if state is not None and state.leader in view.leadership.bounced.get(partition, ()):
@@ -243,41 +231,22 @@ def _requests(
 
 
 def _znodes(view: ClusterView, topic: str, unlisted: list[str]) -> Iterator[Change]:
-    """Yield the changes that delete the znodes of a topic without replicas."""
-    tree = _tree(view, topic, unlisted)
-    if tree is None:
+    """Yield the changes that delete the listed znodes of a topic without replicas."""
+    known, tree = view.topics.by_name.get(topic), view.deletions.trees.get(topic)
+    if (
+        tree is None
+        or known is None
+        or known.stale
+        or (tree.czxid, tree.version) != (known.czxid, known.version)
+    ):
+        if topic not in view.deletions.requested_trees:
+            unlisted.append(topic)
         return
     partition = TopicPartition(topic, 0)
     most = view.options.multi_operations
     if len(tree.below) <= most:
-        yield Change((TopicDeletedRecord(topic),), partition=partition)
+        yield Change((records.TopicDeletedRecord(topic),), partition=partition)
         return
     for start in range(0, len(tree.below) - most, most):
         some = tree.below[start : start + most]
-        yield Change((PartitionZnodesDeletedRecord(topic, some),), partition=partition)
-
-
-def _tree(view: ClusterView, topic: str, unlisted: list[str]) -> TopicTree | None:
-    """Return the listed znodes of the topic that is deleted; None: they are, or will be, listed."""
-    known = view.topics.by_name.get(topic)
-    tree = view.deletions.trees.get(topic)
-    is_same = (
-        tree is not None
-        and known is not None
-        and not known.stale
-        and (tree.czxid, tree.version) == (known.czxid, known.version)
-    )
-    if is_same:
-        return tree
-    if topic not in view.deletions.requested_trees:
-        unlisted.append(topic)
-    return None
-
-
-def _is_unlisted(view: ClusterView, topic: str) -> bool:
-    """Return whether the znodes of an unknown topic were not listed since its marker was read."""
-    return topic not in view.deletions.trees and topic not in view.deletions.requested_trees
-
-
-def _ids(brokers: list[BrokerId]) -> str:
-    return ", ".join(map(str, brokers))
+        yield Change((records.PartitionZnodesDeletedRecord(topic, some),), partition=partition)

@@ -12,8 +12,11 @@ from dataclasses import replace
 
 from controller.core import effects, model
 from controller.core.cluster import protocols
-from controller.core.deletions.deletion_yields import owes_a_yield
-from controller.core.deletions.pending_deletions import is_leader_withheld, is_stopped
+from controller.core.deletions.pending_deletions import (
+    is_leader_withheld,
+    is_stopped,
+    owes_a_yield,
+)
 from controller.core.leadership import leader_selection
 from controller.core.leadership.leader_selection import state_record, without_strangers
 from controller.core.leadership.model import RECOVERING

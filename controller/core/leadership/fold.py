@@ -15,7 +15,7 @@ from controller.core import model, wakeups
 from controller.core.deletions import fold as deletion_fold
 from controller.core.leadership import isr_changes, leader_selection, records
 from controller.core.model import BrokerId, Instant, PartitionState, TopicPartition
-from controller.core.pacing import adaptive_limit, isr_health
+from controller.core.pacing import isr_health
 from controller.core.reassignments.records import StopReplicaAnswered
 from controller.core.role.records import UpdateMetadataAnswered
 from controller.core.view import ClusterView
@@ -48,7 +48,7 @@ def fold_event(view: ClusterView, event: records.LeadershipEvent, now: Instant) 
                 view.leadership.preferred.update(dict.fromkeys(sorted(event.partitions or ())))
                 wakeups.wake(view.due, wakeups.Trigger.ELECTION_WANTED)
         case records.LeaderAndIsrAnswered():
-            adaptive_limit.note_answer(view, event.broker, event.took_s, now)
+            isr_health.note_answer(view, event.broker, event.took_s, now)
             leader_and_isr_answered(view, event)
         case _:
             assert_never(event)

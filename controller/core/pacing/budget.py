@@ -1,12 +1,18 @@
 """
-The limits of one cycle, counted down as steps are planned.
+What a step may have to wait for: holds of operators, and the limits of one cycle.
 
-Starts from what is in flight. A step costs a slot, a copy into each broker it adds, a copy out of
-the leader, and the bytes of those copies where the size is known.
+A hold is a pause, a closed window, the kill switch, or an incomplete atomic request. A step that
+began continues. A rollback obeys pauses only: an operator who cancels does not want to wait for the
+night.
+
+The budget starts from what is in flight and is counted down as steps are planned. A step costs a
+slot, a copy into each broker it adds, a copy out of the leader, and the bytes of those copies where
+the size is known.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 
 from controller.core.disks.disk_budget import DiskBudget
@@ -20,10 +26,85 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
-from controller.core.pacing import holds, isr_health, limits_in_force
+from controller.core.pacing import isr_health, limits_in_force
+from controller.core.pacing.controls import Pause
+from controller.core.pacing.limits_in_force import windows_of
 from controller.core.pacing.model import LimitKind
 from controller.core.reassignments.model import Reassignment
 from controller.core.view import ClusterView
+
+
+def request_hold(view: ClusterView, request: RequestId, now: Instant) -> Blocked | None:
+    """Return what keeps every partition of a request from beginning a step."""
+    pauses = view.pacing_process.controls.pauses
+    if pauses.everything is not None:
+        return _pause_hold("everything is paused", pauses.everything)
+    own = pauses.requests.get(request)
+    if own is not None:
+        return _pause_hold(f"request {request} is paused", own)
+    if is_incomplete(view, request):
+        return Blocked(BlockedBy.INCOMPLETE, "parts of the atomic request are not accepted yet")
+    unix_s = view.pacing_process.unix_s(now)
+    for window in windows_of(view, request):
+        if unix_s is None or not window.is_open(unix_s):
+            return Blocked(BlockedBy.WINDOW, f"outside of the window {window}")
+    return None
+
+
+def is_incomplete(view: ClusterView, request: RequestId) -> bool:
+    """Return whether an atomic request has parts that were not accepted yet."""
+    known, session = view.requests.by_id.get(request), view.requests_session
+    if known is None or not known.options.atomic:
+        return False
+    if len(known.parts) < known.options.parts or session.submissions_listed is None:
+        return True
+    # An unread part belongs to it and may lead to a refusal of the whole.
+    return bool(session.unread & known.parts.keys() or session.parts_of(request))
+
+
+def _pause_hold(what: str, pause: Pause) -> Blocked:
+    by = f" by {pause.by}" if pause.by else ""
+    reason = f": {pause.reason}" if pause.reason else ""
+    return Blocked(BlockedBy.PAUSED, f"{what}{by}{reason}")
+
+
+def step_hold(
+    view: ClusterView, reassignment: Reassignment, brokers: tuple[BrokerId, ...], now: Instant
+) -> Blocked | None:
+    """
+    Return what keeps this reassignment's next step from beginning.
+
+    ``brokers`` would copy or serve copies: none for a step that copies nothing.
+    """
+    spec, pauses = reassignment.spec, view.pacing_process.controls.pauses
+    if spec.rolls_back:
+        if brokers and pauses.everything is not None:
+            return _pause_hold("everything is paused", pauses.everything)
+    else:
+        if view.requests_session.kill_switch and not reassignment.has_moved:
+            return Blocked(BlockedBy.KILL_SWITCH, "/admin/reassign_cancel exists")
+        held = request_hold(view, spec.request, now)
+        if held is not None:
+            return held
+    for broker in brokers:
+        if broker in pauses.brokers:
+            return _pause_hold(f"broker {broker} is paused", pauses.brokers[broker])
+    return None
+
+
+def next_opening(view: ClusterView, now: Instant) -> Instant | None:
+    """Return when the next closed window of a request with work opens; None where none does."""
+    unix_s = view.pacing_process.unix_s(now)
+    if unix_s is None:
+        return None
+    waits = [
+        seconds
+        for name, request in view.requests.by_id.items()
+        if request.open
+        for window in windows_of(view, name)
+        if (seconds := window.opens_in_s(unix_s)) > 0
+    ]
+    return Instant(now + min(waits)) if waits else None
 
 
 class Budget:
@@ -39,12 +120,7 @@ class Budget:
         """
         Take the present counts of the view.
 
-        Args:
-            view: Everything known.
-            now: The present instant.
-            hold: Forbids every new step.
-            health: Forbids new steps that copy, except rollbacks.
-
+        ``hold`` forbids every new step; ``health`` those that copy, except rollbacks.
         """
         pacing = view.pacing
         self._view = view
@@ -52,8 +128,8 @@ class Budget:
         self._in_flight = pacing.in_flight
         self._in_flight_max = limits_in_force.in_flight_max(view)
         self._of_requests: dict[RequestId, int] = {}
-        self._incoming = dict(pacing.incoming)
-        self._outgoing = dict(pacing.outgoing)
+        self._incoming = Counter(pacing.incoming)
+        self._outgoing = Counter(pacing.outgoing)
         self._bytes = pacing.bytes_in_flight
         self._moves: dict[BrokerId, int] = {}
         self._hold = hold
@@ -84,7 +160,7 @@ class Budget:
         if self._hold is not None:
             return self._hold
         brokers = (*adding, leader) if adding else ()
-        held = holds.step_hold(self._view, reassignment, brokers, self._now)
+        held = step_hold(self._view, reassignment, brokers, self._now)
         if held is not None:
             return held
         if adding and not reassignment.spec.rolls_back:
@@ -109,10 +185,10 @@ class Budget:
     ) -> Blocked | None:
         view = self._view
         for broker in adding:
-            if self._incoming.get(broker, 0) >= limits_in_force.incoming_max(view, broker):
+            if self._incoming[broker] >= limits_in_force.incoming_max(view, broker):
                 detail = f"broker {broker} receives its limit of copies"
                 return _limit(detail, LimitKind.INCOMING, broker)
-        if adding and self._outgoing.get(leader, 0) >= limits_in_force.outgoing_max(view, leader):
+        if adding and self._outgoing[leader] >= limits_in_force.outgoing_max(view, leader):
             detail = f"broker {leader} serves its limit of copies"
             return _limit(detail, LimitKind.OUTGOING, leader)
         most, size = limits_in_force.bytes_in_flight_max(view), self._size(partition, adding)
@@ -126,7 +202,7 @@ class Budget:
         self, partition: TopicPartition, reassignment: Reassignment, broker: BrokerId
     ) -> Blocked | None:
         """Return why a broker may not move a replica between directories now; else count it."""
-        blocked = self._hold or holds.step_hold(self._view, reassignment, (broker,), self._now)
+        blocked = self._hold or step_hold(self._view, reassignment, (broker,), self._now)
         if blocked is None and self._disks is not None:
             blocked = self._disks.gate(partition, (broker,))
             if blocked is None:
@@ -139,10 +215,8 @@ class Budget:
         for broker in (old, new):
             if self._moves_of(broker) >= most:
                 self.refused_leader_moves = True
-                return Blocked(
-                    BlockedBy.LEADER_MOVES,
-                    f"{most} leaderships of broker {broker} moved within a second",
-                )
+                detail = f"{most} leaderships of broker {broker} moved within a second"
+                return Blocked(BlockedBy.LEADER_MOVES, detail)
         return None
 
     def move_leader(self, old: BrokerId, new: BrokerId) -> None:
@@ -173,10 +247,9 @@ class Budget:
         if load is None:
             return
         self._bytes -= load.size
-        for broker in load.incoming:
-            self._incoming[broker] = self._incoming.get(broker, 0) - 1
+        self._incoming.subtract(load.incoming)
         if load.outgoing is not None:
-            self._outgoing[load.outgoing] = self._outgoing.get(load.outgoing, 0) - 1
+            self._outgoing[load.outgoing] -= 1
 
     def take(
         self, partition: TopicPartition, request: RequestId, adding: Replicas, leader: BrokerId
@@ -187,10 +260,9 @@ class Budget:
         self._bytes += self._size(partition, adding)
         if adding and self._disks is not None:
             self._disks.take(partition, adding)
-        for broker in adding:
-            self._incoming[broker] = self._incoming.get(broker, 0) + 1
+        self._incoming.update(adding)
         if adding:
-            self._outgoing[leader] = self._outgoing.get(leader, 0) + 1
+            self._outgoing[leader] += 1
 
 
 def _limit(detail: str, *obstacle: Hashable) -> Blocked:

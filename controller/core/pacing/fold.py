@@ -7,8 +7,9 @@ from typing import assert_never
 
 from controller.core import effects, wakeups
 from controller.core.model import Instant, ZkVersion
-from controller.core.pacing import adaptive_limit, records, throttle_settings
+from controller.core.pacing import records
 from controller.core.pacing.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
+from controller.core.pacing.throttle_settings import Entity, EntityConfig, ThrottleRefusal
 from controller.core.records import Change
 from controller.core.view import ClusterView
 
@@ -17,16 +18,15 @@ def fold_event(view: ClusterView, event: records.PacingEvent, now: Instant) -> N
     """Fold one event into the view."""
     match event:
         case records.AppliedThrottlesRead():
-            applied_throttles_read(view, event)
+            _applied_throttles_read(view, event)
         case records.EntityConfigsRead():
-            entity_configs_read(view, event, now)
+            _entity_configs_read(view, event, now)
         case records.ControlsRead(controls=controls):
-            view.pacing_process.controls = _understood(view, controls)
-            view.pacing_process.controls_known = (
-                view.pacing_process.controls_known or not controls.unreadable
-            )
+            process = view.pacing_process
+            process.controls = _understood(view, controls)
+            process.controls_known = process.controls_known or not controls.unreadable
             view.pacing_session.controls_read = True
-            note_all_throttles(view)
+            process.participants.note_all(process.applied_throttles)
         case records.WallClockRead(unix_s=unix_s):
             view.pacing_process.wall = (now, unix_s)
         case _:
@@ -39,18 +39,18 @@ def fold_record(view: ClusterView, record: records.PacingRecord, now: Instant) -
     leadership = view.leadership
     match record:
         case records.AppliedThrottleRecord():
-            applied_throttle_set(view, record)
+            _applied_throttle_set(view, record)
         case records.AppliedThrottleEndedRecord():
-            applied_throttle_ended(view, record)
+            _applied_throttle_ended(view, record)
         case records.ThrottlesSettledRecord():
-            throttles_settled(view, record)
+            _throttles_settled(view, record)
         case records.LeaderMovedRecord(brokers=brokers, at=at):
             for broker in brokers:
                 since, count = leadership.leader_moves.get(broker, (at, 0))
                 fresh = at >= since + 1.0
                 leadership.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
         case records.PaceRecord():
-            adaptive_limit.limit_adapted(view, record)
+            view.pacing.pace, view.pacing.pace_since = record.in_flight_max, record.at
         case _:
             assert_never(record)
 
@@ -73,39 +73,37 @@ def _understood(view: ClusterView, read: Controls) -> Controls:
     return Controls(pauses, limits, throttle, read.unreadable)
 
 
-def applied_throttles_read(view: ClusterView, event: records.AppliedThrottlesRead) -> None:
+def _applied_throttles_read(view: ClusterView, event: records.AppliedThrottlesRead) -> None:
     """Take the applied throttles as read; once known, only unconfirmed ones."""
-    pacing_process, pacing_leadership = view.pacing_process, view.pacing_leadership
+    process, leadership = view.pacing_process, view.pacing_leadership
     read = dict(event.applied_throttles)
-    if pacing_leadership.applied_throttles_read:
-        for entity in pacing_leadership.unconfirmed_throttles:
+    if leadership.applied_throttles_read:
+        for entity in leadership.unconfirmed_throttles:
             if entity in read:
-                pacing_process.applied_throttles[entity] = read[entity]
+                process.applied_throttles[entity] = read[entity]
             else:
-                pacing_process.applied_throttles.pop(entity, None)
+                process.applied_throttles.pop(entity, None)
     else:
-        pacing_process.applied_throttles = read
-    pacing_leadership.applied_throttles_read = True
-    pacing_leadership.unconfirmed_throttles.clear()
-    note_all_throttles(view)
+        process.applied_throttles = read
+    leadership.applied_throttles_read = True
+    leadership.unconfirmed_throttles.clear()
+    process.participants.note_all(process.applied_throttles)
 
 
-def entity_configs_read(view: ClusterView, event: records.EntityConfigsRead, now: Instant) -> None:
+def _entity_configs_read(view: ClusterView, event: records.EntityConfigsRead, now: Instant) -> None:
     """Take settings as read, unless our own are newer; have changed ones examined."""
-    pacing_leadership = view.pacing_leadership
+    leadership = view.pacing_leadership
     for entity, read in event.configs.items():
-        known = pacing_leadership.entity_configs.get(entity)
-        pacing_leadership.requested_entities[entity] = now
-        if isinstance(known, throttle_settings.EntityConfig) and _is_older(read, known):
+        known = leadership.entity_configs.get(entity)
+        leadership.requested_entities[entity] = now
+        if isinstance(known, EntityConfig) and _is_older(read, known):
             continue
-        pacing_leadership.entity_configs[entity] = read
+        leadership.entity_configs[entity] = read
         if read != known:
             view.pacing_process.participants.note(entity)
 
 
-def _is_older(
-    read: throttle_settings.EntityConfig | str, known: throttle_settings.EntityConfig
-) -> bool:
+def _is_older(read: EntityConfig | str, known: EntityConfig) -> bool:
     if isinstance(read, str):
         # It was readable before: the next compare-and-set decides.
         return True
@@ -114,92 +112,85 @@ def _is_older(
     return read.version < known.version
 
 
-def note_all_throttles(view: ClusterView) -> None:
-    """Note every throttle: what is wanted, or what is set, may have changed."""
-    view.pacing_process.participants.note_all(view.pacing_process.applied_throttles)
+def _applied_throttle_set(view: ClusterView, record: records.AppliedThrottleRecord) -> None:
+    process, leadership, applied = view.pacing_process, view.pacing_leadership, record.lease
+    entity = applied.entity
+    process.applied_throttles[entity] = replace(applied, version=_next(applied.version))
+    config = EntityConfig(dict(record.values), _next(record.expected_version))
+    leadership.entity_configs[entity] = config
+    leadership.unconfirmed_throttles.discard(entity)
+    leadership.throttle_refusals.pop(entity, None)
+    process.participants.note(entity)
 
 
-def applied_throttle_set(view: ClusterView, record: records.AppliedThrottleRecord) -> None:
-    """Fold in an applied throttle and the settings written with it."""
-    applied = record.lease
-    view.pacing_process.applied_throttles[applied.entity] = replace(
-        applied, version=_next(applied.version)
-    )
-    view.pacing_leadership.unconfirmed_throttles.discard(applied.entity)
-    config = throttle_settings.EntityConfig(dict(record.values), _next(record.expected_version))
-    view.pacing_leadership.entity_configs[applied.entity] = config
-    view.pacing_leadership.throttle_refusals.pop(applied.entity, None)
-    view.pacing_process.participants.note(applied.entity)
-
-
-def applied_throttle_ended(view: ClusterView, record: records.AppliedThrottleEndedRecord) -> None:
+def _applied_throttle_ended(view: ClusterView, record: records.AppliedThrottleEndedRecord) -> None:
     """Fold in the end of an applied throttle; the entity is read and decided again."""
-    view.pacing_process.applied_throttles.pop(record.entity, None)
-    view.pacing_leadership.unconfirmed_throttles.discard(record.entity)
+    process, leadership = view.pacing_process, view.pacing_leadership
+    process.applied_throttles.pop(record.entity, None)
+    leadership.unconfirmed_throttles.discard(record.entity)
+    leadership.throttle_refusals.pop(record.entity, None)
     _forget(view, record.entity)
-    view.pacing_leadership.throttle_refusals.pop(record.entity, None)
-    view.pacing_process.participants.note(record.entity)
+    process.participants.note(record.entity)
 
 
-def throttles_settled(view: ClusterView, record: records.ThrottlesSettledRecord) -> None:
+def _throttles_settled(view: ClusterView, record: records.ThrottlesSettledRecord) -> None:
     """Fold in settled entities: steps may begin on them."""
-    pacing_process, pacing_leadership = view.pacing_process, view.pacing_leadership
+    process, leadership = view.pacing_process, view.pacing_leadership
     for settled in record.settled:
         entity = settled.entity
-        if not pacing_process.participants.settle(entity, settled.note):
+        if not process.participants.settle(entity, settled.note):
             continue
         if settled.kept:
-            pacing_leadership.kept_throttles[entity] = settled.kept
+            leadership.kept_throttles[entity] = settled.kept
         else:
-            pacing_leadership.kept_throttles.pop(entity, None)
-        if entity not in pacing_process.applied_throttles:
+            leadership.kept_throttles.pop(entity, None)
+        if entity not in process.applied_throttles:
             # It is not refreshed any more: next time it has to be read first.
             _forget(view, entity)
 
 
-def forget_settings(view: ClusterView, entity: throttle_settings.Entity) -> None:
+def forget_settings(view: ClusterView, entity: Entity) -> None:
     """Have an entity's settings read again before they are changed, if they are known."""
     if entity in view.pacing_leadership.entity_configs:
         _forget(view, entity)
-        view.pacing_process.participants.note(entity)
-        wakeups.wake(view.due, wakeups.Trigger.THROTTLE_INVALIDATED)
+        _note_invalid(view, entity)
 
 
-def _forget(view: ClusterView, entity: throttle_settings.Entity) -> None:
+def _forget(view: ClusterView, entity: Entity) -> None:
     view.pacing_leadership.entity_configs.pop(entity, None)
     view.pacing_leadership.requested_entities.pop(entity, None)
 
 
-def applied_throttle_rejected(
-    view: ClusterView, record: records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord
-) -> effects.Effect:
+_ThrottleRecord = records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord
+
+
+def applied_throttle_rejected(view: ClusterView, record: _ThrottleRecord) -> effects.Effect:
     """Invalidate an entity whose write was rejected by a race; return the read of its settings."""
     entity = _entity_of(record)
     view.pacing_leadership.unconfirmed_throttles.add(entity)
     _forget(view, entity)
-    view.pacing_process.participants.note(entity)
-    wakeups.wake(view.due, wakeups.Trigger.THROTTLE_INVALIDATED)
+    _note_invalid(view, entity)
     return effects.ReadEntityConfigs((entity,))
 
 
 def throttles_refused(view: ClusterView, change: Change, why: str, now: Instant) -> None:
     """Note that an applied throttle cannot be written; it is retried later."""
     for record in change.records:
-        if isinstance(record, records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord):
+        if isinstance(record, _ThrottleRecord):
             entity = _entity_of(record)
-            view.pacing_leadership.throttle_refusals[entity] = throttle_settings.ThrottleRefusal(
-                why, now
-            )
-            view.pacing_process.participants.note(entity)
-            wakeups.wake(view.due, wakeups.Trigger.THROTTLE_INVALIDATED)
+            view.pacing_leadership.throttle_refusals[entity] = ThrottleRefusal(why, now)
+            _note_invalid(view, entity)
 
 
-def _entity_of(
-    record: records.AppliedThrottleRecord | records.AppliedThrottleEndedRecord,
-) -> throttle_settings.Entity:
-    return (
-        record.lease.entity if isinstance(record, records.AppliedThrottleRecord) else record.entity
-    )
+def _note_invalid(view: ClusterView, entity: Entity) -> None:
+    view.pacing_process.participants.note(entity)
+    wakeups.wake(view.due, wakeups.Trigger.THROTTLE_INVALIDATED)
+
+
+def _entity_of(record: _ThrottleRecord) -> Entity:
+    if isinstance(record, records.AppliedThrottleEndedRecord):
+        return record.entity
+    return record.lease.entity
 
 
 def _next(version: ZkVersion | None) -> ZkVersion:

@@ -19,14 +19,14 @@ not read are not judged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.core import model, wakeups
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, TopicPartition
-from controller.core.pacing import controls, limits_in_force
-from controller.core.pacing.model import IsrLoss
+from controller.core.pacing.controls import UnderMinIsr
+from controller.core.pacing.limits_in_force import under_min_isr
+from controller.core.pacing.model import IsrLoss, SlowAnswer
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -36,8 +36,7 @@ NAMED_MAX: Final = 5
 def topics_in_question(view: ClusterView, due: Worklist) -> set[str]:
     """Return the topics of shrunk partitions whose settings are needed."""
     pacing = view.pacing
-    is_ignored = limits_in_force.under_min_isr(view) is controls.UnderMinIsr.IGNORE
-    if is_ignored or not (due.health or due.timer):
+    if under_min_isr(view) is UnderMinIsr.IGNORE or not (due.health or due.timer):
         return set()
     return pacing.unjudged_topics | {p.topic for p in pacing.under_min_isr}
 
@@ -45,7 +44,7 @@ def topics_in_question(view: ClusterView, due: Worklist) -> set[str]:
 def health_gate(view: ClusterView) -> Blocked | None:
     """Return why no step that copies may begin; the same for all, so computed once per cycle."""
     pacing = view.pacing
-    if limits_in_force.under_min_isr(view) is not controls.UnderMinIsr.WAIT:
+    if under_min_isr(view) is not UnderMinIsr.WAIT:
         return None
     if pacing.recovering:
         which = _count_and_names(pacing.recovering)
@@ -66,7 +65,7 @@ def exposure_gate(
 ) -> Blocked | None:
     """Return why a step may not copy to or from these brokers: they serve what must not shrink."""
     exposed = view.pacing.exposed
-    if not exposed or limits_in_force.under_min_isr(view) is not controls.UnderMinIsr.WAIT:
+    if not exposed or under_min_isr(view) is not UnderMinIsr.WAIT:
         return None
     broker = next((b for b in brokers if b in exposed), None)
     if broker is None or _repairs(view, partition):
@@ -98,7 +97,7 @@ def under_min_isr_sentence(view: ClusterView) -> str:
     if not pacing.under_min_isr:
         return ""
     sentence = f"below min.insync.replicas: {_count_and_names(pacing.under_min_isr)}"
-    if limits_in_force.under_min_isr(view) is not controls.UnderMinIsr.WAIT:
+    if under_min_isr(view) is not UnderMinIsr.WAIT:
         return sentence
     if pacing.recovering:
         is_some = len(pacing.recovering) < len(pacing.under_min_isr)
@@ -133,7 +132,7 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
         and assignment is not None
         and partition not in view.reassignments.by_partition
         # Its deletion does not wait for replicas, and its recovery is not awaited.
-        and partition.topic not in (view.deletions_session.markers or ())
+        and not view.is_to_be_deleted(partition.topic)
         and (state.leader == model.NO_LEADER or len(state.isr) < len(assignment.replicas))
     )
     if not is_shrunk or state is None or assignment is None:
@@ -142,7 +141,7 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
     pacing.shrunk[partition] = None
     config = view.topics.configs.get(partition.topic)
     if config is None:
-        _note(view, partition, None)
+        _note(view, partition, _HEALTHY)
         if partition.topic not in pacing.unjudged_topics:
             pacing.unjudged_topics.add(partition.topic)
             wakeups.wake(view.due, wakeups.Trigger.HEALTH_UNKNOWN)
@@ -150,7 +149,8 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
     # With fewer replicas than min.insync.replicas it cannot be better.
     floor = min(config.min_insync_replicas, len(assignment.replicas))
     is_below = state.leader == model.NO_LEADER or len(state.isr) < floor
-    _note(view, partition, _exposure(view, partition, state, assignment) if is_below else None)
+    found = _exposure(view, partition, state, assignment) if is_below else _HEALTHY
+    _note(view, partition, found)
 
 
 def judge_again(view: ClusterView) -> None:
@@ -159,12 +159,16 @@ def judge_again(view: ClusterView) -> None:
         judge(view, partition)
 
 
-@dataclass(frozen=True, slots=True)
-class _Exposure:
-    """What could harm a partition below its min ISR."""
+class _Exposure(NamedTuple):
+    """What could harm a partition that is below its min ISR, or not known to be."""
 
-    is_recovering: bool
+    is_below: bool = False
+    is_recovering: bool = False
     serving: frozenset[BrokerId] = model.NO_BROKERS
+    """The brokers whose replicas must not shrink."""
+
+
+_HEALTHY: Final = _Exposure()
 
 
 def _exposure(
@@ -175,53 +179,48 @@ def _exposure(
 ) -> _Exposure:
     live = view.live(assignment.replicas, partition)
     serving = frozenset(r for r in live if r in state.isr)
-    if not serving:
-        return _Exposure(is_recovering=False)
-    if state.leader not in serving or len(serving) < len(live):
-        return _Exposure(is_recovering=True)
-    return _Exposure(is_recovering=False, serving=serving)
+    if serving and (state.leader not in serving or len(serving) < len(live)):
+        return _Exposure(is_below=True, is_recovering=True)
+    return _Exposure(is_below=True, serving=serving)
 
 
-def _note(view: ClusterView, partition: TopicPartition, found: _Exposure | None) -> None:
-    """Keep what could harm a partition; None: it is not known to be below its min ISR."""
+def _note(view: ClusterView, partition: TopicPartition, found: _Exposure) -> None:
+    """Keep what could harm a partition."""
     pacing = view.pacing
-    if found is None and partition not in pacing.under_min_isr:
-        return
     was_below, was_recovering = partition in pacing.under_min_isr, partition in pacing.recovering
+    if not (found.is_below or was_below):
+        return
     had = {b for b, exposed in pacing.exposed.items() if partition in exposed}
-    for broker in had - (model.NO_BROKERS if found is None else found.serving):
+    for broker in had - found.serving:
         del pacing.exposed[broker][partition]
         if not pacing.exposed[broker]:
             del pacing.exposed[broker]
-    if found is None:
-        pacing.under_min_isr.pop(partition, None)
-    else:
-        pacing.under_min_isr[partition] = None
-        for broker in found.serving:
-            pacing.exposed.setdefault(broker, {})[partition] = None
-    if found is not None and found.is_recovering:
-        pacing.recovering[partition] = None
-    else:
-        pacing.recovering.pop(partition, None)
-    is_recovering = partition in pacing.recovering
-    serving = model.NO_BROKERS if found is None else found.serving
-    if (was_recovering and not is_recovering) or not had <= serving:
+    for broker in found.serving:
+        pacing.exposed.setdefault(broker, {})[partition] = None
+    for partitions, is_in in (
+        (pacing.under_min_isr, found.is_below),
+        (pacing.recovering, found.is_recovering),
+    ):
+        if is_in:
+            partitions[partition] = None
+        else:
+            partitions.pop(partition, None)
+    if (was_recovering and not found.is_recovering) or not had <= found.serving:
         wakeups.wake(view.due, wakeups.Trigger.HEALTH_JUDGED)
-    if found is not None and not was_below:
+    if found.is_below and not was_below:
         wakeups.wake(view.due, wakeups.Trigger.HEALTH_UNKNOWN)
 
 
 def judge_topic(view: ClusterView, topic: str) -> None:
     """Judge a topic's partitions again: its settings, or an error instead, were read."""
-    known = view.topics.by_name.get(topic)
-    if known is None:
+    is_known = topic in view.topics.by_name
+    if not is_known or topic in view.topics.configs:
         view.pacing.unjudged_topics.discard(topic)
+    if not is_known:
         return
-    if topic in view.topics.configs:
-        view.pacing.unjudged_topics.discard(topic)
-    for number in known.partitions:
-        if TopicPartition(topic, number) in view.pacing.shrunk:
-            judge(view, TopicPartition(topic, number))
+    for partition in view.topics.partitions_of(topic):
+        if partition in view.pacing.shrunk:
+            judge(view, partition)
     wakeups.wake(view.due, wakeups.Trigger.HEALTH_JUDGED)
 
 
@@ -231,13 +230,12 @@ def forget_health(view: ClusterView, partition: TopicPartition) -> None:
     if partition not in pacing.shrunk:
         return
     del pacing.shrunk[partition]
-    _note(view, partition, None)
-    if partition.topic in pacing.unjudged_topics:
-        known = view.topics.by_name.get(partition.topic)
-        others = () if known is None else known.partitions
-        if not any(TopicPartition(partition.topic, n) in pacing.shrunk for n in others):
-            pacing.unjudged_topics.discard(partition.topic)
-            wakeups.wake(view.due, wakeups.Trigger.HEALTH_JUDGED)
+    _note(view, partition, _HEALTHY)
+    topic = partition.topic
+    others = view.topics.partitions_of(topic)
+    if topic in pacing.unjudged_topics and not any(p in pacing.shrunk for p in others):
+        pacing.unjudged_topics.discard(topic)
+        wakeups.wake(view.due, wakeups.Trigger.HEALTH_JUDGED)
 
 
 def note_isr(
@@ -252,3 +250,9 @@ def note_isr(
         return
     if not set(before.isr) <= set(after.isr):
         view.pacing.isr_losses.append(IsrLoss(partition, now))
+
+
+def note_answer(view: ClusterView, broker: BrokerId, took_s: float, now: Instant) -> None:
+    """Keep a slow answer of a broker as evidence."""
+    if took_s > view.options.slow_answer_s:
+        view.pacing.slow_answers.append(SlowAnswer(broker, took_s, now))

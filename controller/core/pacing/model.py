@@ -30,13 +30,14 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.pacing import throttle_settings
 from controller.core.pacing.controls import Controls
 from controller.core.pacing.throttle_settings import (
     AppliedThrottle,
     Entity,
     EntityConfig,
     ThrottleRefusal,
+    broker_entity,
+    topic_entity,
 )
 
 
@@ -91,11 +92,8 @@ def participant_of(
     or after a change of the target, an original replica that was dropped, or is just being dropped,
     receives as well.
     """
-    present: Replicas | None = None
-    leaving: Replicas = ()
-    if assignment is not None:
-        present = assignment.origin_replicas
-        leaving = assignment.removing_replicas
+    present = None if assignment is None else assignment.origin_replicas
+    leaving = () if assignment is None else assignment.removing_replicas
     before = spec.original if spec.original is not None else present or ()
     here = tuple(r for r in (before if present is None else present) if r not in leaving)
     receivers = tuple(r for r in spec.target if r not in before or r not in here)
@@ -108,11 +106,11 @@ class Participants:
     """The participants of all open reassignments that are throttled by us."""
 
     topics: dict[str, dict[int, Participant]] = field(default_factory=dict)
-    requests: dict[throttle_settings.Entity, Counter[RequestId]] = field(default_factory=dict)
+    requests: dict[Entity, Counter[RequestId]] = field(default_factory=dict)
     """The number of reassignments of each request that concern a topic or a broker."""
-    movers: dict[throttle_settings.Entity, Counter[RequestId]] = field(default_factory=dict)
+    movers: dict[Entity, Counter[RequestId]] = field(default_factory=dict)
     """The number of those of each request that begin or stop moves within a broker."""
-    unsettled: dict[throttle_settings.Entity, int] = field(default_factory=dict)
+    unsettled: dict[Entity, int] = field(default_factory=dict)
     """Entities to examine, with the number of the newest note about each."""
     notes: int = 0
 
@@ -134,10 +132,10 @@ class Participants:
             if requests[spec.request] == 1:
                 self.note(entity)
         for broker in spec.placed_brokers:
-            entity = throttle_settings.broker_entity(broker)
+            entity = broker_entity(broker)
             self.movers.setdefault(entity, Counter())[spec.request] += 1
             self.note(entity)
-        self.note(throttle_settings.topic_entity(partition.topic))
+        self.note(topic_entity(partition.topic))
 
     def drop(self, partition: TopicPartition) -> None:
         """Forget a reassignment that ended; only the last of its request changes a throttle."""
@@ -147,53 +145,38 @@ class Participants:
             return
         if not in_topic:
             del self.topics[partition.topic]
-        for broker in participant.spec.placed_brokers:
-            entity = throttle_settings.broker_entity(broker)
-            movers = self.movers[entity]
-            movers[participant.spec.request] -= 1
-            if not movers[participant.spec.request]:
-                del movers[participant.spec.request]
+        request, brokers = participant.spec.request, participant.spec.placed_brokers
+        counted = [(self.movers, broker_entity(broker)) for broker in brokers]
+        counted += [(self.requests, entity) for entity in _entities(partition, participant)]
+        for counts, entity in counted:
+            counts[entity][request] -= 1
+            if not counts[entity][request]:
+                del counts[entity][request]
+                if not counts[entity]:
+                    del counts[entity]
                 self.note(entity)
-            if not movers:
-                del self.movers[entity]
-        for entity in _entities(partition, participant):
-            requests = self.requests[entity]
-            requests[participant.spec.request] -= 1
-            if requests[participant.spec.request] > 0:
-                continue
-            del requests[participant.spec.request]
-            if not requests:
-                del self.requests[entity]
-            self.note(entity)
-
-    def clear(self) -> None:
-        """Forget everything: it is read again."""
-        self.topics.clear()
-        self.requests.clear()
-        self.movers.clear()
-        self.unsettled.clear()
 
     def holds(self, partition: TopicPartition, spec: model.ReassignmentSpec) -> bool:
         """Return whether the reassignment is counted with this spec."""
         participant = self.topics.get(partition.topic, {}).get(partition.partition)
         return participant is not None and participant.spec == spec
 
-    def entities(self, partition: TopicPartition) -> Iterable[throttle_settings.Entity]:
+    def entities(self, partition: TopicPartition) -> Iterable[Entity]:
         """Return the topic and the brokers of a reassignment; none if it is not counted."""
         participant = self.topics.get(partition.topic, {}).get(partition.partition)
         return () if participant is None else _entities(partition, participant)
 
-    def note(self, entity: throttle_settings.Entity) -> None:
+    def note(self, entity: Entity) -> None:
         """Have a topic or a broker examined."""
         self.notes += 1
         self.unsettled[entity] = self.notes
 
-    def note_all(self, leased: Iterable[throttle_settings.Entity]) -> None:
+    def note_all(self, applied: Iterable[Entity]) -> None:
         """Have every entity examined that is concerned or has a throttle applied."""
-        for entity in sorted({*self.requests, *leased}):
+        for entity in sorted({*self.requests, *applied}):
             self.note(entity)
 
-    def settle(self, entity: throttle_settings.Entity, note: int) -> bool:
+    def settle(self, entity: Entity, note: int) -> bool:
         """Note that an entity was found right as of a note; False if a newer note exists."""
         if self.unsettled.get(entity) != note:
             return False
@@ -201,14 +184,9 @@ class Participants:
         return True
 
 
-def _entities(
-    partition: TopicPartition, participant: Participant
-) -> tuple[throttle_settings.Entity, ...]:
+def _entities(partition: TopicPartition, participant: Participant) -> tuple[Entity, ...]:
     brokers = sorted({*participant.sources, *participant.receivers})
-    return (
-        throttle_settings.topic_entity(partition.topic),
-        *(throttle_settings.broker_entity(b) for b in brokers),
-    )
+    return (topic_entity(partition.topic), *(broker_entity(b) for b in brokers))
 
 
 @dataclass(slots=True)
@@ -231,10 +209,6 @@ class PendingQueue:
     def requests(self) -> tuple[RequestId, ...]:
         """Return the requests with pending partitions, in the order of their first arrival."""
         return tuple(self._lines)
-
-    def line(self, request: RequestId) -> Iterator[TopicPartition]:
-        """Return the pending partitions of a request, in their order."""
-        return iter(self._lines.get(request, {}))
 
     def length(self, request: RequestId) -> int:
         """Return the number of pending partitions of a request."""
@@ -270,11 +244,6 @@ class PendingQueue:
         line = self._lines.get(request)
         if line is not None:
             self._lines[request] = dict.fromkeys(sorted(line, key=key))
-
-    def clear(self) -> None:
-        """Forget all partitions."""
-        self._lines.clear()
-        self._request_of.clear()
 
     def in_turn(self, requests: Iterable[RequestId]) -> Iterator[TopicPartition]:
         """Yield the partitions of these requests, round robin."""

@@ -103,18 +103,10 @@ def list_with(
     lifted: Collection[str] = (),
 ) -> Setting | None:
     """
-    Return a list with the wanted entries in it, and without lifted ones of ours.
+    Return a list with the wanted entries in it; None: each of them is present, or ``*`` is.
 
-    Args:
-        wanted: The entries that must be listed, in order.
-        have: The present value.
-        ours: The part of it that we added; None: nothing.
-        before: The value before that.
-        lifted: Partitions, by number, whose copies have no throttle any more.
-
-    Returns:
-        None if nothing has to be changed, as every wanted entry is present or ``*`` is.
-
+    ``ours`` is the part of the present value that we added, ``before`` the value before that. Of
+    partitions that are lifted, by number, our entries are removed.
     """
     present = entries(have)
     mine = set(entries(ours))
@@ -162,16 +154,11 @@ def settings_without_ours(applied: AppliedThrottle, config: EntityConfig) -> Set
 
     Values that others changed since are left alone.
     """
-    values = dict(config.values)
+    values: dict[str, str | None] = dict(config.values)
     for key, ours in applied.ours.items():
-        rest = _rest(key, values.get(key), ours, applied.before.get(key))
-        if rest is None:
-            values.pop(key, None)
-        else:
-            values[key] = rest
-    if config.version is None or values == dict(config.values):
-        return None
-    return as_settings(values)
+        values[key] = _rest(key, values.get(key), ours, applied.before.get(key))
+    left = {key: value for key, value in values.items() if value is not None}
+    return None if config.version is None or left == dict(config.values) else as_settings(left)
 
 
 def _rest(key: str, have: str | None, ours: str, before: str | None) -> str | None:

@@ -14,7 +14,7 @@ daemon, in a tenure or not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from controller.core import effects, model
@@ -27,8 +27,26 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
-from controller.core.pacing import records, throttle_settings
+from controller.core.pacing import records
 from controller.core.pacing.limits_in_force import move_throttle_of, throttle_of
+from controller.core.pacing.throttle_settings import (
+    COPY_RATES,
+    EVERY_REPLICA,
+    FOLLOWER_REPLICAS,
+    LEADER_REPLICAS,
+    LISTS,
+    MOVE_RATE,
+    RATES,
+    AppliedThrottle,
+    Entity,
+    EntityConfig,
+    Setting,
+    as_settings,
+    broker_entity,
+    list_with,
+    rate_to_set,
+    settings_without_ours,
+)
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
@@ -46,15 +64,13 @@ KEPT_SHOWN_MAX: Final = 60
 
 def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Return the reads, and the writes that set and lift throttles."""
-    pacing_process = view.pacing_process
-    if not (
-        pacing_process.participants.unsettled or due.throttles or due.timer
-    ) or not _knows_enough(view):
+    unsettled = view.pacing_process.participants.unsettled
+    if not (unsettled or due.throttles or due.timer) or not _knows_enough(view):
         return Decision()
     changes: list[Change] = []
     settled: list[records.Settled] = []
     reads = _stale_throttles(view, now) if due.timer else []
-    for entity, note in pacing_process.participants.unsettled.items():
+    for entity, note in unsettled.items():
         if len(changes) >= CHANGES_MAX or len(reads) >= READS_MAX:
             break
         answer = _look_at(view, entity, note, now)
@@ -67,12 +83,9 @@ def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision
     if settled:
         changes.append(Change((records.ThrottlesSettledRecord(tuple(settled)),)))
     following: list[effects.Effect] = [effects.ReadEntityConfigs(tuple(reads))] if reads else []
-    if pacing_process.participants.unsettled:
-        following.append(effects.SetTimer(THROTTLE_TIMER, Instant(now + RETRY_S)))
-    elif pacing_process.applied_throttles:
-        following.append(
-            effects.SetTimer(THROTTLE_TIMER, Instant(now + view.options.config_refresh_s))
-        )
+    if unsettled or view.pacing_process.applied_throttles:
+        again_s = RETRY_S if unsettled else view.options.config_refresh_s
+        following.append(effects.SetTimer(THROTTLE_TIMER, Instant(now + again_s)))
     return Decision(tuple(changes), tuple(following))
 
 
@@ -88,24 +101,19 @@ def _knows_enough(view: ClusterView) -> bool:
     )
 
 
-def _stale_throttles(view: ClusterView, now: Instant) -> list[throttle_settings.Entity]:
+def _stale_throttles(view: ClusterView, now: Instant) -> list[Entity]:
     """Return entities whose settings were read long ago: others may have cleared the throttle."""
-    refresh_s = view.options.config_refresh_s
-    return [
-        e
-        for e in view.pacing_process.applied_throttles
-        if now - view.pacing_leadership.requested_entities.get(e, START) >= refresh_s
-    ]
+    refresh_s, requested = view.options.config_refresh_s, view.pacing_leadership.requested_entities
+    applied = view.pacing_process.applied_throttles
+    return [e for e in applied if now - requested.get(e, START) >= refresh_s]
 
 
-def _may_read(view: ClusterView, entity: throttle_settings.Entity, now: Instant) -> bool:
+def _may_read(view: ClusterView, entity: Entity, now: Instant) -> bool:
     """Return whether an entity's settings are unknown and not being read."""
-    if isinstance(
-        view.pacing_leadership.entity_configs.get(entity), throttle_settings.EntityConfig
-    ):
-        return False
-    requested = view.pacing_leadership.requested_entities.get(entity)
-    return requested is None or now - requested >= RETRY_S
+    leadership = view.pacing_leadership
+    requested = leadership.requested_entities.get(entity)
+    is_known = isinstance(leadership.entity_configs.get(entity), EntityConfig)
+    return not is_known and (requested is None or now - requested >= RETRY_S)
 
 
 # --- one topic or broker -----------------------------------------------------------------------
@@ -124,38 +132,31 @@ class Wanted:
         return bool(self.lists) or bool(self.rates)
 
 
-def wanted_of(view: ClusterView, entity: throttle_settings.Entity) -> Wanted:
+def wanted_of(view: ClusterView, entity: Entity) -> Wanted:
     """
     Return what the open reassignments of throttled requests want of a topic or a broker.
 
     A topic lists their replicas; a broker has the lowest rates of the requests that concern it.
     """
-    requests = view.pacing_process.participants.requests.get(entity)
-    rates = {r: rate for r in requests or () if (rate := throttle_of(view, r)) is not None}
+    known = view.pacing_process.participants
+    requests = known.requests.get(entity, ())
+    rates = {r: rate for r in requests if (rate := throttle_of(view, r)) is not None}
     kind, _, name = entity.partition("/")
     if kind == "brokers":
-        wanted = dict.fromkeys(throttle_settings.COPY_RATES, min(rates.values())) if rates else {}
-        movers = view.pacing_process.participants.movers.get(entity, ())
+        wanted = dict.fromkeys(COPY_RATES, min(rates.values())) if rates else {}
+        movers = known.movers.get(entity, ())
         moves = [rate for r in movers if (rate := move_throttle_of(view, r)) is not None]
-        return Wanted(rates=wanted | ({throttle_settings.MOVE_RATE: min(moves)} if moves else {}))
+        return Wanted(rates=wanted | ({MOVE_RATE: min(moves)} if moves else {}))
     if not rates:
         return Wanted()
-    participants = sorted(view.pacing_process.participants.topics.get(name, {}).items())
-    throttled = [
-        (n, participant) for n, participant in participants if participant.spec.request in rates
-    ]
+    participants = sorted(known.topics.get(name, {}).items())
+    throttled = [(n, p) for n, p in participants if p.spec.request in rates]
     return Wanted(
         lists={
-            throttle_settings.LEADER_REPLICAS: _throttled_replicas(
-                (n, participant.sources) for n, participant in throttled
-            ),
-            throttle_settings.FOLLOWER_REPLICAS: _throttled_replicas(
-                (n, participant.receivers) for n, participant in throttled
-            ),
+            LEADER_REPLICAS: _throttled_replicas((n, p.sources) for n, p in throttled),
+            FOLLOWER_REPLICAS: _throttled_replicas((n, p.receivers) for n, p in throttled),
         },
-        lifted=frozenset(
-            str(n) for n, participant in participants if participant.spec.request not in rates
-        ),
+        lifted=frozenset(str(n) for n, p in participants if p.spec.request not in rates),
     )
 
 
@@ -164,81 +165,60 @@ def _throttled_replicas(replicas: Iterable[tuple[int, Replicas]]) -> tuple[str, 
 
 
 def _look_at(
-    view: ClusterView, entity: throttle_settings.Entity, note: int, now: Instant
+    view: ClusterView, entity: Entity, note: int, now: Instant
 ) -> Change | records.Settled | None:
     """Return the write an entity needs, that it is settled, or None while a read is awaited."""
     refusal = view.pacing_leadership.throttle_refusals.get(entity)
     if refusal is not None and now - refusal.at < RETRY_S:
         return None
-    applied = view.pacing_process.applied_throttles.get(entity)
-    wanted = wanted_of(view, entity)
+    known, wanted = view.pacing_process.applied_throttles.get(entity), wanted_of(view, entity)
     # A dead broker gets the rate when it is back, and copies nothing before.
     is_dead = bool(wanted) and not _is_live(view, entity)
-    if is_dead or (not wanted and applied is None):
+    if is_dead or (not wanted and known is None):
         return records.Settled(entity, note)
     config = view.pacing_leadership.entity_configs.get(entity)
-    if not isinstance(config, throttle_settings.EntityConfig):
+    if not isinstance(config, EntityConfig):
         return None
-    return _difference(entity, wanted, applied, config) or records.Settled(
-        entity, note, _settings_of_others(wanted, applied, config)
-    )
-
-
-def _difference(
-    entity: throttle_settings.Entity,
-    wanted: Wanted,
-    applied: throttle_settings.AppliedThrottle | None,
-    config: throttle_settings.EntityConfig,
-) -> Change | None:
-    """Return the write that turns the present settings into the wanted ones; None if equal."""
-    if not wanted and applied is not None:
+    applied = known or AppliedThrottle(entity, {}, {})
+    if not wanted:
         return _lift(applied, config)
     settings = dict(_settings_to_write(wanted, applied, config))
-    return _write_settings(entity, applied, config, settings) if settings else None
+    if settings:
+        return _write_settings(applied, config, settings)
+    return records.Settled(entity, note, _settings_of_others(wanted, applied, config))
 
 
-def _is_live(view: ClusterView, entity: throttle_settings.Entity) -> bool:
+def _is_live(view: ClusterView, entity: Entity) -> bool:
     kind, _, name = entity.partition("/")
     return kind != "brokers" or BrokerId(int(name)) in view.cluster.brokers
 
 
 def _settings_to_write(
-    wanted: Wanted,
-    applied: throttle_settings.AppliedThrottle | None,
-    config: throttle_settings.EntityConfig,
-) -> Iterator[tuple[str, throttle_settings.Setting]]:
-    """Yield each setting that has to be written."""
-    ours = {} if applied is None else applied.ours
-    before = {} if applied is None else applied.before
+    wanted: Wanted, applied: AppliedThrottle, config: EntityConfig
+) -> Iterator[tuple[str, Setting]]:
+    ours, before = applied.ours, applied.before
     for key, listed in wanted.lists.items():
         have = config.values.get(key)
-        setting = throttle_settings.list_with(
-            listed, have, ours.get(key), before.get(key), wanted.lifted
-        )
+        setting = list_with(listed, have, ours.get(key), before.get(key), wanted.lifted)
         if setting is not None:
             yield key, setting
     for key, rate in wanted.rates.items():
-        setting = throttle_settings.rate_to_set(rate, config.values.get(key), ours.get(key))
+        setting = rate_to_set(rate, config.values.get(key), ours.get(key))
         if setting is not None:
             yield key, setting
-    for key in throttle_settings.RATES:
+    for key in RATES:
         # A broker may have only one of the two throttles any longer.
         have = config.values.get(key)
         if wanted.rates and key not in wanted.rates and key in ours:
             before_it = before.get(key) if have == ours[key] else have
-            yield key, throttle_settings.Setting("", "", before_it)
+            yield key, Setting("", "", before_it)
 
 
 def _write_settings(
-    entity: throttle_settings.Entity,
-    applied: throttle_settings.AppliedThrottle | None,
-    config: throttle_settings.EntityConfig,
-    settings: Mapping[str, throttle_settings.Setting],
+    applied: AppliedThrottle, config: EntityConfig, settings: Mapping[str, Setting]
 ) -> Change:
     """Write settings together with the record of their former values."""
-    ours = {} if applied is None else dict(applied.ours)
-    before = {} if applied is None else dict(applied.before)
-    values = dict(config.values)
+    values, ours, before = dict(config.values), dict(applied.ours), dict(applied.before)
     for key, setting in settings.items():
         if setting.ours:
             values[key], ours[key], before[key] = setting.value, setting.ours, setting.before
@@ -249,48 +229,28 @@ def _write_settings(
             values.pop(key, None)
         else:
             values[key] = setting.before
-    version = None if applied is None else applied.version
-    written = records.AppliedThrottleRecord(
-        throttle_settings.AppliedThrottle(entity, ours, before, version),
-        throttle_settings.as_settings(values),
-        config.version,
-    )
+    throttle = replace(applied, ours=ours, before=before)
+    written = records.AppliedThrottleRecord(throttle, as_settings(values), config.version)
     return Change((written,))
 
 
-def _lift(
-    applied: throttle_settings.AppliedThrottle, config: throttle_settings.EntityConfig
-) -> Change:
+def _lift(applied: AppliedThrottle, config: EntityConfig) -> Change:
     if applied.version is None:
         raise InvariantError(f"the throttle of {applied.entity} was never written")
-    values = throttle_settings.settings_without_ours(applied, config)
-    return Change(
-        (
-            records.AppliedThrottleEndedRecord(
-                applied.entity, applied.version, values, config.version
-            ),
-        )
+    ended = records.AppliedThrottleEndedRecord(
+        applied.entity, applied.version, settings_without_ours(applied, config), config.version
     )
+    return Change((ended,))
 
 
 def _settings_of_others(
-    wanted: Wanted,
-    applied: throttle_settings.AppliedThrottle | None,
-    config: throttle_settings.EntityConfig,
+    wanted: Wanted, applied: AppliedThrottle, config: EntityConfig
 ) -> tuple[str, ...]:
     """Return the settings of others that replace a wanted one, as ``key=value``."""
-    ours = {} if applied is None else applied.ours
-    kept = []
-    for key in (
-        *(k for k in throttle_settings.LISTS if wanted.lists.get(k)),
-        *wanted.rates,
-    ):
+    ours, kept = applied.ours, []
+    for key in (*(k for k in LISTS if wanted.lists.get(k)), *wanted.rates):
         have = config.values.get(key)
-        is_whole = (
-            key in throttle_settings.RATES
-            or key not in ours
-            or (have or "").strip() == throttle_settings.EVERY_REPLICA
-        )
+        is_whole = key in RATES or key not in ours or (have or "").strip() == EVERY_REPLICA
         if have is not None and is_whole and have != ours.get(key):
             kept.append(f"{key}={have[:KEPT_SHOWN_MAX]}")
     return tuple(kept)
@@ -303,20 +263,14 @@ def throttle_gate(
     view: ClusterView, partition: TopicPartition, spec: model.ReassignmentSpec
 ) -> Blocked | None:
     """Return what keeps a step that copies from beginning: its throttle is not in force yet."""
-    pacing_process = view.pacing_process
+    participants = view.pacing_process.participants
     if spec.route is model.Route.FOREIGN or throttle_of(view, spec.request) is None:
         return None
-    if not view.pacing_leadership.applied_throttles_read or not pacing_process.participants.holds(
-        partition, spec
-    ):
+    if not view.pacing_leadership.applied_throttles_read or not participants.holds(partition, spec):
         return Blocked(BlockedBy.THROTTLE, "the applied throttles are being read")
-    for entity in pacing_process.participants.entities(partition):
-        stands = (
-            entity in pacing_process.applied_throttles
-            or entity in view.pacing_leadership.kept_throttles
-        )
-        if entity in pacing_process.participants.unsettled or (
-            _is_live(view, entity) and not stands
+    for entity in participants.entities(partition):
+        if entity in participants.unsettled or (
+            _is_live(view, entity) and not _is_applied(view, entity)
         ):
             return Blocked(BlockedBy.THROTTLE, _why(view, entity))
     return None
@@ -326,23 +280,24 @@ def move_throttle_gate(
     view: ClusterView, broker: BrokerId, spec: model.ReassignmentSpec
 ) -> Blocked | None:
     """Return what keeps a broker from moving a replica: its throttle is not in force yet."""
-    entity = throttle_settings.broker_entity(broker)
-    if move_throttle_of(view, spec.request) is None:
-        return None
-    stands = (
-        entity in view.pacing_process.applied_throttles
-        or entity in view.pacing_leadership.kept_throttles
-    )
-    if (
+    entity = broker_entity(broker)
+    is_in_force = (
         view.pacing_leadership.applied_throttles_read
-        and stands
-        and entity not in (view.pacing_process.participants.unsettled)
-    ):
+        and _is_applied(view, entity)
+        and entity not in view.pacing_process.participants.unsettled
+    )
+    if move_throttle_of(view, spec.request) is None or is_in_force:
         return None
     return Blocked(BlockedBy.THROTTLE, _why(view, entity))
 
 
-def _why(view: ClusterView, entity: throttle_settings.Entity) -> str:
+def _is_applied(view: ClusterView, entity: Entity) -> bool:
+    """Return whether we set a throttle of an entity, or settings of others stand in its place."""
+    applied, kept = view.pacing_process.applied_throttles, view.pacing_leadership.kept_throttles
+    return entity in applied or entity in kept
+
+
+def _why(view: ClusterView, entity: Entity) -> str:
     refusal = view.pacing_leadership.throttle_refusals.get(entity)
     if refusal is not None:
         return f"the throttle of {entity} cannot be written: {refusal.why}"

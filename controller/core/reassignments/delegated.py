@@ -32,7 +32,7 @@ from controller.core.reassignments.placing import ReplicaPlacement
 from controller.core.reassignments.step_start import NO_ROOM
 from controller.core.reassignments.steps import Step, next_step
 from controller.core.records import Change, Record
-from controller.core.requests import approvals
+from controller.core.requests.submissions import Standing, standing_of
 from controller.core.view import ClusterView
 
 UNANSWERED: Final = Blocked(
@@ -90,8 +90,8 @@ class DelegatedContext(ReplicaPlacement):
 
     def follow(self, cause: str) -> Change:
         """Watch the controller carry out the step."""
-        standing = approvals.standing_of(self.spec, self.assignment)
-        used = self.approval_used() if standing is approvals.Standing.BEGUN else ()
+        standing = standing_of(self.spec, self.assignment)
+        used = self.approval_used() if standing is Standing.BEGUN else ()
         return self.change(*used, self.phase(phases.Syncing(), cause), effects=self.look())
 
     def look(self) -> tuple[effects.Effect, ...]:
@@ -145,7 +145,7 @@ class DelegatedContext(ReplicaPlacement):
         """
         if self.spec.expected is None:
             return ()
-        if approvals.standing_of(self.spec, self.assignment) is approvals.Standing.BEGUN:
+        if standing_of(self.spec, self.assignment) is Standing.BEGUN:
             return self.approval_used()
         if self.spec.asked == target:
             return ()

@@ -15,7 +15,7 @@ from controller.core.disks import fold as disk_fold
 from controller.core.disks.disk_space import log_dropped
 from controller.core.leadership.fold import is_current, is_refused
 from controller.core.model import AlterOutcome, BlockedBy, BrokerId, Instant, Route, TopicPartition
-from controller.core.pacing import adaptive_limit
+from controller.core.pacing import isr_health
 from controller.core.reassignments import in_flight, phases, records, start_pending
 from controller.core.reassignments.in_flight import first_phase
 from controller.core.reassignments.model import Reassignment, RemovedReplica
@@ -36,7 +36,7 @@ def fold_event(view: ClusterView, event: records.ReassignmentEvent, now: Instant
             view.reassignments.orphaned = Counter(o.partition for o in event.orphans)
             view.reassignments_leadership.orphans_read = True
         case records.StopReplicaAnswered():
-            adaptive_limit.note_answer(view, event.broker, event.took_s, now)
+            isr_health.note_answer(view, event.broker, event.took_s, now)
             _stop_replica_answered(view, event, now)
         case records.ReassignmentsAltered():
             _reassignments_altered(view, event, now)

@@ -18,7 +18,7 @@ from controller.core.pacing.limits_in_force import step_size_of
 from controller.core.reassignments import gates, orphans, phases, records
 from controller.core.reassignments.model import Reassignment
 from controller.core.records import Change, Record
-from controller.core.requests import approvals
+from controller.core.requests import submissions
 from controller.core.requests.records import LegacyEntryRecord, RefusalRecord
 from controller.core.view import ClusterView
 
@@ -94,7 +94,7 @@ class PartitionContext:
     @property
     def has_drifted(self) -> bool:
         """Whether another client changed the replicas of an approved entry before it began."""
-        return approvals.has_drifted(self.spec, self.assignment)
+        return submissions.has_drifted(self.spec, self.assignment)
 
     def refused_as_drifted(self) -> Change:
         """
@@ -108,7 +108,7 @@ class PartitionContext:
             name,
             f"{self.partition} -> [{gates.ids(spec.target)}]",
             model.RefusalReason.DRIFTED,
-            approvals.drift_text(expected, self.assignment),
+            submissions.drift_text(expected, self.assignment),
             self.partition,
             was_accepted=True,
         )

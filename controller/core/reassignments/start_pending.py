@@ -20,8 +20,8 @@ from typing import Any, Final
 from controller.core import effects, wakeups
 from controller.core.disks.disk_space import fill_of_brokers
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, RequestId, TopicPartition
-from controller.core.pacing import controls, holds, limits_in_force
-from controller.core.pacing.budget import Budget
+from controller.core.pacing import controls, limits_in_force
+from controller.core.pacing.budget import Budget, request_hold
 from controller.core.reassignments import delegated, native, records
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
@@ -112,7 +112,7 @@ def _ranks(view: ClusterView, now: Instant) -> list[tuple[int, Iterator[TopicPar
     ranks = [(len(pacing.resumed), iter(pacing.resumed))]
     by_priority: dict[int, list[RequestId]] = {}
     for request in pacing.waiting.requests():
-        if holds.request_hold(view, request, now) is None:
+        if request_hold(view, request, now) is None:
             by_priority.setdefault(limits_in_force.priority_of(view, request), []).append(request)
     for priority in sorted(by_priority, reverse=True):
         # The request with the least in flight comes first: slots are shared, however long a line.

@@ -1,5 +1,5 @@
 """
-Acceptance of a plan's entries: the checks of ``PartitionReassignedListener`` and our own.
+Acceptance of entries: the checks of ``PartitionReassignedListener`` and our own.
 
 An entry is accepted (it becomes a durable spec), refused with a reason an operator can act on,
 found done already, or waits until the topic's settings are known. Valid entries are accepted
@@ -13,44 +13,36 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from controller.core import model
+from controller.core import effects, model
 from controller.core.disks import log_dir_queries
-from controller.core.model import BrokerId, LogDirs, Replicas, RequestId, Route, TopicPartition
-from controller.core.reassignments.gates import ids
+from controller.core.model import (
+    BrokerId,
+    Instant,
+    LogDirs,
+    Refusal,
+    RefusalReason,
+    Replicas,
+    RequestId,
+    Route,
+    TopicPartition,
+)
+from controller.core.reassignments.gates import ids, refusal_for_foreign
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
-from controller.core.requests import approvals, outcomes, records
-from controller.core.requests.model import PlanNode, kind_of
+from controller.core.requests import records, submissions
+from controller.core.requests.model import kind_of
+from controller.core.requests.outcomes import Summary
 from controller.core.requests.submissions import AcceptedEntry
+from controller.core.topics import topic_configs
 from controller.core.view import ClusterView
 
-SHARES = 10
+SHARES: Final = 10
 """The share of a long cycle that is left while it delays other requests."""
-
-
-def legacy_request_id(czxid: model.Zxid) -> RequestId:
-    """Return the id of the request that a legacy znode stands for: its czxid is unique."""
-    return RequestId(f"legacy-{czxid:016x}")
-
-
 SPECS_PATH: Final = "/admin/reassignments"
 """The prefix by which unreadable records are named."""
 DISABLED: Final = "reassignments are disabled: /admin/reassign_cancel exists"
 """The reason for which an entry is refused while the kill switch is on."""
-
-
-@dataclass(slots=True)
-class Acceptance:
-    """The result of judging a plan."""
-
-    changes: list[Change] = field(default_factory=list)
-    unknown_topics: dict[str, None] = field(default_factory=dict)
-    """Topics whose settings must be known before their entries can be judged."""
-    unknown_brokers: set[BrokerId] = field(default_factory=set)
-    """Brokers whose log directories must be known before."""
-    is_complete: bool = True
-    """Whether every entry was judged."""
 
 
 def entry_text(partition: TopicPartition, replicas: Replicas) -> str:
@@ -58,41 +50,89 @@ def entry_text(partition: TopicPartition, replicas: Replicas) -> str:
     return f"{partition} -> [{ids(replicas)}]"
 
 
+@dataclass(frozen=True, slots=True)
+class PlanEntry:
+    """An entry of a plan or a request."""
+
+    request: RequestId
+    partition: TopicPartition
+    target: Replicas
+    log_dirs: LogDirs = ()
+    """The log directories that it names: it is done when the replicas are there."""
+    expected: Replicas | None = None
+    """The replicas that an approved entry names."""
+    route: Route = Route.REQUEST
+
+    def refusal(self, reason: RefusalReason, detail: str, *, was_accepted: bool = False) -> Refusal:
+        """Return the refusal of the entry."""
+        text = entry_text(self.partition, self.target)
+        return Refusal(
+            self.request, text, reason, detail, self.partition, was_accepted=was_accepted
+        )
+
+
+@dataclass(slots=True)
+class Judgement:
+    """The decisions of a cycle about entries, and what has to be read before others."""
+
+    changes: list[Change] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    unknown_topics: set[str] = field(default_factory=set)
+    """Topics whose settings must be known first."""
+    unknown_brokers: set[BrokerId] = field(default_factory=set)
+    """Brokers whose log directories must be known first."""
+    waits: bool = False
+    """Whether an entry cannot be judged before a read."""
+
+    def is_decidable(self, view: ClusterView, entry: PlanEntry) -> bool:
+        """Return whether a valid entry can be accepted; else note what has to be known first."""
+        if entry.partition.topic not in view.topics.configs:
+            self.unknown_topics.add(entry.partition.topic)
+        elif unknown := log_dir_queries.unknown_brokers(view, entry.log_dirs):
+            self.unknown_brokers |= unknown
+        else:
+            return True
+        self.waits = True
+        return False
+
+    def reads(self, view: ClusterView, now: Instant, timer: str) -> list[effects.Effect]:
+        """Return the requests for what has to be known."""
+        return [
+            *topic_configs.request_configs(view, self.unknown_topics, now, timer),
+            *log_dir_queries.query_named(view, self.unknown_brokers, now),
+        ]
+
+
 def refusal_of(  # noqa: PLR0911 - one return per reason
-    view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
-) -> model.Refusal | None:
+    view: ClusterView, entry: PlanEntry
+) -> Refusal | None:
     """Return why an entry is refused, None when it is valid or cannot be judged yet."""
-    topics = view.topics
-
-    def refuse(reason: model.RefusalReason, detail: str) -> model.Refusal:
-        return model.Refusal(request, entry_text(partition, target), reason, detail, partition)
-
+    topics, partition, target, refuse = view.topics, entry.partition, entry.target, entry.refusal
     topic = topics.by_name.get(partition.topic)
     assignment = topic.partitions.get(partition.partition) if topic else None
     record = f"{SPECS_PATH}/{partition.topic}/{partition.partition}"
     why = topics.unreadable.get(partition.topic) or view.reassignments.unreadable_specs.get(record)
     if why is not None:
-        return refuse(model.RefusalReason.UNREADABLE, f"one of its znodes cannot be decoded: {why}")
+        return refuse(RefusalReason.UNREADABLE, f"one of its znodes cannot be decoded: {why}")
     if assignment is None:
         what = "partition" if topic else "topic"
-        return refuse(model.RefusalReason.UNKNOWN_PARTITION, f"the {what} does not exist")
-    if partition.topic in (view.deletions_session.markers or ()):
-        return refuse(model.RefusalReason.TOPIC_BEING_DELETED, "the topic is queued for deletion")
+        return refuse(RefusalReason.UNKNOWN_PARTITION, f"the {what} does not exist")
+    if view.is_to_be_deleted(partition.topic):
+        return refuse(RefusalReason.TOPIC_BEING_DELETED, "the topic is queued for deletion")
     if not target:
-        return refuse(model.RefusalReason.EMPTY_REPLICAS, "the replica list is empty")
+        return refuse(RefusalReason.EMPTY_REPLICAS, "the replica list is empty")
     if len(set(target)) != len(target):
-        return refuse(model.RefusalReason.DUPLICATE_REPLICAS, "a broker is listed twice")
+        return refuse(RefusalReason.DUPLICATE_REPLICAS, "a broker is listed twice")
     origin = assignment.replicas
     dead = tuple(r for r in target if r not in origin and r not in view.cluster.brokers)
     if dead:
         return refuse(
-            model.RefusalReason.UNKNOWN_BROKER,
-            f"broker {ids(dead)} is not live and not a replica yet",
+            RefusalReason.UNKNOWN_BROKER, f"broker {ids(dead)} is not live and not a replica yet"
         )
     config = topics.configs.get(partition.topic)
     if config is not None and len(target) < min(config.min_insync_replicas, len(origin)):
         return refuse(
-            model.RefusalReason.BELOW_MIN_ISR,
+            RefusalReason.BELOW_MIN_ISR,
             f"{len(target)} replicas are fewer than min.insync.replicas "
             f"({config.min_insync_replicas}): producers would fail",
         )
@@ -107,10 +147,7 @@ def refuse_malformed(
 
     Each in a change of its own, as there may be more of them than a multi can hold.
     """
-    refusals = [
-        model.Refusal(request, entry, model.RefusalReason.MALFORMED, reason)
-        for entry, reason in refused
-    ]
+    refusals = [Refusal(request, e, RefusalReason.MALFORMED, why) for e, why in refused]
     known = view.requests.by_id.get(request)
     if refusals and known is not None:
         # Counted: several may have the same text.
@@ -118,72 +155,66 @@ def refuse_malformed(
     return [Change((records.RefusalRecord((refusal,)),)) for refusal in refusals]
 
 
-def refused_as_disabled(
-    request: RequestId, entry: str, partition: TopicPartition | None
-) -> model.Refusal:
-    """Return the refusal of an entry that is submitted while reassignments are disabled."""
-    return model.Refusal(
-        request,
-        entry,
-        model.RefusalReason.DISABLED,
-        DISABLED,
-        partition,
-    )
-
-
-def refused_as_drifted(
-    view: ClusterView,
-    request: RequestId,
-    partition: TopicPartition,
-    target: Replicas,
-    expected: Replicas | None,
-) -> model.Refusal | None:
+def refused_as_drifted(view: ClusterView, entry: PlanEntry) -> Refusal | None:
     """Return why an entry that ``refusal_of`` accepts is not what was approved; None if it is."""
-    assignment = view.topics.known_assignment(partition)
-    if expected is None or assignment is None:
+    assignment = view.topics.known_assignment(entry.partition)
+    if entry.expected is None or assignment is None:
         return None
-    running = view.reassignments.by_partition.get(partition)
-    spec = model.ReassignmentSpec(target, None, request, Route.REQUEST, expected=expected)
-    if approvals.has_drifted(spec, assignment):
-        detail = approvals.drift_text(expected, assignment)
+    running = view.reassignments.by_partition.get(entry.partition)
+    spec = model.ReassignmentSpec(
+        entry.target, None, entry.request, Route.REQUEST, expected=entry.expected
+    )
+    if submissions.has_drifted(spec, assignment):
+        detail = submissions.drift_text(entry.expected, assignment)
     elif running is not None and (running.in_flight or running.may_be_made):
         detail = f"it is being reassigned by {running.spec.request}"
     else:
         return None
-    return model.Refusal(
-        request,
-        entry_text(partition, target),
-        model.RefusalReason.DRIFTED,
-        detail,
-        partition,
-    )
+    return entry.refusal(RefusalReason.DRIFTED, detail)
 
 
-def refused_for_directories(
-    view: ClusterView,
-    request: RequestId,
-    partition: TopicPartition,
-    target: Replicas,
-    log_dirs: LogDirs,
-) -> model.Refusal | None:
+def refused_for_directories(view: ClusterView, entry: PlanEntry) -> Refusal | None:
     """Return why replicas cannot be in the directories that an entry names, as far as known."""
-    problem = log_dir_queries.problem_of(view, log_dirs)
-    if problem is None:
-        return None
-    return model.Refusal(
-        request, entry_text(partition, target), model.RefusalReason.LOG_DIR, problem, partition
-    )
+    problem = log_dir_queries.problem_of(view, entry.log_dirs)
+    return None if problem is None else entry.refusal(RefusalReason.LOG_DIR, problem)
 
 
-def refused_without_approval(
-    view: ClusterView, request: RequestId, entry: str, partition: TopicPartition | None
-) -> model.Refusal | None:
+def refused_without_approval(view: ClusterView, entry: PlanEntry) -> Refusal | None:
     """Return the refusal of an entry that is not part of an approved plan, where it has to be."""
     if not view.options.require_approval:
         return None
-    return model.Refusal(
-        request, entry, model.RefusalReason.NOT_APPROVED, approvals.REQUIRED, partition
+    return entry.refusal(RefusalReason.NOT_APPROVED, submissions.APPROVAL_REQUIRED)
+
+
+def refused_for_foreign(view: ClusterView, entry: PlanEntry) -> Refusal | None:
+    """Return the refusal of an entry while foreign reassignments exist, under ``refuse``."""
+    text = entry_text(entry.partition, entry.target)
+    return refusal_for_foreign(view, entry.request, entry.partition, text)
+
+
+def refuse_unreadable(
+    ended: Record, request: RequestId, why: str, raw: bytes, submitted_ms: int = 0
+) -> Change:
+    """Refuse a znode that cannot be decoded at all; its content is kept in the outcome."""
+    refusal = Refusal(request, "the whole node", RefusalReason.UNREADABLE, why)
+    return end_as_refused(ended, refusal, raw, submitted_ms)
+
+
+def end_as_refused(
+    ended: Record, refusal: Refusal, raw: bytes = b"", submitted_ms: int = 0
+) -> Change:
+    """End a znode with an outcome of its own only."""
+    summary = Summary(
+        request=refusal.request,
+        kind=kind_of(refusal.request),
+        total=refusal.entries,
+        done=0,
+        refused=(refusal,),
+        submitted_ms=submitted_ms,
+        raw=raw,
     )
+    written = (ended, records.RefusalRecord((refusal,)), records.RequestOutcomeRecord(summary))
+    return Change(written)
 
 
 def is_undecidable(view: ClusterView, partition: TopicPartition) -> bool:
@@ -200,186 +231,57 @@ def is_undecidable(view: ClusterView, partition: TopicPartition) -> bool:
     return awaits_read and topic not in view.topics.unreadable
 
 
-def accept_legacy(view: ClusterView, plan: PlanNode) -> Acceptance:
-    """Judge the entries of ``/admin/reassign_partitions`` that are not accepted yet."""
-    request = legacy_request_id(plan.czxid)
-    outcome = Acceptance()
-    if plan.unreadable is not None:
-        refusal = model.Refusal(
-            request, "the whole node", model.RefusalReason.UNREADABLE, plan.unreadable
-        )
-        outcome.changes.append(
-            Change(
-                (
-                    records.LegacyPlanEndedRecord(plan.version),
-                    records.RefusalRecord((refusal,)),
-                    records.RequestOutcomeRecord(summary_of_unreadable(refusal, plan.raw)),
-                )
-            )
-        )
-        return outcome
-    outcome.changes += refuse_malformed(view, request, plan.refused)
-    chunk = cycle_share(view, view.options.acceptance_chunk)
-    for partition, target in plan.entries.items():
-        if len(outcome.changes) >= chunk:
-            outcome.is_complete = False
-            break
-        _judge(view, request, partition, target, outcome)
-    return outcome
-
-
-def is_taken(view: ClusterView, partition: TopicPartition, target: Replicas) -> bool:
-    """
-    Return whether an entry of the plan is recorded as it is listed.
-
-    A Kafka controller that rewrites the plan omits the directories, which then stay as recorded.
-    """
-    known = view.reassignments.by_partition.get(partition)
-    if known is None or known.spec.route is not Route.LEGACY or known.spec.target != target:
-        return False
-    legacy = view.requests.legacy
-    named = () if legacy is None else legacy.log_dirs.get(partition, ())
-    if named not in {(), known.spec.log_dirs} and not known.spec.rolls_back:
-        return False
-    return not view.is_of_former_topic(partition)
-
-
-def _judge(
-    view: ClusterView,
-    request: RequestId,
-    partition: TopicPartition,
-    target: Replicas,
-    outcome: Acceptance,
-) -> None:
-    if is_taken(view, partition, target):
-        return
-    running, legacy = view.reassignments.by_partition.get(partition), view.requests.legacy
-    log_dirs = () if legacy is None else legacy.log_dirs.get(partition, ())
-    if is_undecidable(view, partition):
-        outcome.is_complete = False
-        return
-    refusal = refusal_of(view, request, partition, target) or refused_for_directories(
-        view, request, partition, target, log_dirs
-    )
-    if refusal is None:
-        refusal = refused_without_approval(view, request, entry_text(partition, target), partition)
-    if refusal is None and view.requests_session.kill_switch and running is None:
-        refusal = refused_as_disabled(request, entry_text(partition, target), partition)
-    if refusal is None and running is not None and running.spec.route is Route.REQUEST:
-        refusal = model.Refusal(
-            request,
-            entry_text(partition, target),
-            model.RefusalReason.OTHER_ROUTE,
-            f"it is being reassigned by request {running.spec.request}",
-            partition,
-        )
-    if refusal is not None:
-        outcome.changes.append(
-            Change(
-                (records.LegacyEntryRecord(partition, None), records.RefusalRecord((refusal,))),
-                partition=partition,
-            )
-        )
-        return
-    if partition.topic not in view.topics.configs:
-        outcome.unknown_topics[partition.topic] = None
-        outcome.is_complete = False
-        return
-    unknown = log_dir_queries.unknown_brokers(view, log_dirs)
-    if unknown:
-        outcome.unknown_brokers |= unknown
-        outcome.is_complete = False
-        return
-    outcome.changes.append(
-        accept_entry(view, request, partition, target, Route.LEGACY, log_dirs=log_dirs)
-    )
-
-
-def accept_entry(  # noqa: PLR0913 - the parts of an entry
-    view: ClusterView,
-    request: RequestId,
-    partition: TopicPartition,
-    target: Replicas,
-    route: Route = Route.REQUEST,
-    *,
-    expected: Replicas | None = None,
-    log_dirs: LogDirs = (),
-) -> Change:
-    """
-    Return the acceptance of an entry; one that is at its target already is done.
-
-    Args:
-        view: Everything known.
-        request: The request of the entry.
-        partition: The partition of the entry.
-        target: Its target replicas.
-        route: The route of the request.
-        expected: The replicas that an approved entry names.
-        log_dirs: The log directories that it names: it is done when the replicas are there.
-
-    """
+def accept_entry(view: ClusterView, entry: PlanEntry) -> Change:
+    """Return the acceptance of an entry; one that is at its target already is done."""
+    partition, target = entry.partition, entry.target
     assignment = view.topics.by_name[partition.topic].partitions[partition.partition]
     running = view.reassignments.by_partition.get(partition)
-    unplaced = None if running is None else running.spec.unplaced_by(log_dirs)
+    unplaced = None if running is None else running.spec.unplaced_by(entry.log_dirs)
     spec = replace(
-        spec_of(view, request, partition, target, route),
-        expected=expected,
-        log_dirs=log_dirs,
+        spec_of(view, entry),
+        expected=entry.expected,
+        log_dirs=entry.log_dirs,
         unplaced=unplaced or model.NO_BROKERS,
     )
-    if (
-        log_dirs
-        or not is_there(view, partition, assignment, target)
-        or partition in view.reassignments.by_partition
-    ):
-        return Change(acceptance_records(view, partition, spec), partition=partition)
-    done = found_done(partition, spec)
-    if route is Route.LEGACY:
+    is_there = not assignment.is_reassigning and assignment.replicas == target
+    if entry.log_dirs or running is not None or not is_there:
+        return Change(_acceptance_records(view, partition, spec), partition=partition)
+    # Its row counts it.
+    done: tuple[Record, ...] = (
+        SpecEndedRecord(partition, None, spec.request, "done"),
+        records.AcceptedRecord(spec.request, AcceptedEntry(partition, target, target)),
+    )
+    if entry.route is Route.LEGACY:
         done = (records.LegacyEntryRecord(partition, None), *done)
     return Change(done, partition=partition)
 
 
-def is_there(
-    view: ClusterView,
-    partition: TopicPartition,
-    assignment: model.PartitionAssignment,
-    target: Replicas,
-) -> bool:
-    """Return whether a partition is at its target and has no step in flight."""
-    running = view.reassignments.by_partition.get(partition)
-    idle = not assignment.is_reassigning and (running is None or not running.in_flight)
-    return idle and assignment.replicas == target
-
-
-def spec_of(
-    view: ClusterView,
-    request: RequestId,
-    partition: TopicPartition,
-    target: Replicas,
-    route: Route,
-) -> model.ReassignmentSpec:
+def spec_of(view: ClusterView, entry: PlanEntry) -> model.ReassignmentSpec:
     """Return the spec of an accepted entry; one in flight keeps its original replicas."""
-    topic = view.topics.by_name[partition.topic]
-    assignment = topic.partitions[partition.partition]
-    running = view.reassignments.by_partition.get(partition)
+    topic = view.topics.by_name[entry.partition.topic]
+    assignment = topic.partitions[entry.partition.partition]
+    running = view.reassignments.by_partition.get(entry.partition)
     version = None if running is None else running.spec.version
+    abandoned = model.NO_BROKERS
     if running is None or _has_ended(running, assignment):
-        original = original_of(view, partition, assignment)
-        if route is Route.LEGACY and view.requests.legacy is not None:
-            original = _original_of_entry(
-                view, partition, target, original, view.requests.legacy.czxid
-            )
-        return model.ReassignmentSpec(
-            target, original, request, route, version, topic_czxid=topic.czxid
-        )
-    before = running.spec
-    original = before.original
-    if original is None:
-        original = original_of(view, partition, assignment)
-    named = before.abandoned | frozenset(before.target)
-    left = named - frozenset(target) - frozenset(original or ()) or model.NO_BROKERS
+        original = _original_of(view, entry.partition, assignment)
+        if entry.route is Route.LEGACY and view.requests.legacy is not None:
+            original = _original_of_entry(view, entry, original, view.requests.legacy.czxid)
+    else:
+        before = running.spec
+        original = before.original
+        if original is None:
+            original = _original_of(view, entry.partition, assignment)
+        named = before.abandoned | frozenset(before.target)
+        abandoned = named - frozenset(entry.target) - frozenset(original or ()) or abandoned
     return model.ReassignmentSpec(
-        target, original, request, route, version, abandoned=left, topic_czxid=topic.czxid
+        entry.target,
+        original,
+        entry.request,
+        entry.route,
+        version,
+        abandoned=abandoned,
+        topic_czxid=topic.czxid,
     )
 
 
@@ -388,7 +290,7 @@ def _has_ended(running: Reassignment, assignment: model.PartitionAssignment) -> 
     return running.spec.route is Route.FOREIGN and not assignment.is_reassigning
 
 
-def acceptance_records(
+def _acceptance_records(
     view: ClusterView, partition: TopicPartition, spec: model.ReassignmentSpec
 ) -> tuple[Record, ...]:
     """Return the records of an accepted entry; a replaced request gets an outcome."""
@@ -407,28 +309,7 @@ def acceptance_records(
     return (*written, records.PartitionOutcomeRecord(superseded))
 
 
-def summary_of_unreadable(refusal: model.Refusal, raw: bytes) -> outcomes.Summary:
-    """Return the outcome of a znode that could not be decoded at all."""
-    return outcomes.Summary(
-        request=refusal.request,
-        kind=kind_of(refusal.request),
-        total=refusal.entries,
-        done=0,
-        refused=(refusal,),
-        raw=raw,
-    )
-
-
-def found_done(partition: TopicPartition, spec: model.ReassignmentSpec) -> tuple[Record, ...]:
-    """Return the end of an entry that is at its target already; its row counts it."""
-    there = AcceptedEntry(partition, spec.target, spec.target)
-    return (
-        SpecEndedRecord(partition, None, spec.request, "done"),
-        records.AcceptedRecord(spec.request, there),
-    )
-
-
-def original_of(
+def _original_of(
     view: ClusterView, partition: TopicPartition, assignment: model.PartitionAssignment
 ) -> Replicas | None:
     """
@@ -448,11 +329,7 @@ def original_of(
 
 
 def _original_of_entry(
-    view: ClusterView,
-    partition: TopicPartition,
-    target: Replicas,
-    original: Replicas | None,
-    plan: model.Zxid,
+    view: ClusterView, entry: PlanEntry, original: Replicas | None, plan: model.Zxid
 ) -> Replicas | None:
     """
     Return the replicas of a partition before the plan that lists it, None when unknown.
@@ -461,13 +338,13 @@ def _original_of_entry(
     together, unmarked, after the plan appeared. What we saw before that proves which were the
     former.
     """
-    topic = view.topics.by_name[partition.topic]
-    written = topic.unmarked.get(partition.partition)
-    if written is None or original is None or not set(target) <= set(original):
+    topic, target = view.topics.by_name[entry.partition.topic], set(entry.target)
+    written = topic.unmarked.get(entry.partition.partition)
+    if written is None or original is None or not target <= set(original):
         return original
     is_older = 0 < written < plan
-    seen = view.reassignments.before.get(partition)
-    if seen is not None and not is_older and set(seen) | set(target) == set(original):
+    seen = view.reassignments.before.get(entry.partition)
+    if seen is not None and not is_older and set(seen) | target == set(original):
         return seen
     return None if written > plan else original
 
@@ -479,20 +356,10 @@ def cycle_share(view: ClusterView, most: int) -> int:
     Long cycles have more throughput; a single request, or one that was accepted long ago, waits
     for no cycle.
     """
-    unread = (
-        view.requests_session.submissions_listed or frozenset()
-    ) - view.requests_session.submissions.keys()
-    named = (
-        n
-        for n in view.requests_session.submissions
-        if n not in view.requests_session.left_submissions
-    )
-    requesting = len({view.requests_session.submissions[name].request for name in named}) + bool(
-        unread
-    )
-    if (
-        view.requests.legacy is not None
-        and len(view.requests.legacy.entries) > view.reassignments.other_routes
-    ):
-        requesting += 1
+    session, legacy = view.requests_session, view.requests.legacy
+    waiting = {
+        s.request for name, s in session.submissions.items() if name not in session.left_submissions
+    }
+    is_plan_waiting = legacy is not None and len(legacy.entries) > view.reassignments.other_routes
+    requesting = len(waiting) + bool(session.unread) + is_plan_waiting
     return most if requesting <= 1 else max(most // SHARES, 1)

@@ -16,30 +16,30 @@ no original replica in the ISR while a new replica lives.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from enum import Enum, auto
 from itertools import islice
 from typing import Final
 
 from controller.core import model, options
-from controller.core.model import Instant, RequestId, Route, TopicPartition
+from controller.core.model import Instant, Route, TopicPartition
 from controller.core.reassignments import gates, orphans
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Decision, Record
-from controller.core.requests import (
-    approvals,
-    legacy_plan,
-    outcomes,
-    records,
-    submission_parts,
-    undo,
-)
+from controller.core.requests import outcomes, plans, records, undo
+from controller.core.requests.acceptance import refuse_unreadable
+from controller.core.requests.completion import unix_ms
+from controller.core.requests.submission_parts import is_skipped
 from controller.core.requests.submissions import (
     AcceptedEntry,
     Cancellation,
     CancelScope,
     Submission,
+    has_drifted,
+    legacy_request_id,
+    queue_request_id,
 )
 from controller.core.view import ClusterView
 
@@ -47,23 +47,12 @@ CHUNK: Final = 2000
 """Partitions reversed in one cycle."""
 
 
-def is_choosing(view: ClusterView) -> bool:
-    """Return whether a cancellation exists whose selection is not complete."""
-    cancellation = view.requests.cancellation
-    return cancellation is not None and not _is_chosen(view, cancellation)
-
-
-def _is_chosen(view: ClusterView, cancellation: Cancellation) -> bool:
-    known = view.requests.by_id.get(cancellation.request)
-    return known is not None and str(cancellation.version) in known.parts
-
-
 def is_selected(view: ClusterView, submission: Submission) -> bool:
     """Return whether the cancellation selects a request that was not accepted yet."""
     cancellation = view.requests.cancellation
     if cancellation is None or submission.czxid > cancellation.written:
         return False
-    if submission_parts.is_skipped(view, submission):
+    if is_skipped(view, submission):
         return False
     return cancellation.is_everything or submission.request in cancellation.requests
 
@@ -77,22 +66,20 @@ def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
         or not view.requests_leadership.history_read
     ):
         return Decision()
+    request = cancellation.request
     if cancellation.unreadable is not None:
-        return Decision((_unreadable(cancellation, cancellation.unreadable),))
-    if not _is_chosen(view, cancellation):
+        ended = records.CancellationEndedRecord(cancellation.version)
+        refused = refuse_unreadable(
+            ended, request, cancellation.unreadable, cancellation.raw, cancellation.created_ms
+        )
+        return Decision((refused,))
+    if not view.requests.is_chosen(cancellation):
         return _choose(view, cancellation, now)
-    if _is_under_way(view, cancellation):
+    # Finished entries are moved back as a request of their own.
+    own = view.requests.by_id.get(request)
+    if request in view.reassignments.rolling_back or (own is not None and own.open > 0):
         return Decision()
     return Decision((_end_cancellation(view, cancellation, now),))
-
-
-def _is_under_way(view: ClusterView, cancellation: Cancellation) -> bool:
-    """Return whether any rollback is still in progress."""
-    # Finished entries are moved back as a request of their own.
-    own = view.requests.by_id.get(cancellation.request)
-    return cancellation.request in view.reassignments.rolling_back or (
-        own is not None and own.open > 0
-    )
 
 
 # --- choosing ----------------------------------------------------------------------------------
@@ -114,9 +101,8 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
         elif reversed_ is NotReversed.NOT_YET:
             is_complete = False
     changes += _remove_from_queue(view, cancellation)
-    if any(
-        is_selected(view, s) for s in view.requests_session.submissions.values()
-    ) or not _is_all_known(view):
+    is_unaccepted = any(is_selected(view, s) for s in view.requests_session.submissions.values())
+    if is_unaccepted or not _is_all_known(view):
         is_complete = False
     undone, effects = undo.undo_finished(view, cancellation, CHUNK, now)
     changes += undone
@@ -129,16 +115,14 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
 
 def _is_all_known(view: ClusterView) -> bool:
     """Return whether everything that may be selected was read, accepted or adopted."""
-    if (
-        view.requests_session.submissions_listed or frozenset()
-    ) - view.requests_session.submissions.keys():
+    if view.requests_session.unread:
         return False
     if view.requests.queue is not None and view.requests.queue.stale:
         return False
     if view.tenure.held is not None and view.reassignments_tenure.may_have_foreign:
         return False
     legacy = view.requests.legacy
-    return legacy is None or (not legacy.stale and legacy_plan.is_judged(view))
+    return legacy is None or (not legacy.stale and plans.is_judged(view))
 
 
 def needs_the_role(view: ClusterView) -> bool:
@@ -146,20 +130,12 @@ def needs_the_role(view: ClusterView) -> bool:
     cancellation = view.requests.cancellation
     if cancellation is None or cancellation.unreadable is not None:
         return False
-    if (
-        view.reassignments.by_partition
-        or view.requests.legacy is not None
-        or view.requests.queue is not None
-    ):
+    requests = view.requests
+    if view.reassignments.by_partition or requests.legacy is not None or requests.queue is not None:
         return True
     if cancellation.scope is CancelScope.ALL or view.requests_session.submissions_listed:
         return True
-    return any(
-        assignment.is_reassigning
-        and (name in cancellation.topics or TopicPartition(name, n) in cancellation.partitions)
-        for name, topic in view.topics.by_name.items()
-        for n, assignment in topic.partitions.items()
-    )
+    return any(a.is_reassigning and cancellation.names(p) for p, a in view.topics.assignments())
 
 
 def _selects(
@@ -172,8 +148,8 @@ def _selects(
     spec = reassignment.spec
     if spec.cancelled_by is not None or spec.request == cancellation.request:
         return False
-    named = partition in cancellation.partitions or partition.topic in cancellation.topics
-    if spec.route is Route.LEGACY and spec.request > f"legacy-{cancellation.written:016x}":
+    named = cancellation.names(partition)
+    if spec.route is Route.LEGACY and spec.request > legacy_request_id(cancellation.written):
         return False
     if spec.route is Route.FOREIGN:
         # A foreign reassignment is not in "everything", only where it is named or adopted.
@@ -197,28 +173,21 @@ def _reverse(  # noqa: C901, PLR0911 - one return per case
     reassignment: Reassignment,
 ) -> Change | NotReversed:
     """Reverse one reassignment, or return why there is no change."""
-    requests = view.requests
-    known = view.requests.by_id.get(cancellation.request)
-    was_skipped = known is not None and partition in known.endings
+    legacy = view.requests.legacy
     if gates.is_deleted(view, partition):
         return NotReversed.NEEDLESS
-    if requests.legacy is not None and requests.legacy.stale:
+    if legacy is not None and legacy.stale:
         # Its entry is written with it, which would be rejected until the znode is read again.
         return NotReversed.NOT_YET
     assignment = view.topics.assignment(partition)
     if assignment is None:
         return NotReversed.NOT_YET
     spec = reassignment.spec
-    if approvals.has_drifted(spec, assignment):
+    if has_drifted(spec, assignment):
         # It is refused instead: the original replicas would undo what another client did.
         return NotReversed.NEEDLESS
     if spec.original is None:
-        why = "its former replicas are unknown"
-        return (
-            NotReversed.NEEDLESS
-            if was_skipped
-            else undo.skip_partition(cancellation, partition, why)
-        )
+        return _skip(view, cancellation, partition, "its former replicas are unknown")
     has_begun = reassignment.in_flight or reassignment.may_be_made
     has_begun = has_begun or reassignment.may_have_placed(assignment)
     if not has_begun and assignment == model.PartitionAssignment(spec.original):
@@ -229,20 +198,25 @@ def _reverse(  # noqa: C901, PLR0911 - one return per case
     others = [r for r in assignment.replicas if r not in spec.original]
     if not any(r in state.isr for r in spec.original) and view.live(others, partition):
         why = "no original replica is in sync: it would go offline"
-        return (
-            NotReversed.NEEDLESS
-            if was_skipped
-            else undo.skip_partition(cancellation, partition, why)
-        )
+        return _skip(view, cancellation, partition, why)
     czxid = view.topics.by_name[partition.topic].czxid
     back = replace(spec.rolled_back(spec.original, cancellation.request), topic_czxid=czxid)
     if spec.route is Route.FOREIGN:
         back = replace(back, route=Route.REQUEST, request=cancellation.request)
     written: tuple[Record, ...] = (SpecRecord(partition, back),)
-    if requests.legacy is not None and partition in requests.legacy.entries:
+    if legacy is not None and partition in legacy.entries:
         # Otherwise a Kafka controller that takes over would start it again.
         written += (records.LegacyEntryRecord(partition, spec.original),)
     return Change(written, partition=partition)
+
+
+def _skip(
+    view: ClusterView, cancellation: Cancellation, partition: TopicPartition, why: str
+) -> Change | NotReversed:
+    known = view.requests.by_id.get(cancellation.request)
+    if known is not None and partition in known.endings:
+        return NotReversed.NEEDLESS
+    return undo.skip_partition(cancellation, partition, why)
 
 
 def _end_unbegun(
@@ -251,7 +225,6 @@ def _end_unbegun(
     partition: TopicPartition,
     reassignment: Reassignment,
 ) -> Change:
-    """End a reassignment that has not begun."""
     spec = reassignment.spec
     outcome = model.PartitionOutcome(
         spec.request, partition, model.OutcomeKind.CANCELLED, by=cancellation.request
@@ -269,84 +242,50 @@ def _end_unbegun(
 
 
 def _remove_from_queue(view: ClusterView, cancellation: Cancellation) -> list[Change]:
-    """Remove selected entries from the queue."""
     queue = view.requests.queue
     if queue is None or queue.stale or queue.czxid > cancellation.written:
         return []
-    name = RequestId(f"queue-{queue.czxid:016x}")
+    name = queue_request_id(queue.czxid)
     is_whole = cancellation.is_everything or name in cancellation.requests
-    return [
-        Change(
-            (
+    changes = []
+    for partition, target in islice(queue.entries.items(), CHUNK):
+        if is_whole or cancellation.names(partition):
+            outcome = model.PartitionOutcome(
+                name, partition, model.OutcomeKind.CANCELLED, by=cancellation.request
+            )
+            written = (
                 records.QueueEntryEndedRecord(partition),
-                records.PartitionOutcomeRecord(
-                    model.PartitionOutcome(
-                        name, partition, model.OutcomeKind.CANCELLED, by=cancellation.request
-                    )
-                ),
+                records.PartitionOutcomeRecord(outcome),
                 records.AcceptedRecord(name, AcceptedEntry(partition, None, target)),
-            ),
-            partition=partition,
-        )
-        for partition, target in islice(queue.entries.items(), CHUNK)
-        if is_whole
-        or partition in cancellation.partitions
-        or partition.topic in cancellation.topics
-    ]
+            )
+            changes.append(Change(written, partition=partition))
+    return changes
 
 
 # --- the end -----------------------------------------------------------------------------------
 
 
-def _unreadable(cancellation: Cancellation, why: str) -> Change:
-    refusal = model.Refusal(
-        cancellation.request, "the whole node", model.RefusalReason.UNREADABLE, why
-    )
-    summary = outcomes.Summary(
-        request=cancellation.request,
-        kind="cancel",
-        total=1,
-        done=0,
-        refused=(refusal,),
-        submitted_ms=cancellation.created_ms,
-        raw=cancellation.raw,
-    )
-    return Change(
-        (
-            records.CancellationEndedRecord(cancellation.version),
-            records.RefusalRecord((refusal,)),
-            records.RequestOutcomeRecord(summary),
-        )
-    )
-
-
 def _end_cancellation(view: ClusterView, cancellation: Cancellation, now: Instant) -> Change:
     """Record the outcome of the cancellation and delete its znode."""
     name = cancellation.request
-    fates: dict[model.OutcomeKind, int] = {}
-    for request in view.requests.by_id.values():
-        for ending in request.endings.values():
-            if name in {ending.by, ending.request}:
-                fates[ending.fate] = fates.get(ending.fate, 0) + 1
+    fates = Counter(
+        ending.fate
+        for request in view.requests.by_id.values()
+        for ending in request.endings.values()
+        if name in {ending.by, ending.request}
+    )
     known = view.requests.by_id.get(name)
     undone = 0 if known is None else known.done
-    unix_s = view.pacing_process.unix_s(now)
     summary = outcomes.Summary(
         request=name,
         kind="cancel",
-        total=sum(fates.values()) + undone,
-        done=undone
-        + fates.get(model.OutcomeKind.CANCELLED, 0)
-        + fates.get(model.OutcomeKind.ROLLED_BACK, 0),
-        fates=fates,
+        total=fates.total() + undone,
+        done=undone + fates[model.OutcomeKind.CANCELLED] + fates[model.OutcomeKind.ROLLED_BACK],
+        fates=dict(fates),
         reason=cancellation.reason,
         requested_by=cancellation.requested_by,
         submitted_ms=cancellation.created_ms,
-        ended_ms=0 if unix_s is None else int(unix_s * 1000),
+        ended_ms=unix_ms(view, now),
     )
-    return Change(
-        (
-            records.CancellationEndedRecord(cancellation.version),
-            records.RequestOutcomeRecord(summary),
-        )
-    )
+    ended = records.CancellationEndedRecord(cancellation.version)
+    return Change((ended, records.RequestOutcomeRecord(summary)))

@@ -15,6 +15,7 @@ from controller.core.records import Change, Decision
 from controller.core.requests import outcomes, records
 from controller.core.requests.model import Request
 from controller.core.requests.submission_parts import shares_name
+from controller.core.requests.submissions import legacy_request_id, queue_request_id
 from controller.core.view import ClusterView
 
 PARTS_PATIENCE_S = 600.0
@@ -28,7 +29,6 @@ WITHDRAWN_TIMER: Final = "withdrawn_requests"
 def summary_of(view: ClusterView, name: RequestId, now: Instant) -> outcomes.Summary:
     """Add up the outcome of a request."""
     request = view.requests.by_id.get(name) or Request(Route.LEGACY, now, kind="legacy")
-    unix_s = view.pacing_process.unix_s(now)
     created = [p.created_ms for p in request.parts.values()]
     return outcomes.Summary(
         request=name,
@@ -42,9 +42,15 @@ def summary_of(view: ClusterView, name: RequestId, now: Instant) -> outcomes.Sum
         approved=request.options.approved,
         approved_by=request.options.approved_by,
         submitted_ms=min(created, default=0),
-        ended_ms=0 if unix_s is None else int(unix_s * 1000),
+        ended_ms=unix_ms(view, now),
         moved_bytes=request.moved_bytes,
     )
+
+
+def unix_ms(view: ClusterView, now: Instant) -> int:
+    """Return the milliseconds since 1970; 0 where the wall clock was not read."""
+    unix_s = view.pacing_process.unix_s(now)
+    return 0 if unix_s is None else int(unix_s * 1000)
 
 
 def conclude(view: ClusterView, now: Instant) -> Decision:
@@ -76,7 +82,6 @@ def _may_turn_up(request: Request, now: Instant) -> bool:
 
 
 def _refuse_withdrawn(name: RequestId, request: Request) -> Change | None:
-    """Refuse the entries that cannot be accepted any more: their znode is gone."""
     left = request.unsettled
     if request.kind != "request" or not left:
         return None
@@ -94,39 +99,33 @@ def _refuse_withdrawn(name: RequestId, request: Request) -> Change | None:
 def _is_over(  # noqa: PLR0911 - one return per rule
     view: ClusterView, name: RequestId, request: Request, now: Instant
 ) -> bool:
-    requests_session = view.requests_session
+    requests, session = view.requests, view.requests_session
     if request.open or request.has_ended or not (request.total or request.parts):
         return False
-    if view.requests.cancellation is not None:
+    if requests.cancellation is not None:
         # The cancellation still counts its effect on each request.
         return False
     match request.kind:
         case "request":
-            listed = requests_session.submissions_listed
-            if listed is None or not listed <= requests_session.submissions.keys():
+            if session.submissions_listed is None or session.unread:
                 # An unread znode may be a part of it that was accepted in part.
                 return False
-            of_it = (s for s in requests_session.submissions.values() if s.request == name)
-            if not all(shares_name(view, s) for s in of_it):
+            if not all(shares_name(view, s) for s in session.parts_of(name)):
                 return False
             if _may_turn_up(request, now):
                 return False
             is_whole = len(request.parts) >= request.options.parts
             return is_whole or now >= request.since + PARTS_PATIENCE_S
         case "legacy":
-            legacy = view.requests.legacy
-            return requests_session.legacy_read and (
-                legacy is None or f"legacy-{legacy.czxid:016x}" != name
-            )
+            plan = requests.legacy
+            is_there = plan is not None and legacy_request_id(plan.czxid) == name
+            return session.legacy_read and not is_there
         case "queue":
-            queue = view.requests.queue
-            return requests_session.queue_read and (
-                queue is None or f"queue-{queue.czxid:016x}" != name
-            )
+            queue = requests.queue
+            is_there = queue is not None and queue_request_id(queue.czxid) == name
+            return session.queue_read and not is_there
         case "cancel":
             # Usually it ends with its znode; an operator may have deleted that.
-            return (
-                requests_session.cancellation_read and name not in view.reassignments.rolling_back
-            )
+            return session.cancellation_read and name not in view.reassignments.rolling_back
         case _:
             return False

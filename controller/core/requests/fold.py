@@ -1,8 +1,8 @@
 """
 Fold requests of operators, and their stored outcomes, into the view.
 
-Submissions, cancellation, queue, kill switch, controls, outcomes: levels like all reads. They are
-judged elsewhere.
+Submissions, plans, cancellation, kill switch, outcomes: levels like all reads. They are judged
+elsewhere.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
-from controller.core.records import Event
 from controller.core.requests import outcomes, records
 from controller.core.requests.model import PlanNode, Request, kind_of
-from controller.core.requests.submissions import Cancellation, LegacyPlan
+from controller.core.requests.submissions import Cancellation, LegacyPlan, Submission
 from controller.core.topics import fold as topic_fold
 from controller.core.topics.model import is_no_news
 from controller.core.view import ClusterView
@@ -34,31 +33,44 @@ REQUESTS_KEPT: Final = 200
 
 def fold_event(view: ClusterView, event: records.RequestEvent, now: Instant) -> None:
     """Fold one event into the view."""
+    session, requests = view.requests_session, view.requests
     match event:
-        case records.LegacyPlanRead():
-            _legacy_plan(view, event, now)
+        case records.LegacyPlanRead(plan=plan):
+            _legacy_plan_read(view, plan, now)
+        case records.SubmissionsListed(names=names):
+            session.submissions_listed = names
+            for name in [n for n in session.submissions if n not in names]:
+                del session.submissions[name]
+                session.judged.pop(name, None)
+            session.requested_submissions &= names
+            session.left_submissions &= names
+        case records.SubmissionsRead(submissions=read):
+            _submissions_read(view, read.items())
+        case records.CancellationRead(cancellation=cancellation):
+            session.cancellation_read = True
+            requests.cancellation_stale = False
+            has_ended = (
+                cancellation is not None and cancellation.czxid == requests.cancellation_ended
+            )
+            requests.cancellation = None if has_ended else cancellation
+            # It may select entries of theirs that could not be refused.
+            session.left_submissions.clear()
+        case records.KillSwitchRead(is_on=is_on):
+            session.kill_switch = is_on
+            session.left_submissions.clear()
+        case records.QueueRead(plan=plan):
+            _queue_read(view, plan)
+        case records.HistoryRead():
+            _history_read(view, event, now)
+        case records.AcceptedRead():
+            _accepted_read(view, event, now)
         case _:
-            _fold_intake(view, event, now)
-            topic_fold.read_requested(view, _requested_topics(event))
+            assert_never(event)
+    topic_fold.read_requested(view, _requested_topics(event))
 
 
-def fold_record(view: ClusterView, record: records.RequestRecord, now: Instant) -> None:
-    """Fold one record into the view."""
-    requests = view.requests
-    match record:
-        case records.LegacyEntryRecord():
-            _legacy_entry(view, record)
-        case records.LegacyPlanEndedRecord():
-            if requests.legacy is not None:
-                requests.legacy_ended = requests.legacy.czxid
-            requests.legacy = None
-        case _:
-            _fold_request_record(view, record, now)
-            wakeups.wake_pending_requests(view)
-
-
-def _requested_topics(event: Event) -> set[str]:
-    """Return the topics that an operator's request is about."""
+def _requested_topics(event: records.RequestEvent) -> set[str]:
+    """Return the topics that an operator's request is about, except those of a legacy plan."""
     match event:
         case records.SubmissionsRead(submissions=read):
             return {p.topic for s in read.values() if s is not None for p in s.entries}
@@ -70,16 +82,76 @@ def _requested_topics(event: Event) -> set[str]:
             return set()
 
 
-def _legacy_plan(view: ClusterView, event: records.LegacyPlanRead, now: Instant) -> None:
+def fold_record(view: ClusterView, record: records.RequestRecord, now: Instant) -> None:
+    """Fold one record into the view."""
+    match record:
+        case records.LegacyEntryRecord():
+            _legacy_entry(view, record)
+        case records.LegacyPlanEndedRecord():
+            if view.requests.legacy is not None:
+                view.requests.legacy_ended = view.requests.legacy.czxid
+            view.requests.legacy = None
+        case _:
+            wakeups.submissions_concerned(view)
+            wakeups.wake_pending_requests(view)
+            _fold_request_record(view, record, now)
+
+
+def _fold_request_record(  # noqa: C901, PLR0912 - one arm per record
+    view: ClusterView, record: records.RequestLedgerRecord, now: Instant
+) -> None:
+    session, requests = view.requests_session, view.requests
+    match record:
+        case records.RefusalRecord(refusals=refusals):
+            for refusal in refusals:
+                _record_refusal(view, refusal, now)
+        case records.PartitionOutcomeRecord(ending=ending):
+            _record_outcome(view, ending, now)
+        case records.PartRecord(request=name, part=part):
+            requests.request_of(name, now).add_part(part)
+        case records.AcceptedRecord(request=name, entry=entry):
+            request = requests.request_of(name, now)
+            request.settled.add(entry.partition)
+            request.accepted += 1
+            if request.kind != "request":
+                request.total += 1
+        case records.SubmissionEndedRecord(name=name):
+            forget_submission(view, name)
+            if session.submissions_listed is not None:
+                session.submissions_listed -= {name}
+        case records.CancellationEndedRecord():
+            _cancellation_ended(view)
+        case records.QueueEntryEndedRecord(partition=partition):
+            if requests.queue is not None:
+                requests.queue.entries.pop(partition, None)
+                requests.queue.log_dirs.pop(partition, None)
+        case records.QueueEndedRecord():
+            if requests.queue is not None:
+                requests.queue_ended = requests.queue.czxid
+            requests.queue = None
+        case records.RequestOutcomeRecord(summary=summary):
+            _record_summary(view, summary, now)
+        case records.RequestOutcomeForgottenRecord():
+            _outcome_forgotten(view, record)
+        case records.JudgedRecord(name=name, count=count):
+            session.judged[name] = count
+        case records.AtomicCheckedRecord(request=name, grounds=grounds):
+            session.atomic_checks[name] = grounds
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+def _legacy_plan_read(view: ClusterView, plan: LegacyPlan | None, now: Instant) -> None:
     tenure, requests = view.tenure, view.requests
     view.requests_session.legacy_read = True
-    last = Zxid(0) if event.plan is None else event.plan.czxid
+    last = Zxid(0) if plan is None else plan.czxid
     if last != requests.legacy_last:
-        requests.legacy_came = None if requests.legacy_last is None or event.plan is None else now
+        requests.legacy_came = None if requests.legacy_last is None or plan is None else now
         requests.legacy_last = last
     if not view.is_native:
         return
-    plan, known = event.plan, requests.legacy
+    known = requests.legacy
     if plan is not None and plan.czxid == requests.legacy_ended:
         return
     if (
@@ -94,11 +166,8 @@ def _legacy_plan(view: ClusterView, event: records.LegacyPlanRead, now: Instant)
     view.requests_tenure.legacy_confirmed = tenure.held is not None
     requests.legacy = None if plan is None else PlanNode.of(plan)
     view.due.add(view.reassignments.legacy_reassignments())
-    view.due.add(
-        p
-        for p in (known.entries if known is not None else ())
-        if p in view.reassignments.by_partition
-    )
+    former = () if known is None else known.entries
+    view.due.add(p for p in former if p in view.reassignments.by_partition)
     topic_fold.read_invalid(view, {p.topic for p in plan.entries} if plan is not None else ())
     wakeups.wake(view.due, wakeups.Trigger.PLAN_CHANGED)
 
@@ -118,75 +187,64 @@ def _note_removed_entries(view: ClusterView, known: PlanNode, plan: LegacyPlan |
 
 
 def _legacy_entry(view: ClusterView, record: records.LegacyEntryRecord) -> None:
-    requests = view.requests
-    if requests.legacy is None:
+    legacy, partition = view.requests.legacy, record.partition
+    if legacy is None:
         return
-    requests.legacy.log_dirs.pop(record.partition, None)
+    legacy.log_dirs.pop(partition, None)
     if record.replicas is None:
-        requests.legacy.entries.pop(record.partition, None)
+        legacy.entries.pop(partition, None)
     else:
-        requests.legacy.entries[record.partition] = record.replicas
+        legacy.entries[partition] = record.replicas
         if record.log_dirs:
-            requests.legacy.log_dirs[record.partition] = record.log_dirs
-    if record.partition in view.reassignments.by_partition:
-        view.due.add((record.partition,))
+            legacy.log_dirs[partition] = record.log_dirs
+    if partition in view.reassignments.by_partition:
+        view.due.add((partition,))
 
 
-def _fold_request_record(  # noqa: C901, PLR0912 - one arm per record
-    view: ClusterView, record: records.RequestLedgerRecord, now: Instant
-) -> None:
-    """Fold one record about requests into the view."""
-    requests_session, requests = view.requests_session, view.requests
-    wakeups.submissions_concerned(view)
-    match record:
-        case records.RefusalRecord(refusals=refusals):
-            for refusal in refusals:
-                record_refusal(view, refusal, now)
-        case records.PartitionOutcomeRecord(ending=ending):
-            record_outcome(view, ending, now)
-        case records.PartRecord(request=name, part=part):
-            request = view.requests.request_of(name, now)
-            request.add_part(part)
-        case records.AcceptedRecord(request=name, entry=entry):
-            request = view.requests.request_of(name, now)
-            request.settled.add(entry.partition)
-            request.accepted += 1
-            if request.kind != "request":
-                request.total += 1
-        case records.SubmissionEndedRecord(name=name):
-            forget_submission(view, name)
-            if requests_session.submissions_listed is not None:
-                requests_session.submissions_listed -= {name}
-        case records.CancellationEndedRecord():
-            if requests.cancellation is not None:
-                requests.cancellation_ended = requests.cancellation.czxid
-            requests.cancellation = None
-            for request in requests.by_id.values():
-                _forget_endings(view, request)
-            requests.accepted.clear()
-            requests_session.requested_accepted.clear()
-        case records.QueueEntryEndedRecord(partition=partition):
-            if requests.queue is not None:
-                requests.queue.entries.pop(partition, None)
-                requests.queue.log_dirs.pop(partition, None)
-        case records.QueueEndedRecord():
-            if requests.queue is not None:
-                requests.queue_ended = requests.queue.czxid
-            requests.queue = None
-        case records.RequestOutcomeRecord(summary=summary):
-            _record_summary(view, summary, now)
-        case records.RequestOutcomeForgottenRecord(request=name, is_last=False):
-            known, gone = requests.ended[name], len(record.children)
-            requests.ended[name] = replace(known, children=known.children[gone:])
-            wakeups.wake(view.due, wakeups.Trigger.OUTCOME_LEFT)
-        case records.RequestOutcomeForgottenRecord(request=name):
-            requests.ended.pop(name, None)
-            if name in requests.by_id and requests.by_id[name].has_ended:
-                del requests.by_id[name]
-        case records.JudgedRecord(name=name, count=count):
-            requests_session.judged[name] = count
-        case records.AtomicCheckedRecord(request=name, grounds=grounds):
-            requests_session.atomic_checks[name] = grounds
+def _queue_read(view: ClusterView, plan: LegacyPlan | None) -> None:
+    requests = view.requests
+    view.requests_session.queue_read = True
+    known = requests.queue
+    if plan is None:
+        requests.queue = None
+    elif plan.czxid != requests.queue_ended and (
+        known is None or known.stale or plan.czxid != known.czxid or plan.version > known.version
+    ):
+        requests.queue = PlanNode.of(plan)
+
+
+# --- submissions ---------------------------------------------------------------------------------
+
+
+def _submissions_read(view: ClusterView, read: Iterable[tuple[str, Submission | None]]) -> None:
+    session = view.requests_session
+    for name, submission in read:
+        if submission is not None and name in (session.submissions_listed or ()):
+            session.submissions[name] = submission
+            _invalidate_for_missing(view, submission.entries)
+        else:
+            session.requested_submissions.discard(name)
+    session.submissions = dict(sorted(session.submissions.items()))
+
+
+def _invalidate_for_missing(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
+    """
+    Have topics read again that lack requested partitions.
+
+    They may have grown before the request was submitted: topics and requests are read concurrently.
+    """
+    topics = view.topics.by_name
+    lacking = {
+        p.topic
+        for p in partitions
+        if p.topic in topics and p.partition not in topics[p.topic].partitions
+    }
+    if not lacking:
+        return
+    view.role.read_generation += 1
+    for name in lacking:
+        topics[name].invalidate(view.role.read_generation)
+    view.due.overtaken_topics |= lacking
 
 
 def forget_submission(view: ClusterView, name: str) -> None:
@@ -196,8 +254,10 @@ def forget_submission(view: ClusterView, name: str) -> None:
     view.requests_session.requested_submissions.discard(name)
 
 
-def record_refusal(view: ClusterView, refusal: Refusal, now: Instant) -> None:
-    """Note a refused entry."""
+# --- outcomes ------------------------------------------------------------------------------------
+
+
+def _record_refusal(view: ClusterView, refusal: Refusal, now: Instant) -> None:
     request = view.requests.request_of(refusal.request, now)
     request.refused.append(refusal)
     if request.kind != "request" and not refusal.was_accepted:
@@ -207,7 +267,7 @@ def record_refusal(view: ClusterView, refusal: Refusal, now: Instant) -> None:
     wakeups.wake(view.due, wakeups.Trigger.ENTRY_REFUSED)
 
 
-def record_outcome(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
+def _record_outcome(view: ClusterView, ending: PartitionOutcome, now: Instant) -> None:
     """Note the outcome of a partition that did not reach its target."""
     request = view.requests.request_of(ending.request, now)
     if request.kind == "cancel" and ending.partition not in request.endings:
@@ -225,7 +285,35 @@ def _record_summary(view: ClusterView, summary: outcomes.Summary, now: Instant) 
     _forget_endings(view, request)
     # Its content is read from ZooKeeper when it is forgotten.
     view.requests.ended[summary.request] = outcomes.EndedHistory((), Zxid(0))
-    _forget_old_requests(view)
+    # Keep the counts of the newest ended requests only.
+    known = view.requests.by_id
+    if len(known) > REQUESTS_KEPT:
+        over = [name for name, request in known.items() if request.has_ended]
+        for name in over[: len(known) - REQUESTS_KEPT]:
+            del known[name]
+
+
+def _outcome_forgotten(view: ClusterView, record: records.RequestOutcomeForgottenRecord) -> None:
+    requests, name = view.requests, record.request
+    if not record.is_last:
+        known, gone = requests.ended[name], len(record.children)
+        requests.ended[name] = replace(known, children=known.children[gone:])
+        wakeups.wake(view.due, wakeups.Trigger.OUTCOME_LEFT)
+        return
+    requests.ended.pop(name, None)
+    if name in requests.by_id and requests.by_id[name].has_ended:
+        del requests.by_id[name]
+
+
+def _cancellation_ended(view: ClusterView) -> None:
+    requests = view.requests
+    if requests.cancellation is not None:
+        requests.cancellation_ended = requests.cancellation.czxid
+    requests.cancellation = None
+    for request in requests.by_id.values():
+        _forget_endings(view, request)
+    requests.accepted.clear()
+    view.requests_session.requested_accepted.clear()
 
 
 def _forget_endings(view: ClusterView, request: Request) -> None:
@@ -234,104 +322,7 @@ def _forget_endings(view: ClusterView, request: Request) -> None:
         request.endings.clear()
 
 
-def _forget_old_requests(view: ClusterView) -> None:
-    """Keep the counts of the newest ended requests only."""
-    requests = view.requests
-    if len(requests.by_id) <= REQUESTS_KEPT:
-        return
-    over = [name for name, request in requests.by_id.items() if request.has_ended]
-    for name in over[: len(requests.by_id) - REQUESTS_KEPT]:
-        del requests.by_id[name]
-
-
-def _fold_intake(view: ClusterView, event: records.IntakeEvent, now: Instant) -> None:  # noqa: C901 - one arm per event
-    """Fold one event into the view."""
-    requests_session, requests = view.requests_session, view.requests
-    match event:
-        case records.SubmissionsListed(names=names):
-            requests_session.submissions_listed = names
-            for name in [n for n in requests_session.submissions if n not in names]:
-                del requests_session.submissions[name]
-                requests_session.judged.pop(name, None)
-            requests_session.requested_submissions &= names
-            requests_session.left_submissions &= names
-        case records.SubmissionsRead(submissions=read):
-            listed = requests_session.submissions_listed or frozenset()
-            for name, submission in read.items():
-                if submission is not None and name in listed:
-                    requests_session.submissions[name] = submission
-                    _invalidate_for_missing(view, submission.entries)
-                else:
-                    requests_session.requested_submissions.discard(name)
-            requests_session.submissions = dict(sorted(requests_session.submissions.items()))
-        case records.CancellationRead(cancellation=cancellation):
-            requests_session.cancellation_read = True
-            requests.cancellation_stale = False
-            ended_already = (
-                cancellation is not None and cancellation.czxid == requests.cancellation_ended
-            )
-            requests.cancellation = None if ended_already else cancellation
-            # It may select entries of theirs that could not be refused.
-            requests_session.left_submissions.clear()
-        case records.KillSwitchRead(is_on=is_on):
-            requests_session.kill_switch = is_on
-            requests_session.left_submissions.clear()
-        case records.QueueRead(plan=plan):
-            _queue(view, plan)
-        case records.HistoryRead():
-            _history(view, event, now)
-        case records.AcceptedRead():
-            _take_accepted(view, event, now)
-        case _:
-            assert_never(event)
-
-
-def _invalidate_for_missing(view: ClusterView, partitions: Iterable[TopicPartition]) -> None:
-    """
-    Have topics read again that lack requested partitions.
-
-    They may have grown before the request was submitted: topics and requests are read concurrently.
-    """
-    topics = view.topics
-    lacking = {
-        p.topic
-        for p in partitions
-        if p.topic in topics.by_name and p.partition not in topics.by_name[p.topic].partitions
-    }
-    if not lacking:
-        return
-    view.role.read_generation += 1
-    for name in lacking:
-        topics.by_name[name].invalidate(view.role.read_generation)
-    view.due.overtaken_topics |= lacking
-
-
-def _queue(view: ClusterView, plan: LegacyPlan | None) -> None:
-    requests = view.requests
-    view.requests_session.queue_read = True
-    known = requests.queue
-    if plan is None:
-        requests.queue = None
-        return
-    if plan.czxid == requests.queue_ended:
-        return
-    same = known is not None and plan.czxid == known.czxid
-    if known is not None and same and plan.version <= known.version and not known.stale:
-        return
-    requests.queue = PlanNode.of(plan)
-
-
-def _history(view: ClusterView, event: records.HistoryRead, now: Instant) -> None:
-    view.requests_leadership.history_read = True
-    oldest_first = sorted(event.ended.items(), key=lambda item: item[1].czxid)
-    view.requests.ended = dict(oldest_first)
-    for name, history in event.open.items():
-        _open_history(view, name, history, now)
-    for name in event.ended:
-        _ended_elsewhere(view, name)
-
-
-def _take_accepted(view: ClusterView, event: records.AcceptedRead, now: Instant) -> None:
+def _accepted_read(view: ClusterView, event: records.AcceptedRead, now: Instant) -> None:
     if event.request in view.requests.unlearned:
         view.requests.unlearned.discard(event.request)
         settled = view.requests.request_of(event.request, now).settled
@@ -343,12 +334,18 @@ def _take_accepted(view: ClusterView, event: records.AcceptedRead, now: Instant)
             view.requests.accepted[event.request] = event
 
 
-def _ended_elsewhere(view: ClusterView, name: RequestId) -> None:
-    """Mark a request as ended whose summary was written by another daemon or tenure."""
-    request = view.requests.by_id.get(name)
-    if request is not None and not request.open:
-        request.has_ended = True
-        request.settled.clear()
+def _history_read(view: ClusterView, event: records.HistoryRead, now: Instant) -> None:
+    view.requests_leadership.history_read = True
+    oldest_first = sorted(event.ended.items(), key=lambda item: item[1].czxid)
+    view.requests.ended = dict(oldest_first)
+    for name, history in event.open.items():
+        _open_history(view, name, history, now)
+    for name in event.ended:
+        # Another daemon or tenure wrote its summary.
+        request = view.requests.by_id.get(name)
+        if request is not None and not request.open:
+            request.has_ended = True
+            request.settled.clear()
 
 
 def _is_outdated(request: Request, history: outcomes.OpenHistory) -> bool:
@@ -378,6 +375,6 @@ def _open_history(
     for part in history.parts.values():
         request.add_part(part)
     for refusal in history.refused:
-        record_refusal(view, refusal, now)
+        _record_refusal(view, refusal, now)
     for ending in history.endings:
-        record_outcome(view, ending, now)
+        _record_outcome(view, ending, now)

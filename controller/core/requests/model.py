@@ -1,8 +1,4 @@
-"""
-The vocabulary of requests: plans as znodes, a request's counts, and the facts of a judgement.
-
-Held by the view and changed by ``observe`` and ``apply`` only.
-"""
+"""The ledgers of requests: plans as znodes, a request's counts, and what a session read."""
 
 from __future__ import annotations
 
@@ -157,9 +153,7 @@ class RequestLedger(Ledger):
     queue_ended: model.Zxid | None = None
     cancellation: submissions.Cancellation | None = None
     cancellation_stale: bool = False
-    """
-    The write of its end was rejected because the znode was changed or deleted; it is read again.
-    """
+    """Whether its end was rejected as the znode was changed or deleted; it is read again."""
     cancellation_ended: model.Zxid | None = None
     accepted: dict[RequestId, AcceptedRead] = field(default_factory=dict)
     """The original replicas of a request's partitions, for one that is to be undone as a whole."""
@@ -172,6 +166,16 @@ class RequestLedger(Ledger):
             route = Route.LEGACY if kind == "legacy" else Route.REQUEST
             known = self.by_id[request] = Request(route, now, kind=kind)
         return known
+
+    def is_chosen(self, cancellation: submissions.Cancellation) -> bool:
+        """Return whether the selection of a cancellation is complete."""
+        known = self.by_id.get(cancellation.request)
+        return known is not None and str(cancellation.version) in known.parts
+
+    @property
+    def is_choosing(self) -> bool:
+        """Whether a cancellation exists whose selection is not complete."""
+        return self.cancellation is not None and not self.is_chosen(self.cancellation)
 
     @property
     def foreign_count(self) -> int:
@@ -202,6 +206,15 @@ class RequestSession(Ledger):
     atomic_checks: dict[RequestId, AtomicCheck] = field(default_factory=dict)
     """The facts by which atomic requests were last judged acceptable as a whole."""
     requested_accepted: set[RequestId] = field(default_factory=set)
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The listed requests that were not read."""
+        return (self.submissions_listed or frozenset()) - self.submissions.keys()
+
+    def parts_of(self, request: RequestId) -> list[Submission]:
+        """Return the parts of a request that are not completely accepted."""
+        return [s for s in self.submissions.values() if s.request == request]
 
 
 @dataclass(slots=True)

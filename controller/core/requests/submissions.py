@@ -1,19 +1,33 @@
 """
-Requests of operators, as values: submissions with their options, and cancellations.
+Requests of operators, as values: submissions with their options, approvals, and cancellations.
 
-The codecs of their znodes are ``znodes.submissions`` and ``znodes.cancellations``;
-``requests.submitted``, ``requests.cancellation`` and ``requests.queue`` process them.
+An approval covers the target replicas of each entry and the replicas from which they are reached,
+both in order. The first step of an approved entry begins only from these replicas. From then on it
+is an ordinary reassignment: its record no longer names them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from datetime import UTC, datetime, time, timedelta
+from enum import Enum, StrEnum, auto
 from types import MappingProxyType
 from typing import Final, Literal
+from zoneinfo import ZoneInfo
 
-from controller.core.model import LogDirs, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
+from controller.core.model import (
+    LogDirs,
+    PartitionAssignment,
+    ReassignmentSpec,
+    Replicas,
+    RequestId,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
 
 ANY_LOG_DIR: Final = "any"
 """In the place of a directory: the broker chooses."""
@@ -29,6 +43,16 @@ NamedDirs = Mapping[TopicPartition, LogDirs]
 """The log directories of the entries of a plan that name any."""
 
 NO_DIRS: Final[NamedDirs] = MappingProxyType({})
+
+
+def legacy_request_id(czxid: Zxid) -> RequestId:
+    """Return the id of the request that a legacy znode stands for: its czxid is unique."""
+    return RequestId(f"legacy-{czxid:016x}")
+
+
+def queue_request_id(czxid: Zxid) -> RequestId:
+    """Return the id of the request that a queue's znode stands for: its czxid is unique."""
+    return RequestId(f"queue-{czxid:016x}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +92,7 @@ StepSize = int | Literal["all"]
 PRIORITY_MAX: Final = 1000
 """Priorities lie between minus and plus this; 0 is ordinary, higher starts first."""
 
+FIRST_VERSION: Final = ZkVersion(0)
 UNASKED: Final = Zxid(0)
 """The last change of a cancellation that was only displayed, or joined."""
 
@@ -77,7 +102,8 @@ class Window:
     """
     The hours of the day in which steps may begin, on the wall clock of a time zone.
 
-    ``closes`` before or at ``opens`` means the next day. A step that has begun continues.
+    ``closes`` before or at ``opens`` means the next day. A step that has begun continues. Days of
+    23 or 25 hours follow the local clock: a time that does not exist is the moment of the change.
     """
 
     opens: int
@@ -92,6 +118,28 @@ class Window:
 
         return f"{clock(self.opens)}-{clock(self.closes)} {self.zone}"
 
+    def is_open(self, unix_s: float) -> bool:
+        """Return whether steps may begin at this reading of the wall clock."""
+        local = datetime.fromtimestamp(unix_s, ZoneInfo(self.zone))
+        minute = local.hour * 60 + local.minute
+        if self.opens < self.closes:
+            return self.opens <= minute < self.closes
+        return minute >= self.opens or minute < self.closes
+
+    def opens_in_s(self, unix_s: float) -> float:
+        """Return the seconds until it opens, today or tomorrow; 0 when it is open."""
+        if self.is_open(unix_s):
+            return 0.0
+        zone = ZoneInfo(self.zone)
+        now = datetime.fromtimestamp(unix_s, UTC)
+        today = now.astimezone(zone).date()
+        at = time(self.opens // 60, self.opens % 60)
+        for day in (today, today + timedelta(days=1)):
+            opening = datetime.combine(day, at, zone).astimezone(UTC)
+            if opening > now:
+                return (opening - now).total_seconds()
+        return timedelta(days=1).total_seconds()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOptions:
@@ -100,7 +148,7 @@ class RequestOptions:
     reason: str = ""
     requested_by: str = ""
     approved: str = ""
-    """The hash of the approved plan (``approvals.plan_hash``); empty without an approval."""
+    """The hash of the approved plan (``plan_hash``); empty without an approval."""
     approved_by: str = ""
     priority: int = 0
     step_size: StepSize | None = None
@@ -168,12 +216,13 @@ class Cancellation:
     ``/admin/cancel_reassignment_in_progress`` as read.
 
     If all selections are empty, it selects everything in progress. ``unreadable`` is the reason
-    where it cannot be decoded; then nothing is cancelled.
+    where it cannot be decoded; then nothing is cancelled. Before it is written, its version, czxid
+    and time have no meaning.
     """
 
-    version: ZkVersion
-    czxid: Zxid
-    created_ms: int
+    version: ZkVersion = FIRST_VERSION
+    czxid: Zxid = UNASKED
+    created_ms: int = 0
     requests: frozenset[RequestId] = frozenset()
     topics: frozenset[str] = frozenset()
     partitions: frozenset[TopicPartition] = frozenset()
@@ -195,30 +244,85 @@ class Cancellation:
         """Whether it selects everything."""
         return not (self.requests or self.topics or self.partitions)
 
+    def names(self, partition: TopicPartition) -> bool:
+        """Return whether it names a partition or its topic."""
+        return partition in self.partitions or partition.topic in self.topics
+
     @property
     def request(self) -> RequestId:
         """The id under which its outcome is kept."""
         return RequestId(f"cancel-{self.czxid:016x}")
 
 
-def new_cancellation(  # noqa: PLR0913 - what a cancellation has before it is written
-    *,
-    requests: Iterable[RequestId] = (),
-    topics: Iterable[str] = (),
-    partitions: Iterable[TopicPartition] = (),
-    scope: CancelScope = CancelScope.IN_FLIGHT,
-    reason: str = "",
-    requested_by: str = "",
-) -> Cancellation:
-    """Return a cancellation to be written; its version, czxid and time have no meaning yet."""
-    return Cancellation(
-        ZkVersion(0),
-        UNASKED,
-        0,
-        frozenset(requests),
-        frozenset(topics),
-        frozenset(partitions),
-        scope,
-        reason,
-        requested_by,
-    )
+# --- approvals -----------------------------------------------------------------------------------
+
+
+APPROVAL_REQUIRED: Final = (
+    "require_approval is set: only approved plans are accepted; see `reassigner execute --approved`"
+)
+"""The reason for which an entry without an approval is refused."""
+
+
+def plan_hash(
+    entries: Mapping[TopicPartition, Replicas],
+    expected: Mapping[TopicPartition, Replicas],
+    log_dirs: NamedDirs = NO_DIRS,
+) -> str:
+    """
+    Return the hash of a plan: SHA-256 of its sorted entries as canonical JSON.
+
+    It covers everything that an entry can choose, so that equal hashes mean equal changes:
+    ``entries`` are the target replicas, ``expected`` those before the first step.
+    """
+    rows = [
+        {
+            "topic": p.topic,
+            "partition": p.partition,
+            "replicas": entries[p],
+            "original_replicas": expected.get(p),
+            **({"log_dirs": listed_dirs(entries[p], log_dirs[p])} if p in log_dirs else {}),
+        }
+        for p in sorted(entries)
+    ]
+    canonical = json.dumps(rows, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+class Standing(Enum):
+    """The relation of a partition to the approval of its reassignment."""
+
+    UNCHANGED = auto()
+    """It has the replicas that were approved, or the target replicas already."""
+    BEGUN = auto()
+    """Its first step began, or no approval is recorded."""
+    DRIFTED = auto()
+    """Another client changed its replicas before the first step."""
+
+
+def standing_of(spec: ReassignmentSpec, assignment: PartitionAssignment) -> Standing:
+    """Return whether a partition is as its reassignment was approved for."""
+    if spec.expected is None:
+        return Standing.BEGUN
+    if not assignment.is_reassigning and assignment.replicas in (spec.expected, spec.target):
+        return Standing.UNCHANGED
+    is_from_there = set(assignment.origin_replicas) == set(spec.expected)
+    # A controller that has carried out the step keeps no trace of its origin.
+    is_step = is_from_there or not assignment.is_reassigning
+    if is_step and assignment.target_replicas == spec.asked:
+        return Standing.BEGUN
+    return Standing.DRIFTED
+
+
+def has_drifted(spec: ReassignmentSpec, assignment: PartitionAssignment | None) -> bool:
+    """Return whether another client changed the replicas of an approved entry before it began."""
+    return assignment is not None and standing_of(spec, assignment) is Standing.DRIFTED
+
+
+def drift_text(expected: Replicas, assignment: PartitionAssignment) -> str:
+    """Describe how the replicas differ from those that were approved."""
+    text = f"it was approved for the replicas {list(expected)}, it has {list(assignment.replicas)}"
+    if assignment.adding_replicas:
+        text += f", adding {list(assignment.adding_replicas)}"
+    if assignment.removing_replicas:
+        text += f", removing {list(assignment.removing_replicas)}"
+    return text

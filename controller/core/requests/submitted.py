@@ -9,26 +9,27 @@ the next daemon continues. The znode is deleted last.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Final
 
-from controller.core import effects, model
-from controller.core.disks import log_dir_queries
-from controller.core.model import BrokerId, Instant, Replicas, RequestId, Route, TopicPartition
-from controller.core.reassignments.gates import refusal_for_foreign, waits_for_foreign
+from controller.core import effects
+from controller.core.model import (
+    Instant,
+    OutcomeKind,
+    PartitionOutcome,
+    Refusal,
+    RefusalReason,
+    RequestId,
+    Route,
+    TopicPartition,
+)
+from controller.core.reassignments.gates import waits_for_foreign
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Decision, Record
-from controller.core.requests import (
-    acceptance,
-    approvals,
-    atomic,
-    cancellation,
-    records,
-    submission_parts,
-)
-from controller.core.requests.acceptance import cycle_share
-from controller.core.requests.submissions import AcceptedEntry, Submission
+from controller.core.requests import acceptance, cancellation, records, submission_parts
+from controller.core.requests.acceptance import Judgement, PlanEntry
+from controller.core.requests.submissions import APPROVAL_REQUIRED, AcceptedEntry, Submission
 from controller.core.topics import topic_configs
 from controller.core.view import ClusterView
 
@@ -44,32 +45,15 @@ CHUNK_MIN = 50
 """Entries of each request that are judged in a cycle, however many requests there are."""
 
 
-@dataclass(slots=True)
-class _Judgement:
-    """The decisions of a cycle about one submission."""
-
-    changes: list[Change] = field(default_factory=list)
-    refused: list[model.Refusal] = field(default_factory=list)
-    unknown_topics: set[str] = field(default_factory=set)
-    unknown_brokers: set[BrokerId] = field(default_factory=set)
-    """Brokers whose log directories must be known first."""
-    waits: bool = False
-    """Whether an entry cannot be judged before a read."""
-
-
 def read_submissions(view: ClusterView) -> Decision:
     """Read the requests that are listed and not known yet, and their accepted entries."""
-    requests_session = view.requests_session
-    listed = requests_session.submissions_listed or frozenset()
-    wanted = listed - requests_session.submissions.keys() - requests_session.requested_submissions
+    session = view.requests_session
+    wanted = session.unread - session.requested_submissions
     following: list[effects.Effect] = (
         [effects.ReadSubmissions(tuple(sorted(wanted)))] if wanted else []
     )
-    begun = {s.request for s in requests_session.submissions.values()} & view.requests.unlearned
-    following += [
-        effects.ReadAccepted(request)
-        for request in sorted(begun - requests_session.requested_accepted)
-    ]
+    begun = {s.request for s in session.submissions.values()} & view.requests.unlearned
+    following += map(effects.ReadAccepted, sorted(begun - session.requested_accepted))
     return Decision(effects=tuple(following))
 
 
@@ -79,7 +63,7 @@ def refuse_wholes(view: ClusterView) -> Decision:
 
     All while reassignments are disabled, and those without an approval that has to be there.
     """
-    if cancellation.is_choosing(view):
+    if view.requests.is_choosing:
         return Decision()
     changes = chain.from_iterable(
         _whole_refused(view, s, *why)
@@ -89,24 +73,20 @@ def refuse_wholes(view: ClusterView) -> Decision:
     return Decision(tuple(changes))
 
 
-def refused_as_whole(
-    view: ClusterView, submission: Submission
-) -> tuple[model.RefusalReason, str] | None:
+def refused_as_whole(view: ClusterView, submission: Submission) -> tuple[RefusalReason, str] | None:
     """Return why a request is refused whatever its entries are; None if they matter."""
     if view.requests_session.kill_switch:
-        return model.RefusalReason.DISABLED, acceptance.DISABLED
+        return RefusalReason.DISABLED, acceptance.DISABLED
     if view.options.require_approval and not submission.options.approved:
-        return model.RefusalReason.NOT_APPROVED, approvals.REQUIRED
+        return RefusalReason.NOT_APPROVED, APPROVAL_REQUIRED
     return None
 
 
 def _whole_refused(
-    view: ClusterView, submission: Submission, reason: model.RefusalReason, detail: str
+    view: ClusterView, submission: Submission, reason: RefusalReason, detail: str
 ) -> list[Change]:
-    if (
-        submission_parts.is_skipped(view, submission)
-        or submission.request in view.requests.unlearned
-    ):
+    request = submission.request
+    if submission_parts.is_skipped(view, submission) or request in view.requests.unlearned:
         return []
     freed = submission_parts.name_freed(view, submission)
     if freed is not None:
@@ -117,55 +97,47 @@ def _whole_refused(
     if opened:
         return opened
     if submission.options.atomic:
-        rest = "is disabled" if reason is model.RefusalReason.DISABLED else "is not approved"
-        taken = atomic.take_back(view, submission.request, f"all or nothing, and the rest {rest}")
+        rest = "is disabled" if reason is RefusalReason.DISABLED else "is not approved"
+        taken = submission_parts.take_back(view, request, f"all or nothing, and the rest {rest}")
         if taken:
             # That needs the role; without it the rest waits to be judged.
             return taken if view.tenure.held is not None else []
-    left = max(len(submission.entries) - submission_parts.settled_count(view, submission), 0)
-    refusal = model.Refusal(submission.request, f"all {left} entries", reason, detail, None, left)
+    settled = submission_parts.settled_of(view, request)
+    left = sum(p not in settled for p in submission.entries)
+    refusal = Refusal(request, f"all {left} entries", reason, detail, None, left)
     written: tuple[Record, ...] = (records.RefusalRecord((refusal,)),) if left else ()
-    return [Change((*written, records.SubmissionEndedRecord(submission.name, submission.version)))]
+    return [Change((*written, submission_parts.part_ended(submission)))]
 
 
 def accept_submissions(view: ClusterView, now: Instant) -> Decision:
     """Judge the next entries of every request, by priority."""
-    requests_session = view.requests_session
-    unread = (
-        requests_session.submissions_listed or frozenset()
-    ) - requests_session.submissions.keys()
-    first_unread = min(unread, default=None)
+    session = view.requests_session
+    first_unread = min(session.unread, default=None)
     waiting = [
         s
-        for s in requests_session.submissions.values()
+        for s in session.submissions.values()
         # The later of two requests wins; accepted first, it would be replaced by the earlier one.
         if is_due(view, s) and (first_unread is None or s.name < first_unread)
     ]
     if not waiting or not view.requests_leadership.history_read:
         return Decision()
     refused = refuse_wholes(view).changes
-    if not cancellation.is_choosing(view):
+    if not view.requests.is_choosing:
         waiting = [s for s in waiting if refused_as_whole(view, s) is None]
-    if requests_session.kill_switch or not waiting:
+    if session.kill_switch or not waiting:
         return Decision(refused)
-    chunk = max(cycle_share(view, view.options.acceptance_chunk) // len(waiting), CHUNK_MIN)
+    share = acceptance.cycle_share(view, view.options.acceptance_chunk)
+    chunk = max(share // len(waiting), CHUNK_MIN)
     changes: list[Change] = []
-    requested: set[str] = set()
-    brokers: set[BrokerId] = set()
+    wanted = Judgement()
     taken: set[TopicPartition] = set()
-    wholes: dict[RequestId, _Judgement] = {}
+    wholes: dict[RequestId, Judgement] = {}
     for submission in sorted(waiting, key=lambda s: -s.options.priority):
         judged = _accept(view, submission, chunk, wholes)
         changes += (_relying(c, submission) for c in _one_each(judged.changes, taken))
-        requested |= judged.unknown_topics
-        brokers |= judged.unknown_brokers
-    following: list[effects.Effect] = (
-        topic_configs.request_configs(view, requested, now, REQUEST_CONFIG_TIMER)
-        if requested
-        else []
-    )
-    if brokers:
-        following += log_dir_queries.query_named(view, brokers, now)
+        wanted.unknown_topics |= judged.unknown_topics
+        wanted.unknown_brokers |= judged.unknown_brokers
+    following = wanted.reads(view, now, REQUEST_CONFIG_TIMER)
     return Decision((*refused, *changes), tuple(following))
 
 
@@ -204,7 +176,7 @@ def is_due(view: ClusterView, submission: Submission) -> bool:
     """Return whether a request may be accepted now: a cancellation precedes what is older."""
     if submission_parts.is_skipped(view, submission):
         return False
-    if not cancellation.is_choosing(view):
+    if not view.requests.is_choosing:
         return submission.unreadable is not None or not _lacks_parts(view, submission)
     return cancellation.is_selected(view, submission)
 
@@ -215,34 +187,31 @@ def _lacks_parts(view: ClusterView, submission: Submission) -> bool:
     if not (options.atomic or options.approved):
         return False
     known = view.requests.by_id.get(submission.request)
-    there = {
-        s.name
-        for s in view.requests_session.submissions.values()
-        if s.request == submission.request
-    }
+    there = {s.name for s in view.requests_session.parts_of(submission.request)}
     there |= set(known.parts) if known is not None and not known.has_ended else set()
     return len(there) < options.parts
 
 
 def _accept(  # noqa: C901, PLR0911 - one return per stage
-    view: ClusterView, submission: Submission, chunk: int, wholes: dict[RequestId, _Judgement]
-) -> _Judgement:
+    view: ClusterView, submission: Submission, chunk: int, wholes: dict[RequestId, Judgement]
+) -> Judgement:
     """Judge the next of a part; ``wholes`` keeps what the parts of an atomic request share."""
     if submission.request in view.requests.unlearned:
         # Finished entries may have been moved again since: they must not be repeated.
-        return _Judgement(waits=True)
+        return Judgement(waits=True)
     freed = submission_parts.name_freed(view, submission)
     if freed is not None:
-        return _Judgement(freed)
+        return Judgement(freed)
     if submission.unreadable is not None:
-        return _Judgement([submission_parts.unreadable(view, submission, submission.unreadable)])
-    if submission_parts.is_surplus(view, submission):
-        return _Judgement([submission_parts.surplus(view, submission)])
+        return Judgement([submission_parts.unreadable(view, submission, submission.unreadable)])
+    surplus = submission_parts.surplus(view, submission)
+    if surplus is not None:
+        return Judgement([surplus])
     unverified = _verify(view, submission)
     if unverified is not None:
-        return _Judgement(unverified)
-    judged = _Judgement()
-    if submission.options.atomic and not cancellation.is_choosing(view):
+        return Judgement(unverified)
+    judged = Judgement()
+    if submission.options.atomic and not view.requests.is_choosing:
         whole = wholes.get(submission.request)
         if whole is None:
             whole = wholes[submission.request] = _judge_whole(view, submission.request)
@@ -250,7 +219,7 @@ def _accept(  # noqa: C901, PLR0911 - one return per stage
         if whole.waits:
             return whole
         if whole.refused:
-            judged.changes += atomic.atomic_refused(view, submission, whole.refused)
+            judged.changes += submission_parts.atomic_refused(view, submission, whole.refused)
             return judged
     opened = submission_parts.opening(view, submission)
     judged.changes += opened
@@ -264,49 +233,42 @@ def _accept(  # noqa: C901, PLR0911 - one return per stage
 
 def _verify(view: ClusterView, submission: Submission) -> list[Change] | None:
     """Return the verification of an approved request, or its refusal; None if it is verified."""
-    if not submission.options.approved or cancellation.is_choosing(view):
+    if not submission.options.approved or view.requests.is_choosing:
         return None
-    verified = atomic.verify(view, submission)
+    verified = submission_parts.verify(view, submission)
     if not isinstance(verified, str):
         return verified
-    return _whole_refused(view, submission, model.RefusalReason.NOT_APPROVED, verified)
+    return _whole_refused(view, submission, RefusalReason.NOT_APPROVED, verified)
 
 
-def _judge_chunk(view: ClusterView, submission: Submission, chunk: int, judged: _Judgement) -> None:
+def _judge_chunk(view: ClusterView, submission: Submission, chunk: int, judged: Judgement) -> None:
     """Judge the next entries; with none left the znode is deleted."""
     first = view.requests_session.judged.get(submission.name, 0)
     settled = submission_parts.settled_of(view, submission.request)
-    entries = list(submission.entries.items())
+    partitions = list(submission.entries)
     passed = first
-    while passed < len(entries) and entries[passed][0] in settled:
+    while passed < len(partitions) and partitions[passed] in settled:
         passed += 1
-    for partition, target in islice(entries, passed, passed + chunk):
-        if partition in settled:
-            continue
-        _judge(view, submission, partition, target, judged)
+    for partition in partitions[passed : passed + chunk]:
+        if partition not in settled:
+            _judge(view, submission, partition, judged)
     judged.changes += [
         Change((records.RefusalRecord((r,)),), partition=r.partition) for r in judged.refused
     ]
-    if passed == len(entries):
-        judged.changes.append(
-            Change((records.SubmissionEndedRecord(submission.name, submission.version),))
-        )
+    if passed == len(partitions):
+        judged.changes.append(Change((submission_parts.part_ended(submission),)))
     elif passed > first:
         judged.changes.append(Change((records.JudgedRecord(submission.name, passed),)))
 
 
 def _judge(
-    view: ClusterView,
-    submission: Submission,
-    partition: TopicPartition,
-    target: Replicas,
-    judged: _Judgement,
+    view: ClusterView, submission: Submission, partition: TopicPartition, judged: Judgement
 ) -> None:
     """Accept or refuse one entry, or note the facts that are missing."""
-    request = submission.request
-    if cancellation.is_choosing(view) and cancellation.is_selected(view, submission):
-        cancelled = model.PartitionOutcome(
-            request, partition, model.OutcomeKind.CANCELLED, "before it was accepted"
+    if view.requests.is_choosing and cancellation.is_selected(view, submission):
+        request, target = submission.request, submission.entries[partition]
+        cancelled = PartitionOutcome(
+            request, partition, OutcomeKind.CANCELLED, "before it was accepted"
         )
         assignment = view.topics.known_assignment(partition)
         original = None if assignment is None else assignment.replicas
@@ -316,103 +278,81 @@ def _judge(
             records.AcceptedRecord(request, counted),
         )
         judged.changes.append(Change(written, partition=partition))
-    elif _is_good(view, submission, partition, target, judged):
-        judged.changes.append(
-            acceptance.accept_entry(
-                view,
-                request,
-                partition,
-                target,
-                expected=submission.expected.get(partition),
-                log_dirs=submission.log_dirs.get(partition, ()),
-            )
-        )
+        return
+    entry = _entry_of(submission, partition)
+    if _is_good(view, entry, judged):
+        judged.changes.append(acceptance.accept_entry(view, entry))
 
 
-def _is_good(
-    view: ClusterView,
-    submission: Submission,
-    partition: TopicPartition,
-    target: Replicas,
-    judged: _Judgement,
-) -> bool:
+def _entry_of(submission: Submission, partition: TopicPartition) -> PlanEntry:
+    return PlanEntry(
+        submission.request,
+        partition,
+        submission.entries[partition],
+        submission.log_dirs.get(partition, ()),
+        submission.expected.get(partition),
+    )
+
+
+def _is_good(view: ClusterView, entry: PlanEntry, judged: Judgement) -> bool:
     """
     Return whether an entry can be accepted; note its refusal, or what has to be known first.
 
     Every fact that it is judged by is part of the ``AtomicCheck`` of an atomic request.
     """
-    if acceptance.is_undecidable(view, partition):
+    if acceptance.is_undecidable(view, entry.partition):
         judged.waits = True
         return False
-    request, expected = submission.request, submission.expected.get(partition)
-    log_dirs = submission.log_dirs.get(partition, ())
     refusal = (
-        acceptance.refusal_of(view, request, partition, target)
-        or acceptance.refused_for_directories(view, request, partition, target, log_dirs)
-        or acceptance.refused_as_drifted(view, request, partition, target, expected)
-        or _other_route(view, request, partition, target)
-        or refusal_for_foreign(view, request, partition, acceptance.entry_text(partition, target))
+        acceptance.refusal_of(view, entry)
+        or acceptance.refused_for_directories(view, entry)
+        or acceptance.refused_as_drifted(view, entry)
+        or _other_route(view, entry)
+        or acceptance.refused_for_foreign(view, entry)
     )
     if refusal is not None:
         judged.refused.append(refusal)
         return False
-    if waits_for_foreign(view, partition):
+    if waits_for_foreign(view, entry.partition):
         judged.waits = True
         return False
-    if partition.topic not in view.topics.configs:
-        judged.unknown_topics.add(partition.topic)
-        judged.waits = True
-        return False
-    unknown = log_dir_queries.unknown_brokers(view, log_dirs)
-    if unknown:
-        judged.unknown_brokers |= unknown
-        judged.waits = True
-        return False
-    return True
+    return judged.is_decidable(view, entry)
 
 
-def _other_route(
-    view: ClusterView, request: RequestId, partition: TopicPartition, target: Replicas
-) -> model.Refusal | None:
-    running = view.reassignments.by_partition.get(partition)
+def _other_route(view: ClusterView, entry: PlanEntry) -> Refusal | None:
+    running = view.reassignments.by_partition.get(entry.partition)
     if running is None or running.spec.route is not Route.LEGACY:
         return None
-    return model.Refusal(
-        request,
-        acceptance.entry_text(partition, target),
-        model.RefusalReason.OTHER_ROUTE,
-        f"it is being reassigned by /admin/reassign_partitions ({running.spec.request})",
-        partition,
-    )
+    why = f"it is being reassigned by /admin/reassign_partitions ({running.spec.request})"
+    return entry.refusal(RefusalReason.OTHER_ROUTE, why)
 
 
 # --- all or nothing ----------------------------------------------------------------------------
 
 
-def _judge_whole(view: ClusterView, request: RequestId) -> _Judgement:
+def _judge_whole(view: ClusterView, request: RequestId) -> Judgement:
     """Judge every entry that is not accepted yet, of every part, without accepting any."""
-    judged = _Judgement()
-    topics = atomic.unjudged_topics(view, request)
+    judged = Judgement()
+    topics = submission_parts.unjudged_topics(view, request)
     if topics is not None and not topics:
         return judged
     settled = submission_parts.settled_of(view, request)
-    for part in atomic.parts_of(view, request):
+    for part in view.requests_session.parts_of(request):
         if part.unreadable is not None:
             judged.refused.append(
-                model.Refusal(request, part.name, model.RefusalReason.UNREADABLE, part.unreadable)
+                Refusal(request, part.name, RefusalReason.UNREADABLE, part.unreadable)
             )
         judged.refused += [
-            model.Refusal(request, entry, model.RefusalReason.MALFORMED, reason)
+            Refusal(request, entry, RefusalReason.MALFORMED, reason)
             for entry, reason in submission_parts.malformed_in(part)
         ]
-        for partition, target in part.entries.items():
+        for partition in part.entries:
             if partition not in settled and (topics is None or partition.topic in topics):
-                _is_good(view, part, partition, target, judged)
+                _is_good(view, _entry_of(part, partition), judged)
     known = view.requests.by_id.get(request)
     if known is not None:
         judged.refused += known.refused
     if not (judged.waits or judged.refused):
-        judged.changes.append(
-            Change((records.AtomicCheckedRecord(request, atomic.check_of(view, request)),))
-        )
+        checked = records.AtomicCheckedRecord(request, submission_parts.check_of(view, request))
+        judged.changes.append(Change((checked,)))
     return judged

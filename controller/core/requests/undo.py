@@ -22,20 +22,23 @@ from controller.core.model import Instant, Replicas, RequestId, Route, TopicPart
 from controller.core.pacing.limits_in_force import own_throttle
 from controller.core.reassignments.records import SpecRecord
 from controller.core.records import Change
-from controller.core.requests import outcomes, records, submissions
-from controller.core.requests.acceptance import refusal_of
-from controller.core.requests.submissions import AcceptedEntry
+from controller.core.requests import outcomes, records
+from controller.core.requests.acceptance import PlanEntry, refusal_of
+from controller.core.requests.submissions import (
+    AcceptedEntry,
+    Cancellation,
+    CancelScope,
+    RequestOptions,
+    StepSize,
+)
 from controller.core.topics import topic_configs
-from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 
 UNDO_PART: Final = str(2**31 - 1)
 """The part with the options of the rollback: a version that no cancel znode will have."""
 
 
-def skip_partition(
-    cancellation: submissions.Cancellation, partition: TopicPartition, why: str
-) -> Change:
+def skip_partition(cancellation: Cancellation, partition: TopicPartition, why: str) -> Change:
     """Record that a partition is not rolled back, and why."""
     outcome = model.PartitionOutcome(
         cancellation.request, partition, model.OutcomeKind.SKIPPED, why
@@ -47,22 +50,20 @@ def _is_skip(change: Change) -> bool:
     return all(isinstance(r, records.PartitionOutcomeRecord) for r in change.records)
 
 
-def lacks_accepted(view: ClusterView, cancellation: submissions.Cancellation) -> bool:
+def lacks_accepted(view: ClusterView, cancellation: Cancellation) -> bool:
     """Return whether the original replicas of a request are not read yet."""
     return any(name not in view.requests.accepted for name in _whole_requests(view, cancellation))
 
 
-def options_of(
-    view: ClusterView, cancellation: submissions.Cancellation
-) -> submissions.RequestOptions:
+def options_of(view: ClusterView, cancellation: Cancellation) -> RequestOptions:
     """Return the options with which a cancellation moves partitions back."""
     known = view.requests.by_id.get(cancellation.request)
-    options = submissions.RequestOptions() if known is None else known.options
+    options = RequestOptions() if known is None else known.options
     return replace(options, reason=cancellation.reason, requested_by=cancellation.requested_by)
 
 
 def undo_finished(
-    view: ClusterView, cancellation: submissions.Cancellation, chunk: int, now: Instant
+    view: ClusterView, cancellation: Cancellation, chunk: int, now: Instant
 ) -> tuple[list[Change], tuple[effects.Effect, ...]]:
     """
     Give finished partitions their original replicas as a new target, in chunks.
@@ -82,44 +83,28 @@ def undo_finished(
         if len(changes) >= chunk:
             break
         change = _undo(view, cancellation, partition, entries, unknown)
-        if change is None or (partition in skipped_before and _is_skip(change)):
-            continue
-        changes.append(change)
+        if change is not None and not (partition in skipped_before and _is_skip(change)):
+            changes.append(change)
     if changes and (known is None or UNDO_PART not in known.parts):
         changes = [_open_rollback(view, cancellation, names)]
     return changes, tuple(topic_configs.request_configs(view, unknown, now))
 
 
-def _whole_requests(
-    view: ClusterView, cancellation: submissions.Cancellation
-) -> tuple[RequestId, ...]:
+def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[RequestId, ...]:
     """Return the requests whose finished entries are to be undone as well."""
-    if cancellation.scope is not submissions.CancelScope.ALL:
+    known = view.requests.by_id
+    if cancellation.scope is not CancelScope.ALL:
         return ()
-    if cancellation.requests:
-        return tuple(sorted(r for r in cancellation.requests if r in _with_history(view)))
-    if not cancellation.is_everything:
-        return tuple(sorted(_with_history(view)))
-    return tuple(
-        sorted(
-            name
-            for name, request in view.requests.by_id.items()
-            if not request.has_ended and request.kind in {"request", "queue", "legacy"}
-        )
-    )
-
-
-def _with_history(view: ClusterView) -> set[RequestId]:
-    requests = view.requests
-    return set(requests.ended) | {
-        name for name, request in requests.by_id.items() if request.kind != "cancel"
-    }
+    if cancellation.is_everything:
+        kinds = {"request", "queue", "legacy"}
+        return tuple(sorted(n for n, r in known.items() if not r.has_ended and r.kind in kinds))
+    past = {*view.requests.ended, *(n for n, r in known.items() if r.kind != "cancel")}
+    return tuple(sorted(past & cancellation.requests if cancellation.requests else past))
 
 
 def _open_rollback(
-    view: ClusterView, cancellation: submissions.Cancellation, names: Iterable[RequestId]
+    view: ClusterView, cancellation: Cancellation, names: Iterable[RequestId]
 ) -> Change:
-    """Record the options of the rollback before its first step."""
     requests = view.requests
     requested = {n: requests.accepted[n].options for n in names if requests.accepted[n].entries}
     wishes = requested.values()
@@ -135,15 +120,13 @@ def _open_rollback(
     return Change((records.PartRecord(cancellation.request, part),))
 
 
-def _smallest(
-    view: ClusterView, sizes: list[submissions.StepSize | None]
-) -> submissions.StepSize | None:
+def _smallest(view: ClusterView, sizes: list[StepSize | None]) -> StepSize | None:
     """Return the smallest step size, None where all leave it to the daemon's."""
-    live, own = view.pacing_process.controls.limits.step_size, view.options.step_size
-    default: submissions.StepSize = live or own or "all"
     if all(size is None for size in sizes):
         return None
-    meant = [size or default for size in sizes]
+    live, own = view.pacing_process.controls.limits.step_size, view.options.step_size
+    default: StepSize = live or own or "all"
+    meant = (size or default for size in sizes)
     return min((size for size in meant if size != "all"), default="all")
 
 
@@ -151,33 +134,26 @@ Past = tuple[RequestId, AcceptedEntry]
 
 
 def _by_partition(
-    view: ClusterView,
-    cancellation: submissions.Cancellation,
-    names: Iterable[RequestId],
+    view: ClusterView, cancellation: Cancellation, names: Iterable[RequestId]
 ) -> dict[TopicPartition, list[Past]]:
     """Return the finished entries of each selected partition that is idle."""
     found: dict[TopicPartition, list[Past]] = {}
+    selects_all = not (cancellation.topics or cancellation.partitions)
     for name in names:
         request, read = view.requests.by_id.get(name), view.requests.accepted[name]
+        endings = {} if request is None else request.endings
         for entry in reversed(read.entries):
-            if entry.partition in view.reassignments.by_partition:
+            partition = entry.partition
+            if partition in view.reassignments.by_partition or partition in endings:
                 continue
-            if request is not None and entry.partition in request.endings:
-                continue
-            if entry.partition not in read.elsewhere and _names(cancellation, entry.partition):
-                found.setdefault(entry.partition, []).append((name, entry))
+            if partition not in read.elsewhere and (selects_all or cancellation.names(partition)):
+                found.setdefault(partition, []).append((name, entry))
     return found
-
-
-def _names(cancellation: submissions.Cancellation, partition: TopicPartition) -> bool:
-    if cancellation.is_everything or not (cancellation.topics or cancellation.partitions):
-        return True
-    return partition in cancellation.partitions or partition.topic in cancellation.topics
 
 
 def _undo(  # noqa: PLR0911 - one return per case
     view: ClusterView,
-    cancellation: submissions.Cancellation,
+    cancellation: Cancellation,
     partition: TopicPartition,
     entries: list[Past],
     unknown: set[str],
@@ -194,7 +170,10 @@ def _undo(  # noqa: PLR0911 - one return per case
     assignment = topic.partitions.get(partition.partition)
     if assignment is None:
         return None
-    entries = [(name, e) for name, e in entries if not _is_of_former_topic(e, topic)]
+    # An entry that was recorded before the topic was created is of a former one of its name.
+    entries = [
+        (name, e) for name, e in entries if e.recorded_in is None or topic.czxid <= e.recorded_in
+    ]
     if not entries:
         return skip_partition(cancellation, partition, "the topic was deleted and created again")
     now = assignment.replicas
@@ -209,7 +188,7 @@ def _undo(  # noqa: PLR0911 - one return per case
         return skip_partition(cancellation, partition, "its former replicas are unknown")
     if original == now:
         return None
-    refusal = refusal_of(view, cancellation.request, partition, original)
+    refusal = refusal_of(view, PlanEntry(cancellation.request, partition, original))
     if refusal is not None:
         return skip_partition(cancellation, partition, refusal.detail)
     if partition.topic not in view.topics.configs:
@@ -219,15 +198,8 @@ def _undo(  # noqa: PLR0911 - one return per case
         original, now, cancellation.request, Route.REQUEST, topic_czxid=topic.czxid
     )
     there = AcceptedEntry(partition, now, original)
-    return Change(
-        (SpecRecord(partition, spec), records.AcceptedRecord(cancellation.request, there)),
-        partition=partition,
-    )
-
-
-def _is_of_former_topic(entry: AcceptedEntry, topic: Topic) -> bool:
-    """Return whether the topic was created after the entry was accepted for one of its name."""
-    return entry.recorded_in is not None and topic.czxid > entry.recorded_in
+    written = (SpecRecord(partition, spec), records.AcceptedRecord(cancellation.request, there))
+    return Change(written, partition=partition)
 
 
 def _chain(now: Replicas, entries: list[Past]) -> Iterator[AcceptedEntry]:

@@ -14,12 +14,11 @@ from __future__ import annotations
 from controller.core import effects, options
 from controller.core.calls import client_calls
 from controller.core.cluster import protocols
-from controller.core.deletions import deletion_yields, pending_deletions
+from controller.core.deletions import pending_deletions
 from controller.core.model import START, Blocked, BlockedBy, Instant, Route
-from controller.core.pacing.holds import next_opening, request_hold
+from controller.core.pacing.budget import next_opening, request_hold
 from controller.core.records import Change, Decision, Record
-from controller.core.requests import cancellation, legacy_plan, submitted
-from controller.core.requests.queue_draining import is_standing_still
+from controller.core.requests import cancellation, plans, submitted
 from controller.core.role import eligibility, engines, records
 from controller.core.view import ClusterView
 
@@ -53,7 +52,7 @@ def has_work(view: ClusterView, now: Instant) -> bool:
         return True
     if pending_deletions.is_underway(view) or client_calls.is_underway(view):
         return True
-    if view.tenure.held is not None and legacy_plan.would_be_started(view):
+    if view.tenure.held is not None and plans.would_be_started(view):
         return True
     held = {
         name: request_hold(view, name, now) is not None
@@ -63,7 +62,7 @@ def has_work(view: ClusterView, now: Instant) -> bool:
     if not all(held.values()) or _leads_back(view):
         return True
     if view.requests.legacy is not None and (
-        legacy_plan.has_undecided(view)
+        plans.has_undecided(view)
         or not any(requests.by_id[name].route is Route.LEGACY for name in held)
     ):
         return True
@@ -80,9 +79,7 @@ def _leads_back(view: ClusterView) -> bool:
 
 def _has_cancellation(view: ClusterView) -> bool:
     """Return whether a cancellation needs the role; a pause of everything holds its rollbacks."""
-    if view.pacing_process.controls.pauses.everything is not None and not cancellation.is_choosing(
-        view
-    ):
+    if view.pacing_process.controls.pauses.everything is not None and not view.requests.is_choosing:
         return False
     return cancellation.needs_the_role(view)
 
@@ -110,7 +107,7 @@ def _has_submissions(view: ClusterView) -> bool:
     """Return whether a request can be accepted or refused; refusing it as a whole needs no role."""
     if view.requests_session.kill_switch:
         return False
-    is_choosing = cancellation.is_choosing(view)
+    is_choosing = view.requests.is_choosing
     return any(
         submitted.is_due(view, s) and (is_choosing or submitted.refused_as_whole(view, s) is None)
         for s in view.requests_session.submissions.values()
@@ -123,7 +120,7 @@ def _has_queue(view: ClusterView) -> bool:
         return False
     if queue.unreadable is not None or queue.refused or not queue.entries:
         return True
-    return not is_standing_still(view)
+    return not plans.is_standing_still(view)
 
 
 def has_orphans(view: ClusterView, now: Instant) -> bool:
@@ -144,14 +141,14 @@ def hold_of(view: ClusterView) -> Blocked | None:
         return Blocked(
             BlockedBy.CONTROLLER_ROLE, "no broker has accepted an UpdateMetadata of this tenure yet"
         )
-    if _owes_a_yield(view) and not deletion_yields.is_hurried(view):
+    if _owes_a_yield(view) and not pending_deletions.is_hurried(view):
         topics = ", ".join(sorted(view.deletions_session.markers or ())[:3])
         return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topics}")
     return None
 
 
 def _owes_a_yield(view: ClusterView) -> bool:
-    return view.is_native and deletion_yields.owes_a_yield(view)
+    return view.is_native and pending_deletions.owes_a_yield(view)
 
 
 def consider_tenure(view: ClusterView, now: Instant) -> Decision:
@@ -196,11 +193,11 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
 def _hold(view: ClusterView, now: Instant) -> Decision:
     """Keep the role or give it up; brokers accept the requests of this tenure."""
     if _owes_a_yield(view):
-        until = deletion_yields.yield_due(view)
+        until = pending_deletions.yield_due(view)
         is_at_work = view.is_moving_ours or (
-            deletion_yields.is_hurried(view) and (has_work(view, now) or has_orphans(view, now))
+            pending_deletions.is_hurried(view) and (has_work(view, now) or has_orphans(view, now))
         )
-        if legacy_plan.has_undecided(view) or (is_at_work and now < until):
+        if plans.has_undecided(view) or (is_at_work and now < until):
             return Decision(
                 effects=(effects.SetTimer(DELETION_TIMER, until),) if now < until else ()
             )
@@ -209,7 +206,7 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
     wanted = client_calls.is_role_wanted(view)
     if wanted is not None and view.tenure.held is not None:
         until = Instant(view.tenure.held.since + client_calls.CEDE_AFTER_S)
-        is_free = not legacy_plan.has_undecided(view) and client_calls.is_cede_due(view, now)
+        is_free = not plans.has_undecided(view) and client_calls.is_cede_due(view, now)
         if now >= until and is_free:
             ceded = records.RoleCededRecord(wanted)
             return _resign(view, f"a broker has to carry out {wanted} for a client", ceded)
@@ -221,7 +218,7 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
 
 def _resign(view: ClusterView, reason: str, *last: Record) -> Decision:
     """Give up the role in the middle of the work, leaving nothing for a broker to start."""
-    written = (*legacy_plan.entries_to_remove(view), *last)
+    written = (*plans.entries_to_remove(view), *last)
     resign = effects.ResignController(reason)
     if not written:
         return Decision(effects=(resign,))
@@ -252,7 +249,7 @@ def _claim(view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
         # A quiet cluster has no events: the next try for orphans needs a timer.
         waits = view.reassignments.orphans and now < view.reassignments.orphans_after
         return (effects.SetTimer(ORPHAN_TIMER, view.reassignments.orphans_after),) if waits else ()
-    until = deletion_yields.claim_due(view)
+    until = pending_deletions.claim_due(view)
     if view.is_native and now < until:
         return (effects.SetTimer(DELETION_TIMER, until),)
     until = max(role.retry_claim_at, protocols.awaited_until(view) if view.is_native else START)

@@ -12,7 +12,7 @@ from controller.core.disks import fold as disk_fold
 from controller.core.leadership.fold import is_current, is_refused, note_untreated
 from controller.core.leadership.leader_selection import note_candidate
 from controller.core.model import NO_LEADER, START, BrokerId, Instant, TopicPartition
-from controller.core.pacing import adaptive_limit, isr_health
+from controller.core.pacing import isr_health
 from controller.core.pacing.throttle_settings import broker_entity
 from controller.core.reassignments import phases
 from controller.core.reassignments.fold import note_waiting
@@ -48,7 +48,7 @@ def fold_event(view: ClusterView, event: records.RoleEvent, now: Instant) -> Non
         case records.ShutdownRequested():
             view.role.stopping = True
         case records.UpdateMetadataAnswered():
-            adaptive_limit.note_answer(view, event.broker, event.took_s, now)
+            isr_health.note_answer(view, event.broker, event.took_s, now)
             _update_metadata_answered(view, event)
         case records.ReassignmentsProbed():
             view.tenure.probing = False

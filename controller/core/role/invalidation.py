@@ -13,7 +13,6 @@ from typing import Final
 from controller.core import effects, wakeups
 from controller.core.calls.records import ProducerIdsRecord
 from controller.core.deletions import fold as deletion_fold
-from controller.core.deletions.deletion_requests import note_topic
 from controller.core.deletions.records import (
     DeletionBegunRecord,
     DeletionMarkerEndedRecord,
@@ -174,7 +173,8 @@ def set_aside(
                 | TopicGrownRecord(ticket=ticket, result=result)
                 | DeletionRequestedRecord(ticket=ticket, result=result)
             ):
-                note_topic(view, ticket, result.rejected(f"ZooKeeper rejects {path}: {why}"))
+                rejected = result.rejected(f"ZooKeeper rejects {path}: {why}")
+                view.calls.note_topic(ticket, rejected)
                 wakeups.wake_pending_requests(view)
             case PartitionZnodesDeletedRecord(topic=topic) | TopicDeletedRecord(topic=topic):
                 view.deletions.trees.pop(topic, None)

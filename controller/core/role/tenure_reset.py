@@ -11,7 +11,6 @@ from typing import Final
 from controller.core import model, options
 from controller.core.bases import Lifetime
 from controller.core.calls import client_calls
-from controller.core.deletions.deletion_yields import begin_to_yield, note_yielded
 from controller.core.deletions.pending_deletions import is_leader_withheld
 from controller.core.disks import disk_space
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
@@ -48,7 +47,7 @@ def begin_tenure(view: ClusterView, event: records.ControllerClaimed, now: Insta
     # The states that are read from now on include what the former controller made of them.
     view.due.forget_brokers()
     view.role.read_generation += 1
-    note_yielded(view, now)
+    view.deletions_process.note_yielded(now)
     if view.options.engine is options.EngineName.NATIVE:
         view.role.unreached = None
     before = view.requests_tenure
@@ -192,7 +191,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     if ended.resigning and client_calls.is_role_wanted(view) is not None:
         role.retry_claim_at = Instant(now + CEDED_S)
     if ended.held is not None:
-        begin_to_yield(view, now)
+        view.deletions_process.begin_to_yield(now)
         _postpone_orphans(view, now)
     view.end(Lifetime.TENURE, Lifetime.LEADERSHIP)
     role.is_void = role.claiming and role.is_void

@@ -14,7 +14,6 @@ from typing import Final, assert_never
 from controller.core import model, options, wakeups
 from controller.core.cluster import protocols
 from controller.core.deletions import fold as deletion_fold
-from controller.core.deletions.deletion_requests import note_topic
 from controller.core.leadership import leader_selection
 from controller.core.model import Instant, TopicPartition
 from controller.core.pacing import isr_health
@@ -54,13 +53,12 @@ def fold_record(view: ClusterView, record: records.TopicRecord, now: Instant) ->
         case records.TopicIdRecord(topic=topic, topic_id=topic_id):
             view.topics.id_written(topic, topic_id)
             # First states wait for it.
-            entries = view.topics.by_name[topic].partitions
-            view.due.add(TopicPartition(topic, number) for number in entries)
+            view.due.add(view.topics.partitions_of(topic))
         case (
             records.TopicCreatedRecord(ticket=ticket, result=result)
             | records.TopicGrownRecord(ticket=ticket, result=result)
         ):
-            note_topic(view, ticket, result)
+            view.calls.note_topic(ticket, result)
             view.calls.electing.update(result.new_partitions)
         case _:
             assert_never(record)

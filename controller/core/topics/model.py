@@ -176,6 +176,11 @@ class TopicLedger(Ledger):
             for number, assignment in topic.partitions.items():
                 yield TopicPartition(name, number), assignment
 
+    def partitions_of(self, name: str) -> tuple[TopicPartition, ...]:
+        """Return the last known partitions of a topic."""
+        topic = self.by_name.get(name)
+        return () if topic is None else tuple(TopicPartition(name, n) for n in topic.partitions)
+
     def partitions(self) -> Iterable[TopicPartition]:
         """Return every partition of every known topic."""
         return (partition for partition, _ in self.assignments())

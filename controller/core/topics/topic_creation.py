@@ -36,7 +36,7 @@ from controller.core.calls.client_requests import (
     TopicResult,
     topic_answer,
 )
-from controller.core.deletions import deletion_requests
+from controller.core.deletions import pending_deletions
 from controller.core.model import Instant, PartitionAssignment, Replicas, TopicPartition
 from controller.core.records import Change
 from controller.core.topics import topic_checks
@@ -115,7 +115,7 @@ def answer_topics(
     """Return the answer to a request, or the writes that precede it; none: it waits for reads."""
     pending = context.pending
     if isinstance(request, AwaitDeletions):
-        return deletion_requests.answer_waiting(context.view, pending, request, now) or ()
+        return pending_deletions.answer_waiting(context.view, pending, request, now) or ()
     is_late = now >= pending.since + min(request.timeout_s, PATIENCE_S)
     is_late_to_write = is_late and now >= pending.since + WRITE_S
     results: list[TopicResult] = []
@@ -158,7 +158,7 @@ def _judges(
                 t.name: partial(_growth, context, t, validate_only=only) for t in request.topics
             }
         case DeleteTopics():
-            delete = partial(deletion_requests.request_deletion, context.view, context.ticket)
+            delete = partial(pending_deletions.request_deletion, context.view, context.ticket)
             return {t.name: partial(delete, t) for t in request.topics}
 
 

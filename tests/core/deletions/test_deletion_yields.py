@@ -7,11 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.deletions.deletion_yields import (
-    DELETION_PATIENCE_S,
-    DELETIONS_PATIENCE_S,
-    yield_due,
-)
+from controller.core.deletions.model import DELETION_PATIENCE_S
+from controller.core.deletions.pending_deletions import DELETIONS_PATIENCE_S, yield_due
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ClaimController, ResignController, SetTimer
 from controller.core.leadership.records import StatesRead

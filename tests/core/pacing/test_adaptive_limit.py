@@ -5,9 +5,9 @@ from __future__ import annotations
 from controller.core.cycle import apply, observe
 from controller.core.model import BlockedBy, BrokerEpoch, BrokerId, ControllerEpoch, Instant
 from controller.core.options import Options
-from controller.core.pacing.adaptive_limit import PACE_EVERY_S, adapt_limit
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.controls import Controls, Limits
+from controller.core.pacing.limits_in_force import PACE_EVERY_S, adapt_limit
 from controller.core.pacing.records import PaceRecord
 from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.view import ClusterView

@@ -27,7 +27,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.options import Options
-from controller.core.pacing.fold import note_all_throttles, throttles_refused
+from controller.core.pacing.fold import throttles_refused
 from controller.core.pacing.records import (
     AppliedThrottleEndedRecord,
     AppliedThrottleRecord,
@@ -143,7 +143,8 @@ class ThrottleRig:
 
     def change_controls(self) -> None:
         """Have everything looked at, as a change of the controls does."""
-        note_all_throttles(self.view)
+        process = self.view.pacing_process
+        process.participants.note_all(process.applied_throttles)
         self.view.due.wake(ControlsRead.wakes)
         self.settle()
 

@@ -10,7 +10,7 @@ from controller.core import model
 from controller.core.effects import AlterReassignment
 from controller.core.model import RefusalReason, RequestId, Route, TopicAssignment, ZkVersion
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
-from controller.core.requests.approvals import Standing, standing_of
+from controller.core.requests.submissions import Standing, standing_of
 from controller.core.topics.records import AssignmentRecord, TopicsRead
 from tests.core.builders import Driver, replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver

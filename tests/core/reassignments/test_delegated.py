@@ -52,8 +52,8 @@ from controller.core.reassignments.records import (
     SpecEndedRecord,
     SpecRecord,
 )
-from controller.core.requests.atomic import atomic_refused
 from controller.core.requests.records import LegacyPlanRead
+from controller.core.requests.submission_parts import atomic_refused
 from controller.core.role.eligibility import native_refusals, refusals
 from controller.core.role.records import BrokersRead, ClaimGuardsRead, Deposed, ReassignmentsProbed
 from controller.core.topics.records import TopicsRead

@@ -17,7 +17,7 @@ from controller.core.model import (
 )
 from controller.core.options import ForeignMoves
 from controller.core.reassignments.records import SpecEndedRecord
-from controller.core.requests.acceptance import spec_of
+from controller.core.requests.acceptance import PlanEntry, spec_of
 from controller.core.requests.records import RefusalRecord
 from controller.core.topics.records import TopicsListed, TopicsRead
 from tests.core.builders import replicas, tp
@@ -123,7 +123,7 @@ def test_a_move_of_others_that_has_ended_is_not_undone_by_a_later_cancellation()
     version = ZkVersion(topic.version + 1)
     driver.fold(TopicsRead({THEIRS.topic: TopicAssignment(ended, version, topic.czxid)}))
     assert driver.view.reassignments.by_partition[THEIRS].spec.route is Route.FOREIGN
-    taken = spec_of(driver.view, FIRST, THEIRS, replicas(2, 4), Route.REQUEST)
+    taken = spec_of(driver.view, PlanEntry(FIRST, THEIRS, replicas(2, 4)))
     assert taken.original == (2, 3)
 
 

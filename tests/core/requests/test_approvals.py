@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.core.model import BrokerId
-from controller.core.requests.approvals import plan_hash
+from controller.core.requests.submissions import plan_hash
 from tests.core.builders import replicas, tp
 
 PLAN = {tp(0): replicas(2, 3), tp(1): replicas(1)}

@@ -11,9 +11,7 @@ from controller.core.options import Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.records import SpecRecord
-from controller.core.requests.approvals import REQUIRED, plan_hash
 from controller.core.requests.outcomes import OpenHistory
-from controller.core.requests.queue_draining import queue_request_id
 from controller.core.requests.records import (
     CancellationRead,
     HistoryRead,
@@ -25,7 +23,13 @@ from controller.core.requests.records import (
     SubmissionsRead,
 )
 from controller.core.requests.submission_parts import part_of
-from controller.core.requests.submissions import Cancellation, Submission
+from controller.core.requests.submissions import (
+    APPROVAL_REQUIRED,
+    Cancellation,
+    Submission,
+    plan_hash,
+    queue_request_id,
+)
 from controller.core.role.records import Deposed
 from controller.core.topics.records import TopicsRead
 from tests.core.builders import Driver, plan, replicas, tp
@@ -268,7 +272,7 @@ def test_only_approved_plans_are_accepted_where_that_is_required() -> None:
     """Other requests are refused with the way that is left."""
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(require_approval=True))
     submit(driver, submission(NAME, {tp(0): (1, 3)}))
-    assert refusals(driver) == [(RefusalReason.NOT_APPROVED, REQUIRED)]
+    assert refusals(driver) == [(RefusalReason.NOT_APPROVED, APPROVAL_REQUIRED)]
     submit(driver, approved({tp(1): (1, 3)}, {tp(1): (1, 2)}, LATER))
     driver.run(tp(1))
     assert (driver.history[tp(0)], driver.passed(tp(1))[-1]) == ([], (1, 3))
@@ -279,7 +283,7 @@ def test_the_legacy_plan_and_the_queue_are_refused_where_approval_is_required() 
     driver = Driver({tp(0): (1, 2), tp(1): (1, 2)}, options=Options(require_approval=True))
     driver.submit({tp(0): (1, 3)})
     driver.observe(QueueRead(plan({tp(1): (1, 3)}, czxid=77)))
-    assert refusals(driver) == [(RefusalReason.NOT_APPROVED, REQUIRED)] * 2
+    assert refusals(driver) == [(RefusalReason.NOT_APPROVED, APPROVAL_REQUIRED)] * 2
     assert outcomes(driver)[queue_request_id(Zxid(77))].done == 0
     assert driver.view.reassignments.by_partition == {}
     assert driver.view.requests.legacy is None

@@ -20,7 +20,6 @@ from controller.core.model import (
 )
 from controller.core.pacing.records import AppliedThrottlesRead
 from controller.core.reassignments.records import OrphansRead, SpecRecord, SpecsRead
-from controller.core.requests.atomic import take_back
 from controller.core.requests.outcomes import OpenHistory, Part
 from controller.core.requests.records import (
     AcceptedRead,
@@ -31,6 +30,7 @@ from controller.core.requests.records import (
     SubmissionsListed,
     SubmissionsRead,
 )
+from controller.core.requests.submission_parts import take_back
 from controller.core.requests.submissions import AcceptedEntry, RequestOptions
 from controller.core.role.records import ControllerClaimed, Deposed
 from tests.core.builders import EPOCH, Driver, replicas, tp

@@ -17,7 +17,6 @@ from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.alter_entries import preconditions_of
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord, SpecsRead
 from controller.core.requests import outcomes, submissions
-from controller.core.requests.acceptance import legacy_request_id
 from controller.core.requests.records import (
     AcceptedRead,
     CancellationRead,
@@ -25,7 +24,7 @@ from controller.core.requests.records import (
     LegacyPlanRead,
     RefusalRecord,
 )
-from controller.core.requests.submissions import AcceptedEntry, LegacyPlan
+from controller.core.requests.submissions import AcceptedEntry, LegacyPlan, legacy_request_id
 from controller.core.role.records import ControllerClaimed, Deposed, UpdateMetadataAnswered
 from controller.core.topics.records import TopicConfigsRead, TopicsRead
 from tests.core.builders import Driver, plan, replicas, tp

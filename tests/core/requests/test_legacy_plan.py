@@ -30,7 +30,7 @@ from controller.core.options import LegacyMode, Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead
 from controller.core.reassignments.records import OrphansRead, SpecsRead
-from controller.core.requests.legacy_plan import has_undecided
+from controller.core.requests.plans import has_undecided
 from controller.core.requests.records import (
     CancellationRead,
     HistoryRead,

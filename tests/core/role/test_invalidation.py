@@ -51,7 +51,6 @@ from controller.core.reassignments.records import (
     StopReplicaResult,
 )
 from controller.core.records import Change, TimerFired
-from controller.core.requests.acceptance import legacy_request_id
 from controller.core.requests.model import PlanNode
 from controller.core.requests.records import (
     CancellationRead,
@@ -60,7 +59,7 @@ from controller.core.requests.records import (
     PartitionOutcomeRecord,
     QueueRead,
 )
-from controller.core.requests.submissions import Cancellation, LegacyPlan
+from controller.core.requests.submissions import Cancellation, LegacyPlan, legacy_request_id
 from controller.core.role.invalidation import invalidate, set_aside
 from controller.core.role.records import ControllerClaimed, Deposed
 from controller.core.topics.records import AssignmentRecord, TopicsListed, TopicsRead
