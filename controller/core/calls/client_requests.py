@@ -2,7 +2,7 @@
 Requests of operators' tools and clients to the controller, and its answers: plain values.
 
 They have Kafka's field names. ``client_calls`` decides the answers, those about topics
-``topics.topic_creation`` and ``deletions.deletion_requests``.
+``topics.topic_creation`` and ``pending_deletions``.
 """
 
 from __future__ import annotations
