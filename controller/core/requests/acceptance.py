@@ -27,7 +27,6 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.reassignments.gates import ids, refusal_for_foreign
-from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
 from controller.core.requests import records, submissions
@@ -103,10 +102,18 @@ class Judgement:
         ]
 
 
-def refusal_of(  # noqa: PLR0911 - one return per reason
+def refusal_of(view: ClusterView, entry: PlanEntry) -> Refusal | None:
+    """Return why an entry is refused, None when it is valid or cannot be judged yet."""
+    return (
+        _refusal_of_target(view, entry)
+        or _refusal_of_directories(view, entry)
+        or _refusal_of_drifted(view, entry)
+    )
+
+
+def _refusal_of_target(  # noqa: PLR0911 - one return per reason
     view: ClusterView, entry: PlanEntry
 ) -> Refusal | None:
-    """Return why an entry is refused, None when it is valid or cannot be judged yet."""
     topics, partition, target, refuse = view.topics, entry.partition, entry.target, entry.refusal
     topic = topics.by_name.get(partition.topic)
     assignment = topic.partitions.get(partition.partition) if topic else None
@@ -155,8 +162,7 @@ def refuse_malformed(
     return [Change((records.RefusalRecord((refusal,)),)) for refusal in refusals]
 
 
-def refused_as_drifted(view: ClusterView, entry: PlanEntry) -> Refusal | None:
-    """Return why an entry that ``refusal_of`` accepts is not what was approved; None if it is."""
+def _refusal_of_drifted(view: ClusterView, entry: PlanEntry) -> Refusal | None:
     assignment = view.topics.known_assignment(entry.partition)
     if entry.expected is None or assignment is None:
         return None
@@ -173,8 +179,7 @@ def refused_as_drifted(view: ClusterView, entry: PlanEntry) -> Refusal | None:
     return entry.refusal(RefusalReason.DRIFTED, detail)
 
 
-def refused_for_directories(view: ClusterView, entry: PlanEntry) -> Refusal | None:
-    """Return why replicas cannot be in the directories that an entry names, as far as known."""
+def _refusal_of_directories(view: ClusterView, entry: PlanEntry) -> Refusal | None:
     problem = log_dir_queries.problem_of(view, entry.log_dirs)
     return None if problem is None else entry.refusal(RefusalReason.LOG_DIR, problem)
 
@@ -263,7 +268,9 @@ def spec_of(view: ClusterView, entry: PlanEntry) -> model.ReassignmentSpec:
     running = view.reassignments.by_partition.get(entry.partition)
     version = None if running is None else running.spec.version
     abandoned = model.NO_BROKERS
-    if running is None or _has_ended(running, assignment):
+    is_idle = not assignment.is_reassigning
+    if running is None or (running.spec.route is Route.FOREIGN and is_idle):
+        # The foreign one has ended and was not examined since.
         original = _original_of(view, entry.partition, assignment)
         if entry.route is Route.LEGACY and view.requests.legacy is not None:
             original = _original_of_entry(view, entry, original, view.requests.legacy.czxid)
@@ -283,11 +290,6 @@ def spec_of(view: ClusterView, entry: PlanEntry) -> model.ReassignmentSpec:
         abandoned=abandoned,
         topic_czxid=topic.czxid,
     )
-
-
-def _has_ended(running: Reassignment, assignment: model.PartitionAssignment) -> bool:
-    """Return whether a foreign reassignment has ended and was not examined since."""
-    return running.spec.route is Route.FOREIGN and not assignment.is_reassigning
 
 
 def _acceptance_records(

@@ -120,17 +120,13 @@ def _tidy(
         ended = records.LegacyPlanEndedRecord(legacy.version)
         return [Change((ended, records.RequestOutcomeRecord(summary)))]
     mirror = view.options.legacy_mode is options.LegacyMode.MIRROR
+    known = view.reassignments.by_partition
     surplus = tuple(
         records.LegacyEntryRecord(p, None)
         for p in legacy.entries
-        if p not in starting and not _belongs(view, p, mirror=mirror)
+        if p not in starting and not (p in known and (mirror or known[p].begun))
     )
     return [Change(surplus)] if surplus else []
-
-
-def _belongs(view: ClusterView, partition: TopicPartition, *, mirror: bool) -> bool:
-    reassignment = view.reassignments.by_partition.get(partition)
-    return reassignment is not None and (mirror or reassignment.begun)
 
 
 # --- the entries of the legacy plan --------------------------------------------------------------
@@ -180,11 +176,7 @@ def _judge_listed(view: ClusterView, entry: PlanEntry, judged: Judgement) -> Non
         judged.waits = True
         return
     running = view.reassignments.by_partition.get(entry.partition)
-    refusal = (
-        acceptance.refusal_of(view, entry)
-        or acceptance.refused_for_directories(view, entry)
-        or acceptance.refused_without_approval(view, entry)
-    )
+    refusal = acceptance.refusal_of(view, entry) or acceptance.refused_without_approval(view, entry)
     if refusal is None and view.requests_session.kill_switch and running is None:
         refusal = entry.refusal(RefusalReason.DISABLED, acceptance.DISABLED)
     if refusal is None and running is not None and running.spec.route is Route.REQUEST:
@@ -322,7 +314,6 @@ def _take_queued(view: ClusterView, entry: PlanEntry, judged: Judgement) -> Chan
     left = records.QueueEntryEndedRecord(partition)
     refusal = (
         acceptance.refusal_of(view, entry)
-        or acceptance.refused_for_directories(view, entry)
         or acceptance.refused_without_approval(view, entry)
         or acceptance.refused_for_foreign(view, entry)
     )

@@ -150,10 +150,9 @@ def _one_each(changes: list[Change], taken: set[TopicPartition]) -> Iterator[Cha
     """
     for change in changes:
         partition = change.partition
-        takes = partition is not None and any(
-            isinstance(r, SpecRecord | SpecEndedRecord) for r in change.records
-        )
-        if partition is None or not takes or _is_refusal(change):
+        takes = any(isinstance(r, SpecRecord | SpecEndedRecord) for r in change.records)
+        refuses = any(isinstance(r, records.RefusalRecord) for r in change.records)
+        if partition is None or refuses or not takes:
             yield change
         elif partition not in taken:
             taken.add(partition)
@@ -166,10 +165,6 @@ def _relying(change: Change, submission: Submission) -> Change:
         return change
     relied = records.SubmissionReliedRecord(submission.name, submission.version)
     return replace(change, records=(*change.records, relied))
-
-
-def _is_refusal(change: Change) -> bool:
-    return any(isinstance(r, records.RefusalRecord) for r in change.records)
 
 
 def is_due(view: ClusterView, submission: Submission) -> bool:
@@ -305,8 +300,6 @@ def _is_good(view: ClusterView, entry: PlanEntry, judged: Judgement) -> bool:
         return False
     refusal = (
         acceptance.refusal_of(view, entry)
-        or acceptance.refused_for_directories(view, entry)
-        or acceptance.refused_as_drifted(view, entry)
         or _other_route(view, entry)
         or acceptance.refused_for_foreign(view, entry)
     )

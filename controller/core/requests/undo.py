@@ -46,10 +46,6 @@ def skip_partition(cancellation: Cancellation, partition: TopicPartition, why: s
     return Change((records.PartitionOutcomeRecord(outcome),), partition=partition)
 
 
-def _is_skip(change: Change) -> bool:
-    return all(isinstance(r, records.PartitionOutcomeRecord) for r in change.records)
-
-
 def lacks_accepted(view: ClusterView, cancellation: Cancellation) -> bool:
     """Return whether the original replicas of a request are not read yet."""
     return any(name not in view.requests.accepted for name in _whole_requests(view, cancellation))
@@ -83,7 +79,10 @@ def undo_finished(
         if len(changes) >= chunk:
             break
         change = _undo(view, cancellation, partition, entries, unknown)
-        if change is not None and not (partition in skipped_before and _is_skip(change)):
+        if change is None:
+            continue
+        is_skip = all(isinstance(r, records.PartitionOutcomeRecord) for r in change.records)
+        if not (is_skip and partition in skipped_before):
             changes.append(change)
     if changes and (known is None or UNDO_PART not in known.parts):
         changes = [_open_rollback(view, cancellation, names)]
