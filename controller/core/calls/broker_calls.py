@@ -44,11 +44,7 @@ BLOCK_SIZE: Final = 1000
 LAST_ID: Final = 2**63 - 1
 
 JUDGED_AFTER_S: Final = 5.0
-"""
-How long a request waits before an answer is final that the leader does not expect.
-
-The reads of topics and states may be older than what the leader knows.
-"""
+"""How long an unexpected answer waits: reads may be older than what the leader knows."""
 AGAIN_S: Final = 1.0
 """How soon waiting requests are examined again."""
 PATIENCE_S: Final = 20.0

@@ -229,10 +229,7 @@ class ElectLeaders:
     """None: of all partitions that need the election."""
     timeout_s: float
     is_unclean: bool = False
-    """
-    Any live replica becomes the leader where there is none, though records are lost; False: the
-    preferred one becomes the leader.
-    """
+    """Any live replica is to lead where none does, though records are lost; or the preferred."""
 
 
 @dataclass(frozen=True, slots=True)

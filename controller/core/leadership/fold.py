@@ -131,11 +131,7 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
 
 
 def _newest_registration(view: ClusterView) -> model.Zxid:
-    """
-    Return a transaction before a write of this cycle: the newest registration of a live broker.
-
-    One that is read later counts as registered after the write.
-    """
+    """Return a transaction before a write of this cycle: later registrations are read after it."""
     return model.Zxid(max((b.epoch for b in view.cluster.brokers.values()), default=0))
 
 

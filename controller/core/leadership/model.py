@@ -72,15 +72,9 @@ class LeadershipLedger(Ledger):
     offline: set[tuple[BrokerId, TopicPartition]] = field(default_factory=set)
     """Replicas whose log directory failed."""
     id_conflicts: set[tuple[BrokerId, TopicPartition]] = field(default_factory=set)
-    """
-    Replicas whose brokers have a log of another topic of that name: they do not apply what they
-    are sent until that log is removed and the broker restarts.
-    """
+    """Replicas refused for a log of another topic, until it is removed and the broker restarts."""
     bounced: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
-    """
-    Brokers that came or went while a partition's topic or state was unknown or invalid: they are
-    treated as failed when the partition can be judged.
-    """
+    """Brokers that came or went while a partition could not be judged: treated as failed then."""
     acked: dict[TopicPartition, tuple[BrokerId, model.LeaderEpoch]] = field(default_factory=dict)
     """The newest LeaderAndIsr that leaders of reassigning partitions acknowledged in the tenure."""
     leaderless: dict[TopicPartition, int] = field(default_factory=dict)

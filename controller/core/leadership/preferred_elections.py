@@ -1,8 +1,4 @@
-"""
-Hold preferred elections: those that were requested, and those that balance leaderships.
-
-Elections are limited, because each disturbs clients.
-"""
+"""Hold preferred elections, requested or for balance, at a limited rate: each disturbs clients."""
 
 from __future__ import annotations
 

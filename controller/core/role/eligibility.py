@@ -130,8 +130,7 @@ def choice_of(view: ClusterView) -> tuple[EngineName, str] | None:
     """
     Return the engine to work with and why; None where none is safe, or it cannot be chosen now.
 
-    Once delegated it stays delegated: during a rolling restart a cluster looks different from one
-    moment to the next.
+    Delegated, it stays so: in a rolling restart a cluster looks different from moment to moment.
     """
     if not view.is_warm or view.options.engine is not EngineName.AUTO:
         return None

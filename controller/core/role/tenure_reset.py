@@ -127,8 +127,7 @@ def _is_part_way(view: ClusterView, partition: TopicPartition, known: Reassignme
     """
     Return whether steps of it were completed; another controller may have ended the last one.
 
-    Steps lead over replicas of the original assignment and of its targets; a partition with other
-    replicas was moved by another client.
+    With other replicas than its original and targets, another client moved the partition.
     """
     assignment, spec = view.topics.known_assignment(partition), known.spec
     if known.in_flight or assignment is None or spec.original is None:
@@ -241,8 +240,7 @@ def end_session(view: ClusterView, now: Instant) -> None:
     """
     End the tenure and forget all reads: the watches are lost with the session.
 
-    A claim under way is void: another daemon may change everything that it was decided from, and
-    its answer may come before that is read again.
+    A claim under way is void: another daemon may change all that it was decided from meanwhile.
     """
     end_tenure(view, now)
     view.role.is_void = view.role.claiming

@@ -1,9 +1,4 @@
-"""
-Fold events and records of topics into the view.
-
-A read that a write of ours overtook is dropped; one that confirms the known content ends its
-invalidity.
-"""
+"""Fold events and records of topics into the view; a read that a write overtook is dropped."""
 
 from __future__ import annotations
 

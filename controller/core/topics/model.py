@@ -111,10 +111,7 @@ class TopicLedger(Ledger):
     requested: set[str] = field(default_factory=set)
     unreadable: dict[str, str] = field(default_factory=dict)
     configs: dict[str, model.TopicConfig] = field(default_factory=dict)
-    """
-    Settings of topics requested within ``config_refresh``; older ones are removed, so every reader
-    obeys the same rule of freshness (``topic_configs.forget_old_configs``).
-    """
+    """Settings requested within ``config_refresh``; older ones are removed, for every reader."""
     config_answers: dict[str, ConfigRequest] = field(default_factory=dict)
     """The request that each of ``configs`` answers."""
     config_oldest: Instant = START
