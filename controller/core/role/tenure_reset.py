@@ -78,14 +78,11 @@ def begin_tenure(view: ClusterView, event: records.ControllerClaimed, now: Insta
 
 def _bounced_since_claim(view: ClusterView) -> dict[TopicPartition, set[BrokerId]]:
     """Return the brokers by partition that registered while the claim was under way."""
-    bounced = {}
     brokers = view.cluster.registered_since(view.role.claimed_at)
-    for name, topic in view.topics.by_name.items() if brokers else ():
-        for number, assignment in topic.partitions.items():
-            concerned = brokers.intersection(assignment.replicas)
-            if concerned:
-                bounced[TopicPartition(name, number)] = concerned
-    return bounced
+    if not brokers:
+        return {}
+    assigned = ((p, brokers.intersection(a.replicas)) for p, a in view.topics.assignments())
+    return {partition: bounced for partition, bounced in assigned if bounced}
 
 
 def _take_up(view: ClusterView, now: Instant) -> None:
