@@ -1,1 +1,16 @@
 """Carries out partition reassignments on ZooKeeper-based Kafka clusters, step by step."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+DISTRIBUTION: Final = "kafka-reassigner"
+
+
+def installed_version() -> str:
+    """Return the version of the installed distribution."""
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from controller import installed_version
 from controller.brokers.broker_queries import BrokerFollower
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.cluster_controller import ClusterController
@@ -37,7 +38,6 @@ from controller.errors import Verdict
 from controller.reactor.host import Host, Signals, WakingInbox
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Clock, Failpoints, Inbox
-from controller.releases import installed_version
 from controller.setting_values import advertised_address
 from controller.settings import Settings
 from controller.telemetry.journal import Journal
@@ -71,6 +71,7 @@ How long a busy thread keeps the interpreter while others wait for it, by defaul
 An event passes some ten threads from ZooKeeper's connection to a broker's. While one thread decodes
 the responses of a hundred brokers, each of these switches would take 5 ms (benchmarks/README.md).
 """
+_log: Final = structlog.stdlib.get_logger("controller")
 
 
 def run(settings: Settings, failpoints: Failpoints | None = None) -> int:
@@ -97,7 +98,6 @@ def run(settings: Settings, failpoints: Failpoints | None = None) -> int:
 
 def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) -> Host:
     """Build and start the parts, each after those it uses; the stack stops them in reverse."""
-    log = structlog.stdlib.get_logger("controller")
     clock = MonotonicClock()
     telemetry = _telemetry(settings, stack, clock)
     signals = Signals()
@@ -106,7 +106,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
     arrivals = TimedInbox(waking, clock)
     inbox = BrokerFollower(arrivals)
     endpoint = build_endpoint(settings, arrivals, telemetry.metrics, inbox)
-    zookeeper = _zookeeper(settings, stack, clock, inbox, telemetry, log)
+    zookeeper = _zookeeper(settings, stack, clock, inbox, telemetry)
     brokers = _brokers(settings, stack, inbox, zookeeper.session)
     inbox.queries = (brokers.configs, brokers.log_dirs, brokers.reassignments)
     submissions = None
@@ -117,7 +117,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         stack.callback(submissions.stop)
 
     observer = TelemetryObserver(
-        log=log,
+        log=_log,
         metrics=telemetry.metrics,
         journal=telemetry.journal,
         publisher=telemetry.publisher,
@@ -166,7 +166,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
             yield "client submissions", submissions.is_alive
 
     def on_error(error: BaseException, verdict: Verdict) -> None:
-        log.error("loop_error", verdict=verdict.value, error=str(error), exc_info=error)
+        _log.error("loop_error", verdict=verdict.value, error=str(error), exc_info=error)
 
     host = Host(
         reactor=reactor,
@@ -177,7 +177,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         threads=threads,
         unix_s=time.time,
     )
-    telemetry.health.watch_loop(lambda: host.last_cycle)
+    telemetry.health.last_cycle = lambda: host.last_cycle
     signals.hand_over(host)
     if endpoint is not None:
         endpoint.start()
@@ -187,39 +187,32 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
 
 
 class _ZooKeeper(NamedTuple):
-    """The session and the adapters that use it."""
-
     session: Session
     store: ZkStore
     leadership: Leadership
     pings: Pings
 
 
-def _zookeeper(  # noqa: PLR0913, PLR0917 - what it is composed of
-    settings: Settings,
-    stack: ExitStack,
-    clock: Clock,
-    inbox: Inbox,
-    telemetry: _Telemetry,
-    log: structlog.stdlib.BoundLogger,
+def _zookeeper(
+    settings: Settings, stack: ExitStack, clock: Clock, inbox: Inbox, telemetry: _Telemetry
 ) -> _ZooKeeper:
     """Connect to ZooKeeper; the daemon does not compete for leadership yet."""
     metrics, health = telemetry.metrics, telemetry.health
     session = Session(build_client(settings, clock))
-    health.watch_session(lambda: _state_of(session))
-    health.watch_cluster(lambda: session.awaited)
+    health.session = lambda: _state_of(session)
+    health.awaited = lambda: session.awaited
     listening = telemetry.http.address
     http = str(advertised_address(settings.http_advertise, listening, socket.gethostname()))
     if settings.http_tls_certfile is not None:
         http = f"https://{http}"
-    log.info(
+    _log.info(
         "starting",
         zookeeper=settings.zookeeper,
         http=str(listening),
         http_advertised=http,
         engine=settings.engine.value,
     )
-    _announce(settings, metrics, telemetry.journal, engine=settings.engine.value)
+    _announce(settings, metrics, telemetry.journal)
     leadership = Leadership(session, inbox, http=http)
     store = ZkStore(
         session,
@@ -232,7 +225,7 @@ def _zookeeper(  # noqa: PLR0913, PLR0917 - what it is composed of
     )
     pings = Pings(session, metrics.zookeeper_took)
     # A daemon that waits for ZooKeeper or for a cluster is alive, though not ready.
-    health.watch_loop(clock.now)
+    health.last_cycle = clock.now
     session.start(within_s=CONNECT_S)
     stack.callback(session.stop)
     stack.callback(store.stop)
@@ -243,8 +236,6 @@ def _zookeeper(  # noqa: PLR0913, PLR0917 - what it is composed of
 
 
 class _Brokers(NamedTuple):
-    """The adapters with connections to brokers."""
-
     channels: BrokerChannels
     configs: TopicConfigQuery
     log_dirs: BrokerLogDirs
@@ -252,21 +243,11 @@ class _Brokers(NamedTuple):
 
 
 def _capacities(settings: Settings) -> Capacities:
-    """
-    Return the configured capacities of log directories.
-
-    Raises:
-        InvalidInputError: their file is invalid.
-
-    """
     if settings.disk_capacities is None:
         return no_capacities
-
-    def problem(why: str) -> None:
-        log = structlog.stdlib.get_logger("controller")
-        log.warning("disk_capacities_invalid", error=why)
-
-    return DiskCapacities(settings.disk_capacities, problem)
+    return DiskCapacities(
+        settings.disk_capacities, lambda why: _log.warning("disk_capacities_invalid", error=why)
+    )
 
 
 def _brokers(settings: Settings, stack: ExitStack, inbox: Inbox, session: Session) -> _Brokers:
@@ -291,8 +272,6 @@ def _brokers(settings: Settings, stack: ExitStack, inbox: Inbox, session: Sessio
 
 
 class _Telemetry(NamedTuple):
-    """The parts that report the work."""
-
     metrics: Metrics
     health: Health
     journal: Journal
@@ -327,14 +306,13 @@ def _telemetry(settings: Settings, stack: ExitStack, clock: Clock) -> _Telemetry
     http.start()
     notifications = Delivery(
         tuple(DeliveryQueue(target, metrics.count_notification) for target in _targets(settings)),
-        frozenset(word.strip() for word in settings.notify_on.split(",")),
+        frozenset(settings.notify_on.split(",")),
     )
     stack.callback(notifications.close)
     return _Telemetry(metrics, health, journal, publisher, http, notifications)
 
 
 def _targets(settings: Settings) -> Iterator[Target]:
-    """Yield where notifications go."""
     cluster = settings.zookeeper
     if settings.notify_webhook is not None:
         yield Webhook(settings.notify_webhook.get_secret_value(), cluster)
@@ -344,9 +322,8 @@ def _targets(settings: Settings) -> Iterator[Target]:
         yield ExecHook(settings.notify_exec, cluster)
 
 
-def _announce(settings: Settings, metrics: Metrics, journal: Journal, *, engine: str) -> None:
-    """Say in the metrics and the journal what runs here."""
-    version = installed_version()
+def _announce(settings: Settings, metrics: Metrics, journal: Journal) -> None:
+    version, engine = installed_version(), settings.engine.value
     metrics.build.info({"version": version, "engine": engine})
     started = {
         "version": version,

@@ -41,7 +41,6 @@ def why_unhealthy(environ: Mapping[str, str]) -> str:
 
 
 def _connection(settings: Settings) -> HTTPConnection:
-    """Return a connection to the daemon, not yet opened."""
     host, port = settings.http
     host = _LOOPBACK.get(host, host)
     if settings.http_tls_certfile is None:

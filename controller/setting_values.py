@@ -7,7 +7,8 @@ Pure; each raises ``ValueError``. ``settings`` uses them.
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple
 
 from pydantic import SecretStr
@@ -24,7 +25,6 @@ OCCASIONS: Final = ("started", "ended", "stalled", "cancelled", "refused")
 SASL_SERVED: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 """The SASL mechanisms of the controller endpoint."""
 
-_IPV6: Final = 6
 _HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _WEB: Final = re.compile(r"https?://[^\s/]+\S*")
@@ -56,13 +56,7 @@ class HttpAddress(NamedTuple):
 
 
 def parse_address(value: object) -> HttpAddress:
-    """
-    Parse ``HOST:PORT``, with an IPv6 host in brackets.
-
-    Raises:
-        ValueError: the text has another form.
-
-    """
+    """Parse ``HOST:PORT``, with an IPv6 host in brackets."""
     if isinstance(value, HttpAddress):
         return value
     text = str(value)
@@ -79,28 +73,16 @@ def parse_address(value: object) -> HttpAddress:
 
 
 def parse_optional_address(value: object) -> HttpAddress | None:
-    """
-    Parse ``HOST:PORT`` or None, as ``parse_address`` does.
-
-    Raises:
-        ValueError: the text has another form.
-
-    """
+    """Parse ``HOST:PORT`` or None, as ``parse_address`` does."""
     return None if value is None else parse_address(value)
 
 
 def parse_advertised(value: object) -> object:
-    """
-    Parse ``HOST``, ``HOST:PORT`` or None; an IPv6 host without port needs no brackets.
-
-    Raises:
-        ValueError: the text has another form, or others cannot connect to that host.
-
-    """
+    """Parse ``HOST``, ``HOST:PORT`` or None; an IPv6 host without port needs no brackets."""
     if value is None:
         return None
     text = str(value)
-    if _is_ipv6(text):
+    if isinstance(_ip_of(text), IPv6Address):
         address = HttpAddress(text, 0)
     else:
         match = _HOST.fullmatch(text)
@@ -128,27 +110,19 @@ def advertised_address(
 
 def is_wildcard(host: str) -> bool:
     """Return whether a server on this host listens on all addresses."""
-    try:
-        return ip_address(host).is_unspecified
-    except ValueError:
-        return False
+    address = _ip_of(host)
+    return address is not None and address.is_unspecified
 
 
-def _is_ipv6(text: str) -> bool:
+def _ip_of(host: str) -> IPv4Address | IPv6Address | None:
     try:
-        return ip_address(text).version == _IPV6
+        return ip_address(host)
     except ValueError:
-        return False
+        return None
 
 
 def host_names(text: str | None) -> str | None:
-    """
-    Check a comma-separated list of host names or ``*``; return it in lower case, without spaces.
-
-    Raises:
-        ValueError: an entry is not a host name.
-
-    """
+    """Check comma-separated host names or ``*``; return them in lower case, without spaces."""
     if text is None:
         return None
     names = [name.strip().lower() for name in text.split(",")]
@@ -173,28 +147,23 @@ def web_address(address: SecretStr | None) -> SecretStr | None:
 
 def occasions(text: str) -> str:
     """Check a comma-separated list of occasions."""
-    for word in text.split(","):
-        if word.strip() not in OCCASIONS:
-            raise ValueError(f"must be a list of {', '.join(OCCASIONS)}")
-    return text
+    return _listed(text, OCCASIONS)
 
 
 def sasl_mechanisms(text: str) -> str:
     """Check a comma-separated list of SASL mechanisms; return it without spaces."""
+    return _listed(text, SASL_SERVED)
+
+
+def _listed(text: str, allowed: Sequence[str]) -> str:
     names = [word.strip() for word in text.split(",")]
-    if not all(name in SASL_SERVED for name in names):
-        raise ValueError(f"must be a list of {', '.join(SASL_SERVED)}")
+    if not all(name in allowed for name in names):
+        raise ValueError(f"must be a list of {', '.join(allowed)}")
     return ",".join(names)
 
 
 def parse_min_free(value: object) -> object:
-    """
-    Parse bytes (``10GB``), a percentage of the volume (``2%``), or ``none``.
-
-    Raises:
-        ValueError: the text has another form.
-
-    """
+    """Parse bytes (``10GB``), a percentage of the volume (``2%``), or ``none``."""
     if value is None or isinstance(value, MinFree):
         return value
     text = str(value).strip()

@@ -408,22 +408,18 @@ class Settings(BaseSettings):
         mode, protocol = self.controller_endpoint, self.security_protocol.value
         if mode is EndpointMode.OFF:
             return self
-        if self.endpoint_listen is None:
-            raise _about("controller_endpoint", "needs endpoint_listen")
         has_key = self.endpoint_certfile is not None and self.endpoint_keyfile is not None
-        if protocol.endswith("SSL") and not has_key:
-            raise _about(
-                "controller_endpoint",
-                f"needs endpoint_certfile and endpoint_keyfile with {protocol}",
-            )
-        if mode is EndpointMode.PUBLIC and protocol == "SSL":
-            raise _about(
-                "controller_endpoint",
-                "public is not available with SSL: certificates of clients cannot be relayed",
-            )
-        is_sasl = protocol.startswith("SASL")
-        if mode is EndpointMode.PRIVATE and is_sasl and self.endpoint_users is None:
-            raise _about("controller_endpoint", f"private needs endpoint_users with {protocol}")
+        is_sasl, lacks = protocol.startswith("SASL"), ""
+        if self.endpoint_listen is None:
+            lacks = "needs endpoint_listen"
+        elif protocol.endswith("SSL") and not has_key:
+            lacks = f"needs endpoint_certfile and endpoint_keyfile with {protocol}"
+        elif mode is EndpointMode.PUBLIC and protocol == "SSL":
+            lacks = "public is not available with SSL: certificates of clients cannot be relayed"
+        elif mode is EndpointMode.PRIVATE and is_sasl and self.endpoint_users is None:
+            lacks = f"private needs endpoint_users with {protocol}"
+        if lacks:
+            raise _about("controller_endpoint", lacks)
         return self
 
     @model_validator(mode="after")
@@ -438,16 +434,12 @@ class Settings(BaseSettings):
             return self
         has_certificates = protocol == "SSL" and self.endpoint_cafile is not None
         if has_certificates and self.endpoint_principals is None:
-            raise _about(
-                "endpoint_cafile",
-                "needs endpoint_principals: any certificate of these authorities is accepted",
-            )
+            why = "needs endpoint_principals: any certificate of these authorities is accepted"
+            raise _about("endpoint_cafile", why)
         is_authenticated = has_certificates or protocol.startswith("SASL")
         if self.endpoint_principals is not None and not is_authenticated:
-            raise _about(
-                "endpoint_principals",
-                "needs SASL, or SSL with endpoint_cafile: no peer would authenticate",
-            )
+            why = "needs SASL, or SSL with endpoint_cafile: no peer would authenticate"
+            raise _about("endpoint_principals", why)
         return self
 
     @model_validator(mode="after")
@@ -468,9 +460,8 @@ class Settings(BaseSettings):
         if self.sasl_mechanism not in (None, SaslMechanism.GSSAPI) and not (
             self.sasl_username and self.password("sasl_password")
         ):
-            raise _about(
-                "sasl_mechanism", f"{self.sasl_mechanism} needs a user name and a password"
-            )
+            why = f"{self.sasl_mechanism} needs a user name and a password"
+            raise _about("sasl_mechanism", why)
         if (self.http_tls_certfile is None) != (self.http_tls_keyfile is None):
             raise _about("http_tls_certfile", "needs http_tls_keyfile and vice versa")
         return self

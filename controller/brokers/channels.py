@@ -25,13 +25,13 @@ from tenacity import wait_random_exponential
 from tenacity.wait import wait_base
 
 from controller import kafka_errors
-from controller.backoff import pause_s
 from controller.brokers import responses
 from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.controller_requests import Encoder
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
 from controller.brokers.versions import common_versions, sent_versions
+from controller.clocks import pause_s
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerEpoch, BrokerId, Instant
 from controller.errors import NativeRefusedError, ProtocolError, TransientError

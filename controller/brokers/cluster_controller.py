@@ -26,11 +26,11 @@ from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 from tenacity import wait_random_exponential
 
-from controller.backoff import pause_s
 from controller.brokers.broker_queries import BrokerQuery
 from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of
+from controller.clocks import pause_s
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import AlterOutcome, BrokerId, TopicPartition
 from controller.core.reassignments.records import AlterResult, ReassignmentsAltered

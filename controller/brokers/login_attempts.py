@@ -24,7 +24,7 @@ from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 from tenacity import wait_exponential, wait_random
 from tenacity.wait import wait_base
 
-from controller.backoff import pause_s
+from controller.clocks import pause_s
 
 FIRST_S: Final = 5.0
 MOST_S: Final = 300.0

@@ -15,11 +15,11 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from controller import DISTRIBUTION, installed_version
 from controller.cli.context import CommandContext
 from controller.cli.exits import Exit, exit_of
 from controller.cli.output import print_line, print_note
 from controller.errors import ControllerError
-from controller.releases import DISTRIBUTION, installed_version
 
 COMMANDS: Final = {
     "run": ("run", "run", "Run the daemon."),

@@ -7,7 +7,7 @@ generators, so that the loop can do other work in between. The view may change b
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -16,14 +16,7 @@ from typing import Final, TypeVar
 from controller.core.blocked_reasons import IN_TURN, BlockedReasons, since_of
 from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
 from controller.core.reassignments.model import Reassignment
-from controller.core.reassignments.phases import (
-    LABELS,
-    AwaitingController,
-    Ended,
-    Pending,
-    Phase,
-    Syncing,
-)
+from controller.core.reassignments.phases import LABELS, AwaitingController, Ended, Phase, Syncing
 from controller.core.requests.submissions import legacy_request_id
 from controller.core.view import ClusterView
 
@@ -199,14 +192,11 @@ def is_stalled(
 
 
 def _is_begun(reassignment: Reassignment) -> bool:
-    phase = reassignment.phase
-    return not isinstance(phase, Ended) and (
-        reassignment.step > 0 or not isinstance(phase, Pending)
-    )
+    return reassignment.begun and not isinstance(reassignment.phase, Ended)
 
 
 class _Counting:
-    """The counts in the making; plain dictionaries, as lookups in a Counter are slow."""
+    """The counts in the making; a Counter would be slower."""
 
     def __init__(
         self,
@@ -215,11 +205,11 @@ class _Counting:
         still_since: Instant,
         gained_at: Callable[[TopicPartition], Instant | None],
     ) -> None:
-        self.phases: dict[type[Phase], int] = {}
-        self.blocked: dict[BlockedBy, int] = {}
-        self.examples: dict[BlockedBy, list[Example]] = {}
-        self.moving: dict[RequestId, int] = {}
-        self.waiting: dict[RequestId, int] = {}
+        self.phases = defaultdict[type[Phase], int](int)
+        self.blocked = defaultdict[BlockedBy, int](int)
+        self.examples = defaultdict[BlockedBy, list[Example]](list)
+        self.moving = defaultdict[RequestId, int](int)
+        self.waiting = defaultdict[RequestId, int](int)
         self.in_flight: list[TopicPartition] = []
         self.copying = 0
         self.stalled: dict[TopicPartition, str] = {}
@@ -230,7 +220,7 @@ class _Counting:
 
     def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
         kind, request = type(reassignment.phase), reassignment.spec.request
-        self.phases[kind] = self.phases.get(kind, 0) + 1
+        self.phases[kind] += 1
         is_begun = _is_begun(reassignment)
         reason = self._waits.of(reassignment)
         if reason is not None:
@@ -239,10 +229,10 @@ class _Counting:
             )
         self.copying += reassignment.is_copying
         if is_begun:
-            self.moving[request] = self.moving.get(request, 0) + 1
+            self.moving[request] += 1
             self.in_flight.append(partition)
         else:
-            self.waiting[request] = self.waiting.get(request, 0) + 1
+            self.waiting[request] += 1
         gained_at = self._gained_at(partition) if is_begun else None
         if self._leading and is_stalled(reassignment, reason, self._still_since, gained_at):
             noted = reassignment.blocked if reassignment.is_copying else reason
@@ -267,8 +257,8 @@ class _Counting:
         *,
         is_begun: bool,
     ) -> None:
-        self.blocked[reason.by] = self.blocked.get(reason.by, 0) + 1
-        few = self.examples.setdefault(reason.by, [])
+        self.blocked[reason.by] += 1
+        few = self.examples[reason.by]
         if len(few) < EXAMPLES_MAX:
             # The view has reassignments in the order of acceptance: the first are the oldest.
             few.append(Example(partition, request, reason.detail, since, is_begun))

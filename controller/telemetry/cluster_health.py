@@ -131,12 +131,11 @@ class BlockedEvents:
     Makes log events about the blocked and stalled partitions.
 
     One when a reason appears, changes or disappears, with the first few partitions, at most every
-    ``every_s`` seconds; and one for each partition that becomes stalled or makes progress again, up
+    ``EVERY_S`` seconds; and one for each partition that becomes stalled or makes progress again, up
     to ``LINES_MAX``.
     """
 
-    def __init__(self, every_s: float = EVERY_S) -> None:
-        self._every_s = every_s
+    def __init__(self) -> None:
         self._logged: dict[str, tuple[int, tuple[Example, ...]]] = {}
         self._logged_at: dict[str, Instant] = {}
         self._stalled: dict[TopicPartition, str] = {}
@@ -148,7 +147,7 @@ class BlockedEvents:
             found = (work.blocked[by], work.examples.get(by, ()))
             before = self._logged.get(by, (0, ()))
             logged_at = self._logged_at.get(by)
-            if found == before or (logged_at is not None and now < logged_at + self._every_s):
+            if found == before or (logged_at is not None and now < logged_at + EVERY_S):
                 continue
             self._logged_at[by] = now
             if found[0]:

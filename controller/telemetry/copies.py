@@ -15,9 +15,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from controller.core import model
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.leadership.records import StatesRead
+from controller.core.model import (
+    BrokerId,
+    Instant,
+    PartitionAssignment,
+    PartitionState,
+    Replicas,
+    RequestId,
+    TopicPartition,
+)
 from controller.core.pacing.limits_in_force import throttle_of
 from controller.core.reassignments.phases import LABELS, AwaitingController, Expanding, Syncing
 from controller.core.reassignments.records import SpecEndedRecord
@@ -34,11 +42,11 @@ REPORTS_KEPT: Final = 6
 
 @dataclass(slots=True)
 class _Copy:
-    """A replica that is being copied."""
-
-    request: model.RequestId
-    leader: model.BrokerId
-    begun: model.Instant
+    partition: TopicPartition
+    replica: BrokerId
+    request: RequestId
+    leader: BrokerId
+    begun: Instant
     inherited: bool
     """Whether it may have had bytes before this tenure."""
     is_throttled: bool = False
@@ -53,29 +61,50 @@ class _Copy:
     """Its bytes as last reported."""
     left: deque[int] = field(default_factory=lambda: deque(maxlen=REPORTS_KEPT))
     """The bytes that it lacked in the latest reports."""
-    gained_at: model.Instant | None = None
+    gained_at: Instant | None = None
     """When it last lacked fewer bytes than in the reports before."""
-    reports: deque[tuple[model.Instant, int]] = field(
-        default_factory=lambda: deque(maxlen=REPORTS_KEPT)
-    )
+    reports: deque[tuple[Instant, int]] = field(default_factory=lambda: deque(maxlen=REPORTS_KEPT))
     """The latest reports of its bytes."""
 
-    def compare(self, left: int, now: model.Instant) -> None:
+    def compare(self, left: int, now: Instant) -> None:
         """Compare the bytes that it lacks with those that it lacked before."""
         if self.left and left < min(self.left):
             self.gained_at = now
         self.left.append(left)
 
-    def start(self, leader: model.BrokerId, now: model.Instant) -> None:
+    def receive(self, size: int | None) -> Iterator[Received]:
+        """Take the bytes that it has now, if they are known."""
+        if size is None:
+            return
+        before = self.held if self.held is not None else self.first or 0
+        if size > before and not (self.inherited and self.first is None):
+            yield Received(self.leader, self.replica, size - before)
+        self.held = size
+
+    def end(self, now: Instant, size: int | None, *, is_whole: bool) -> CopyEnded:
+        """Return its end with this many bytes."""
+        return CopyEnded(
+            partition=self.partition,
+            request=self.request,
+            leader=self.leader,
+            replica=self.replica,
+            begun=self.begun,
+            seconds=round(now - self.begun, 3),
+            bytes=size,
+            is_whole=is_whole,
+            is_throttled=self.is_throttled,
+        )
+
+    def start(self, leader: BrokerId, now: Instant) -> None:
         """Note that a requested copy started."""
         self.leader, self.begun, self.is_requested = leader, now, False
 
-    def document(self, broker: model.BrokerId, size: int | None) -> dict[str, Any]:
+    def document(self, size: int | None) -> dict[str, Any]:
         """Return it for the status document; ``size`` is that of the partition."""
         rate = self._rate()
         left = None if size is None or self.held is None else max(0, size - self.held)
         return {
-            "broker": broker,
+            "broker": self.replica,
             "from": self.leader,
             "bytes": self.held,
             "total_bytes": size,
@@ -95,11 +124,11 @@ class _Copy:
 class CopyEnded:
     """A copy that ended."""
 
-    partition: model.TopicPartition
-    request: model.RequestId
-    leader: model.BrokerId
-    replica: model.BrokerId
-    begun: model.Instant
+    partition: TopicPartition
+    request: RequestId
+    leader: BrokerId
+    replica: BrokerId
+    begun: Instant
     seconds: float
     bytes: int | None
     """None: no broker reported the size."""
@@ -111,8 +140,8 @@ class CopyEnded:
 class Received:
     """Bytes that a broker received since the last report."""
 
-    leader: model.BrokerId
-    replica: model.BrokerId
+    leader: BrokerId
+    replica: BrokerId
     bytes: int
 
 
@@ -120,11 +149,11 @@ class Received:
 class IsrShrunk:
     """Replicas that left the ISR of a partition in flight without being dropped."""
 
-    partition: model.TopicPartition
-    request: model.RequestId
-    lost: model.Replicas
-    isr: model.Replicas
-    leader: model.BrokerId
+    partition: TopicPartition
+    request: RequestId
+    lost: Replicas
+    isr: Replicas
+    leader: BrokerId
 
 
 CopyEvent = CopyEnded | Received | IsrShrunk
@@ -134,36 +163,36 @@ class Copies:
     """Follows the copies of a tenure."""
 
     def __init__(self) -> None:
-        self._copies: dict[model.TopicPartition, dict[model.BrokerId, _Copy]] = {}
-        self._isr: dict[model.TopicPartition, model.Replicas] = {}
+        self._copies: dict[TopicPartition, dict[BrokerId, _Copy]] = {}
+        self._isr: dict[TopicPartition, Replicas] = {}
 
-    def held(self, partition: model.TopicPartition) -> Mapping[model.BrokerId, int]:
+    def held(self, partition: TopicPartition) -> Mapping[BrokerId, int]:
         """Return the bytes of a partition's unfinished replicas, as far as they are known."""
         copies = self._copies.get(partition, {})
         return {b: c.held for b, c in copies.items() if c.held is not None}
 
-    def gained_at(self, partition: model.TopicPartition) -> model.Instant | None:
+    def gained_at(self, partition: TopicPartition) -> Instant | None:
         """Return when an unfinished copy of a partition last came closer to its leader."""
         copies = self._copies.get(partition, {}).values()
         return max((c.gained_at for c in copies if c.gained_at is not None), default=None)
 
-    def documents(self, partition: model.TopicPartition, size: int | None) -> list[dict[str, Any]]:
+    def documents(self, partition: TopicPartition, size: int | None) -> list[dict[str, Any]]:
         """Return the unfinished copies of a partition of this size for the status document."""
         return [
-            copy.document(broker, size)
-            for broker, copy in self._copies.get(partition, {}).items()
+            copy.document(size)
+            for copy in self._copies.get(partition, {}).values()
             if not copy.is_requested
         ]
 
-    def forget(self, now: model.Instant) -> Iterator[CopyEvent]:
+    def forget(self, now: Instant) -> Iterator[CopyEvent]:
         """Abandon the unfinished copies at the end of a tenure."""
-        for partition in list(self._copies):
-            yield from self._abandon(partition, self._copies[partition], now)
+        for copies in list(self._copies.values()):
+            yield from _abandon(copies.values(), now)
         self._copies.clear()
         self._isr.clear()
 
     def follow_change(
-        self, change: Change, moved: Iterable[EnteredPhase], view: ClusterView, now: model.Instant
+        self, change: Change, moved: Iterable[EnteredPhase], view: ClusterView, now: Instant
     ) -> Iterator[CopyEvent]:
         """Follow the steps that begin and end with a change."""
         for record in change.records:
@@ -175,7 +204,7 @@ class Copies:
                 self._open(phase.partition, view, now, inherited=phase.before == EXPANDING)
 
     def states_read(
-        self, event: StatesRead, view: ClusterView, now: model.Instant
+        self, event: StatesRead, view: ClusterView, now: Instant
     ) -> Iterator[CopyEvent]:
         """Follow the replicas that joined or left an ISR."""
         for partition in event.states:
@@ -183,7 +212,7 @@ class Copies:
                 yield from self._settle(partition, view, now)
 
     def topics_read(
-        self, event: TopicsRead, view: ClusterView, now: model.Instant
+        self, event: TopicsRead, view: ClusterView, now: Instant
     ) -> Iterator[CopyEvent]:
         """Follow the steps that the cluster's controller begins, changes and ends."""
         for partition in [p for p in self._isr if p.topic in event.topics]:
@@ -191,7 +220,7 @@ class Copies:
             self._open(partition, view, now, inherited=False)
 
     def sizes_described(
-        self, event: LogDirsDescribed, view: ClusterView, now: model.Instant
+        self, event: LogDirsDescribed, view: ClusterView, now: Instant
     ) -> Iterator[CopyEvent]:
         """Record the bytes of unfinished replicas."""
         for partition in [p for p in self._copies if p in event.replicas]:
@@ -210,23 +239,16 @@ class Copies:
             copy.reports.append((now, size))
             if total is not None:
                 copy.compare(max(0, total - size), now)
-            yield from self._count(event.broker, copy, size)
+            yield from copy.receive(size)
 
     # --- one partition ----------------------------------------------------------------------------
 
     def _open(
-        self,
-        partition: model.TopicPartition,
-        view: ClusterView,
-        now: model.Instant,
-        *,
-        inherited: bool,
+        self, partition: TopicPartition, view: ClusterView, now: Instant, *, inherited: bool
     ) -> None:
         reassignment = view.reassignments.by_partition.get(partition)
-        assignment, state = (
-            view.topics.known_assignment(partition),
-            view.leadership.states.get(partition),
-        )
+        assignment = view.topics.known_assignment(partition)
+        state = view.leadership.states.get(partition)
         if reassignment is None or assignment is None or state is None:
             return
         self._isr[partition] = state.isr
@@ -243,6 +265,8 @@ class Copies:
                     copy.start(state.leader, now)
             elif broker not in state.isr:
                 copies[broker] = _Copy(
+                    partition,
+                    broker,
                     request,
                     state.leader,
                     now,
@@ -253,7 +277,7 @@ class Copies:
                 )
 
     def _settle(
-        self, partition: model.TopicPartition, view: ClusterView, now: model.Instant
+        self, partition: TopicPartition, view: ClusterView, now: Instant
     ) -> Iterator[CopyEvent]:
         """End the copies that are in sync, and those that are no longer wanted."""
         copies = self._copies.get(partition, {})
@@ -267,23 +291,21 @@ class Copies:
             copy = copies.pop(broker)
             size = view.disks_process.sizes.get(partition, copy.size)
             total = copy.held if size is None else size
-            yield from self._count(broker, copy, total)
-            yield _over(partition, broker, copy, now, total, is_whole=True)
+            yield from copy.receive(total)
+            yield copy.end(now, total, is_whole=True)
         reassignment = view.reassignments.by_partition.get(partition)
-        wanted: set[model.BrokerId] = set()
+        wanted: set[BrokerId] = set()
         if assignment is not None and reassignment is not None:
             wanted |= {*assignment.replicas, *reassignment.receivers(assignment)}
             wanted -= {*assignment.removing_replicas}
-        gone = {b: c for b, c in copies.items() if b not in wanted}
-        yield from self._abandon(partition, gone, now)
-        for broker in gone:
-            del copies[broker]
+        gone = [copies.pop(b) for b in [*copies] if b not in wanted]
+        yield from _abandon(gone, now)
         if partition not in view.reassignments.by_partition:
             self._copies.pop(partition, None)
             self._isr.pop(partition, None)
 
     def _shrinks(
-        self, partition: model.TopicPartition, state: model.PartitionState, view: ClusterView
+        self, partition: TopicPartition, state: PartitionState, view: ClusterView
     ) -> Iterator[CopyEvent]:
         before = self._isr.get(partition)
         if before is None:
@@ -296,29 +318,12 @@ class Copies:
             request = reassignment.spec.request
             yield IsrShrunk(partition, request, lost, state.isr, state.leader)
 
-    @staticmethod
-    def _count(broker: model.BrokerId, copy: _Copy, size: int | None) -> Iterator[CopyEvent]:
-        if size is None:
-            return
-        before = copy.held if copy.held is not None else copy.first or 0
-        if size > before and not (copy.inherited and copy.first is None):
-            yield Received(copy.leader, broker, size - before)
-        copy.held = size
 
-    @staticmethod
-    def _abandon(
-        partition: model.TopicPartition, copies: Mapping[model.BrokerId, _Copy], now: model.Instant
-    ) -> Iterable[CopyEvent]:
-        return [
-            _over(partition, broker, copy, now, copy.held, is_whole=False)
-            for broker, copy in copies.items()
-            if not copy.is_requested
-        ]
+def _abandon(copies: Iterable[_Copy], now: Instant) -> Iterable[CopyEvent]:
+    return [c.end(now, c.held, is_whole=False) for c in copies if not c.is_requested]
 
 
-def _ended_by_others(
-    view: ClusterView, assignment: model.PartitionAssignment | None
-) -> model.Replicas:
+def _ended_by_others(view: ClusterView, assignment: PartitionAssignment | None) -> Replicas:
     """
     Return the replicas that are in sync because the cluster's controller ended their step.
 
@@ -330,7 +335,7 @@ def _ended_by_others(
     return tuple(b for b in assignment.replicas if b not in unfinished)
 
 
-def _staying(partition: model.TopicPartition, view: ClusterView) -> model.Replicas:
+def _staying(partition: TopicPartition, view: ClusterView) -> Replicas:
     """Return the replicas that are not to leave the ISR; the cluster's controller drops others."""
     assignment = view.topics.known_assignment(partition)
     if assignment is None or view.is_controller:
@@ -339,25 +344,3 @@ def _staying(partition: model.TopicPartition, view: ClusterView) -> model.Replic
     if reassignment is not None and isinstance(reassignment.phase, AwaitingController):
         return tuple(b for b in assignment.target_replicas if b in reassignment.phase.target)
     return assignment.target_replicas
-
-
-def _over(  # noqa: PLR0913 - the fields of a copy
-    partition: model.TopicPartition,
-    broker: model.BrokerId,
-    copy: _Copy,
-    now: model.Instant,
-    size: int | None,
-    *,
-    is_whole: bool,
-) -> CopyEnded:
-    return CopyEnded(
-        partition=partition,
-        request=copy.request,
-        leader=copy.leader,
-        replica=broker,
-        begun=copy.begun,
-        seconds=round(now - copy.begun, 3),
-        bytes=size,
-        is_whole=is_whole,
-        is_throttled=copy.is_throttled,
-    )

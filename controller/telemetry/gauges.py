@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from controller.telemetry.cluster_counts import ClusterCounts
+from controller.core.model import BlockedBy
+from controller.core.reassignments.phases import LABELS
+from controller.telemetry.cluster_counts import UNNOTED, ClusterCounts
+from controller.telemetry.status_publisher import StatusSnapshot
 
-if TYPE_CHECKING:
-    from controller.telemetry.status_publisher import StatusSnapshot
-
+NAMESPACE: Final = "reassigner"
+"""Begins the name of every metric."""
 REQUEST_STATES: Final = ("in_flight", "waiting", "held", "done", "cancelled", "refused")
 PARTITION_STATES: Final = (
     "done",
@@ -42,6 +44,29 @@ CLUSTER: Final = {
     "partitions": ("cluster_partitions", "Partitions of the cluster"),
 }
 """The gauges of Kafka's controller: name and text, by the field of ``ClusterCounts``."""
+STALL_LABELS: Final = (*(by.value for by in BlockedBy), UNNOTED)
+COUNTS: Final = {
+    "brokers": "Registered brokers",
+    "copying_partitions": "Reassignments whose added replicas are not in the ISR yet and that "
+    "are not blocked",
+    "disabled": "1 while new reassignments are disabled (kill switch)",
+    "isr_wait_oldest_seconds": "Age of the oldest copy in flight that is not in the ISR; 0 "
+    "without one",
+    "orders_unanswered": "Partitions of alter requests without a response yet",
+    "orphans": "Dropped replicas whose deletion is not confirmed",
+    "pace_partitions": "The adaptive limit of partitions in flight; 0 without one",
+    "paused": "1 while everything is paused",
+    "tenure_seconds": "Seconds since this daemon became the cluster's controller; 0 while it is "
+    "not",
+    "throttle_bytes_per_second": "The live throttle of all reassignments, per broker; 0: none",
+    "throttled_entities": "Topics and brokers with a throttle set by the daemon",
+    "throttles_below_produce_rate": "Throttles below the rate at which producers write to the "
+    "partitions that are copied",
+    "under_min_isr_partitions": "Partitions without a reassignment below min.insync.replicas",
+    "unreachable_brokers": "Registered brokers that cannot be reached; only while the daemon is "
+    "the controller",
+}
+"""The text of the gauges without labels, by name; 0 before the first snapshot."""
 LOADS: Final = {
     "incoming": ("broker_incoming_replicas", "Replicas that a broker copies now"),
     "outgoing": (
@@ -71,7 +96,7 @@ Rows = Iterable[tuple[tuple[object, ...], float]]
 
 
 class SnapshotGauges(Collector):
-    """The metrics of the newest snapshot; none has a value before the first one."""
+    """The metrics of the newest snapshot."""
 
     def __init__(self) -> None:
         self.snapshot: StatusSnapshot | None = None
@@ -80,6 +105,10 @@ class SnapshotGauges(Collector):
         """Return the metrics."""
         snapshot = self.snapshot
         status = {} if snapshot is None else snapshot.status
+        values = {} if snapshot is None else _counts_of(snapshot)
+        for name, text in COUNTS.items():
+            yield _gauge(name, text, (), [((), values.get(name, 0))])
+        yield from _of_work(snapshot)
         yield from _of_controller(None if snapshot is None else snapshot.cluster)
         yield from _of_requests(status.get("requests", ()))
         yield from _of_brokers(status.get("broker_loads", ()))
@@ -95,7 +124,7 @@ class SnapshotGauges(Collector):
                 "Bytes copied from a broker, from DescribeLogDirs of the receivers",
             ),
         ):
-            counter = CounterMetricFamily(f"reassigner_{name}", text, labels=["broker"])
+            counter = CounterMetricFamily(f"{NAMESPACE}_{name}", text, labels=["broker"])
             for broker, count in sorted(counts.items()):
                 counter.add_metric([str(broker)], count)
             yield counter
@@ -103,10 +132,48 @@ class SnapshotGauges(Collector):
 
 
 def _gauge(name: str, text: str, labels: Sequence[str], rows: Rows) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(f"reassigner_{name}", text, labels=labels)
+    family = GaugeMetricFamily(f"{NAMESPACE}_{name}", text, labels=labels)
     for values, value in rows:
         family.add_metric([str(v) for v in values], value)
     return family
+
+
+def _tallied(
+    name: str, text: str, label: str, values: Iterable[str], tally: Mapping[str, int]
+) -> GaugeMetricFamily:
+    """Return a gauge with a series for each of these values, also where it is 0."""
+    return _gauge(name, text, (label,), (((value,), tally.get(value, 0)) for value in values))
+
+
+def _counts_of(s: StatusSnapshot) -> Mapping[str, float]:
+    return {
+        "brokers": s.role.brokers,
+        "copying_partitions": s.work.copying,
+        "disabled": s.role.disabled,
+        "isr_wait_oldest_seconds": s.role.oldest_isr_wait_s,
+        "orders_unanswered": s.role.alter_entries_unanswered,
+        "orphans": s.role.orphans,
+        "pace_partitions": s.health.pace or 0,
+        "paused": s.role.paused,
+        "tenure_seconds": s.role.tenure_s,
+        "throttle_bytes_per_second": s.role.throttle,
+        "throttled_entities": s.health.throttled,
+        "throttles_below_produce_rate": len(s.health.slow),
+        "under_min_isr_partitions": s.health.under_min_isr,
+        "unreachable_brokers": len(s.unreachable),
+    }
+
+
+def _of_work(snapshot: StatusSnapshot | None) -> Iterator[Metric]:
+    phases, blocked, stalled = Tally[str](), Tally[str](), Tally[str]()
+    if snapshot is not None:
+        work = snapshot.work
+        phases, blocked, stalled = work.phases, work.blocked, Tally(work.stalled.values())
+    yield _tallied("partitions", "Reassignments by phase", "phase", LABELS.values(), phases)
+    text = "Blocked reassignments by reason; copying is not blocked"
+    yield _tallied("blocked_partitions", text, "reason", STALL_LABELS[:-1], blocked)
+    text = "Reassignments without progress for longer than stalled_after, by reason"
+    yield _tallied("stalled_partitions", text, "reason", STALL_LABELS, stalled)
 
 
 def _of_controller(counts: ClusterCounts | None) -> Iterator[Metric]:
@@ -123,14 +190,8 @@ def _of_controller(counts: ClusterCounts | None) -> Iterator[Metric]:
 
 
 def _of_requests(requests: Sequence[Document]) -> Iterator[Metric]:
-    """Yield the progress of requests, by slot."""
     states = Tally(r["state"] for r in requests)
-    yield _gauge(
-        "requests",
-        "Requests in the status by state",
-        ("state",),
-        (((state,), states[state]) for state in REQUEST_STATES),
-    )
+    yield _tallied("requests", "Requests in the status by state", "state", REQUEST_STATES, states)
     slotted = [r for r in requests if r.get("slot") is not None]
     yield _gauge(
         "request_partitions",
@@ -184,7 +245,6 @@ def _of_requests(requests: Sequence[Document]) -> Iterator[Metric]:
 
 
 def _of_brokers(loads: Sequence[Document]) -> Iterator[Metric]:
-    """Yield the copies in progress, by broker."""
     for key, (name, text) in LOADS.items():
         yield _gauge(name, text, ("broker",), (((load["broker"],), load[key]) for load in loads))
 

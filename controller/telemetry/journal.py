@@ -119,7 +119,8 @@ class Journal:
         # A SimpleQueue takes an entry without a lock in Python.
         self._queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
         self._queue_max = queue_max
-        self._dropped = 0
+        self.dropped = 0
+        """Entries lost so far."""
         self._closed = threading.Event()
         self._log = structlog.stdlib.get_logger(__name__)
         try:
@@ -145,17 +146,12 @@ class Journal:
         """Whether the writing thread runs."""
         return self._thread.is_alive()
 
-    @property
-    def dropped(self) -> int:
-        """Entries lost so far."""
-        return self._dropped
-
     def append(self, at: datetime, kind: str, content: object) -> None:
         """Queue an entry; never waits. ``content`` must not change afterwards."""
         if self._queue.qsize() < self._queue_max:
             self._queue.put((at, kind, content))
         else:
-            self._dropped += 1
+            self.dropped += 1
 
     def close(self) -> None:
         """Write the queued entries, within ``CLOSE_S``, and end the thread."""
@@ -174,7 +170,7 @@ class Journal:
         failing = False
         while True:
             entries = self._next()
-            lost = self._dropped
+            lost = self.dropped
             if lost > reported and entries:
                 note: Mapping[str, int] = {"entries": lost - reported}
                 entries.append((entries[-1][0], "journal_dropped", note))
@@ -183,7 +179,7 @@ class Journal:
                 self._append(entries)
                 failing = False
             except OSError as error:
-                self._dropped += len(entries)
+                self.dropped += len(entries)
                 if not failing:
                     self._log.warning(
                         "journal_write_failed", path=str(self._path), error=str(error)

@@ -61,7 +61,6 @@ def json_fields(record: object) -> dict[str, Any]:
 
 @cache
 def _field_names(kind: type) -> tuple[str, ...]:
-    """Return the names of a dataclass's fields, without its class variables."""
     return tuple(field.name for field in fields(kind))
 
 

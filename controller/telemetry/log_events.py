@@ -268,7 +268,6 @@ class LogEvents:
         self._controls = Controls()
 
     def _controls_changed(self, controls: Controls) -> Iterator[LogEvent]:
-        """Return what an operator changed."""
         before, self._controls = self._controls, controls
         if controls.pauses != before.pauses:
             pauses = controls.pauses
@@ -427,7 +426,6 @@ def _of_answer(event: Answer) -> Iterator[LogEvent]:
 
 
 def _of_alter_entries(event: ReassignmentsAltered) -> Iterator[LogEvent]:
-    """Return the result of an alter request, and one event for each error."""
     failed = [r for r in event.results if r.error]
     yield info(
         "orders_answered",

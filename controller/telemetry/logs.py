@@ -190,7 +190,6 @@ class QueuedStream(logging.Handler):
                 left = left[written:]
 
     def _note(self, lines: int) -> str:
-        """Return the line that counts the lost lines."""
         fields = {
             "name": __name__,
             "levelno": logging.WARNING,
@@ -241,8 +240,6 @@ class Log(Protocol):
 
 @dataclass(slots=True)
 class _Window:
-    """The lines of one kind in the present window."""
-
     ends: Instant
     level: Level
     lines: int = 0

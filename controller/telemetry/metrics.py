@@ -1,5 +1,5 @@
 """
-The metrics by name: which exist; ``measurements`` says when they change.
+The metrics by name, and what changes them: events, committed changes and sent requests.
 
 Names follow Kafka's with the prefix ``reassigner_``. Labels have bounded values (phases, reasons,
 kinds, broker ids); topics and partitions are in logs and on the status page. ``gauges`` has the
@@ -8,25 +8,49 @@ metrics that are computed at each scrape.
 
 from __future__ import annotations
 
-from collections import Counter as Tally
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import partial
 from typing import Final
 
 import prometheus_client as prometheus
 
-from controller.core.model import BlockedBy, RefusalReason
-from controller.core.reassignments.phases import LABELS
-from controller.reactor.ports import WriteError
-from controller.telemetry.cluster_counts import UNNOTED
-from controller.telemetry.gauges import SnapshotGauges
-from controller.telemetry.rpc_names import ALTER_ERRORS, OTHER
+from controller.core.leadership.records import LeaderAndIsrAnswered
+from controller.core.model import BrokerId, RefusalReason
+from controller.core.reassignments.records import (
+    ReassignmentsAltered,
+    SpecEndedRecord,
+    SpecRecord,
+    StopReplicaAnswered,
+)
+from controller.core.records import Change, Event
+from controller.core.requests.records import RefusalRecord
+from controller.core.role.records import (
+    ClaimFailed,
+    ControllerClaimed,
+    Deposed,
+    EndpointUnreachedRecord,
+    LeadershipGained,
+    LeadershipLost,
+    UpdateMetadataAnswered,
+)
+from controller.core.view import ClusterView
+from controller.reactor.ports import BrokerRequest, WriteError
+from controller.telemetry.copies import CopyEnded, CopyEvent, IsrShrunk, Received
+from controller.telemetry.gauges import NAMESPACE, SnapshotGauges
+from controller.telemetry.phase_changes import EnteredPhase
+from controller.telemetry.rpc_names import (
+    ALTER_ERRORS,
+    OTHER,
+    Answer,
+    alter_result,
+    error_name,
+    is_failure,
+    request_name,
+)
 from controller.telemetry.status_publisher import StatusSnapshot
 
-NAMESPACE: Final = "reassigner"
-"""Begins every name, as Prometheus recommends."""
 LOOP_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
-STALL_LABELS: Final = (*(by.value for by in BlockedBy), UNNOTED)
 RPC_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 PHASE_BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400)
 TARGETS: Final = ("webhook", "slack", "exec")
@@ -70,25 +94,6 @@ class Metrics:
             ["error"],
         )
         # --- reassignments
-        self.partitions = gauge("partitions", "Reassignments by phase", ["phase"])
-        self.blocked = gauge(
-            "blocked_partitions",
-            "Blocked reassignments by reason; copying is not blocked",
-            ["reason"],
-        )
-        self.copying = gauge(
-            "copying_partitions",
-            "Reassignments whose added replicas are not in the ISR yet and that are not blocked",
-        )
-        self.stalled = gauge(
-            "stalled_partitions",
-            "Reassignments without progress for longer than stalled_after, by reason",
-            ["reason"],
-        )
-        self.isr_wait = gauge(
-            "isr_wait_oldest_seconds",
-            "Age of the oldest copy in flight that is not in the ISR; 0 without one",
-        )
         self.isr_shrinks = counter(
             "isr_shrinks_total",
             "Times that a partition in flight lost replicas from its ISR that were not dropped",
@@ -108,27 +113,6 @@ class Metrics:
             "progress_age_seconds",
             "Seconds since any reassignment last made progress; 0 without reassignments",
         )
-        self.under_min_isr = gauge(
-            "under_min_isr_partitions",
-            "Partitions without a reassignment below min.insync.replicas",
-        )
-        self.slow_throttles = gauge(
-            "throttles_below_produce_rate",
-            "Throttles below the rate at which producers write to the partitions that are copied",
-        )
-        self.throttled = gauge(
-            "throttled_entities", "Topics and brokers with a throttle set by the daemon"
-        )
-        self.throttle = gauge(
-            "throttle_bytes_per_second",
-            "The live throttle of all reassignments, per broker; 0: none",
-        )
-        self.paused = gauge("paused", "1 while everything is paused")
-        self.disabled = gauge("disabled", "1 while new reassignments are disabled (kill switch)")
-        self.orphans = gauge("orphans", "Dropped replicas whose deletion is not confirmed")
-        self.pace = gauge(
-            "pace_partitions", "The adaptive limit of partitions in flight; 0 without one"
-        )
         self.accepted = counter("accepted_total", "Reassignments accepted")
         self.ended = counter("ended_total", "Reassignments ended")
         self.steps = counter(
@@ -146,10 +130,6 @@ class Metrics:
         self.tenure_held = gauge("tenure_held", "1 while this daemon is the cluster's controller")
         self.controller_epoch = gauge(
             "controller_epoch", "The controller epoch of the latest claim"
-        )
-        self.tenure_seconds = gauge(
-            "tenure_seconds",
-            "Seconds since this daemon became the cluster's controller; 0 while it is not",
         )
         self.recoveries = counter(
             "recoveries_total", "Tenures that started with steps in flight of another process"
@@ -175,11 +155,6 @@ class Metrics:
             ["operation"],
         )
         # --- brokers
-        self.brokers = gauge("brokers", "Registered brokers")
-        self.unreachable = gauge(
-            "unreachable_brokers",
-            "Registered brokers that cannot be reached; only while the daemon is the controller",
-        )
         self.rpcs_sent = counter(
             "rpcs_sent_total",
             "Controller requests handed to a broker's channel",
@@ -228,9 +203,6 @@ class Metrics:
         self.alter_entry_seconds = rpc(
             "order_seconds", "Response time of alter requests, changes of the controller included"
         )
-        self.alter_entries_unanswered = gauge(
-            "orders_unanswered", "Partitions of alter requests without a response yet"
-        )
         # --- journal and notifications
         self.journal_dropped = counter(
             "journal_dropped_total", "Journal lines lost because the disk was slow or full"
@@ -254,9 +226,6 @@ class Metrics:
         """Export the series whose label values are known before anything happens."""
         self.session.state(SessionStatus.LOST.value)
         for metric, values in (
-            (self.partitions, LABELS.values()),
-            (self.blocked, [by.value for by in BlockedBy]),
-            (self.stalled, STALL_LABELS),
             (self.refusals, [reason.value for reason in RefusalReason]),
             (self.zookeeper, OPERATIONS),
             (self.alter_entries, [*ALTER_ERRORS.values(), OTHER]),
@@ -293,32 +262,7 @@ class Metrics:
         self.endpoint_closed.labels(reason).inc()
 
     def show(self, snapshot: StatusSnapshot) -> None:
-        """Set the gauges that a snapshot counts."""
-        work, health, role = snapshot.work, snapshot.health, snapshot.role
-        for label in LABELS.values():
-            self.partitions.labels(label).set(work.phases[label])
-        for by in BlockedBy:
-            self.blocked.labels(by.value).set(work.blocked[by.value])
-        stalled = Tally(work.stalled.values())
-        for label in STALL_LABELS:
-            self.stalled.labels(label).set(stalled[label])
-        for gauge, value in (
-            (self.unreachable, len(snapshot.unreachable)),
-            (self.copying, work.copying),
-            (self.under_min_isr, health.under_min_isr),
-            (self.slow_throttles, len(health.slow)),
-            (self.throttled, health.throttled),
-            (self.pace, health.pace or 0),
-            (self.throttle, role.throttle),
-            (self.paused, role.paused),
-            (self.disabled, role.disabled),
-            (self.orphans, role.orphans),
-            (self.alter_entries_unanswered, role.alter_entries_unanswered),
-            (self.brokers, role.brokers),
-            (self.tenure_seconds, role.tenure_s),
-            (self.isr_wait, role.oldest_isr_wait_s),
-        ):
-            gauge.set(value)
+        """Export this snapshot from now on."""
         self._gauges.snapshot = snapshot
 
     def lost_lines(self, total: int) -> None:
@@ -329,3 +273,113 @@ class Metrics:
     def exposition(self) -> bytes:
         """Return the metrics in Prometheus' text format."""
         return prometheus.generate_latest(self.registry)
+
+
+class Measurements:
+    """Updates the metrics."""
+
+    def __init__(self, metrics: Metrics, unix_time: Callable[[], float]) -> None:
+        self._metrics = metrics
+        self._unix_time = unix_time
+        self._brokers: frozenset[BrokerId] = frozenset()
+
+    def event(self, event: Event, view: ClusterView, *, had_tenure: bool) -> None:
+        """Count an event; the view has it already."""
+        metrics = self._metrics
+        match event:
+            case ControllerClaimed(epoch=epoch):
+                metrics.claims.inc()
+                inherited = sum(
+                    r.inherited and r.in_flight for r in view.reassignments.by_partition.values()
+                )
+                metrics.recoveries.inc(inherited > 0)
+                metrics.recovered.inc(inherited)
+                metrics.controller_epoch.set(epoch)
+            case ClaimFailed():
+                metrics.claim_failures.inc()
+            case LeadershipGained() | LeadershipLost() | Deposed():
+                metrics.leader.set(view.role.leading)
+            case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
+                self._count_answer(event)
+            case ReassignmentsAltered(results=results, took_s=took_s):
+                metrics.alter_entry_seconds.observe(took_s)
+                for result in results:
+                    metrics.alter_entries.labels(alter_result(result.error)).inc()
+            case _:
+                pass
+        if had_tenure and view.tenure.held is None:
+            metrics.resignations.inc()
+            metrics.effects_in_flight.clear()
+        metrics.tenure_held.set(view.is_controller)
+        self._forget_brokers(view)
+
+    def _count_answer(self, event: Answer) -> None:
+        metrics, kind, broker = self._metrics, request_name(event), str(event.broker)
+        metrics.rpc_seconds.labels(broker, kind).observe(event.took_s)
+        metrics.effects_in_flight.labels(broker).set(0)
+        if event.error:
+            metrics.rpc_errors.labels(broker, kind, error_name(event.error)).inc()
+        if isinstance(event, UpdateMetadataAnswered):
+            return
+        for result in event.results:
+            if is_failure(event, result.error):
+                metrics.rpc_errors.labels(broker, kind, error_name(result.error)).inc()
+
+    def _forget_brokers(self, view: ClusterView) -> None:
+        """Remove the labels of brokers that are no longer registered, so that they stay bounded."""
+        if view.cluster.brokers.keys() == self._brokers:
+            return
+        for broker in self._brokers - view.cluster.brokers.keys():
+            gone = {"broker": str(broker)}
+            for metric in (
+                self._metrics.effects_in_flight,
+                self._metrics.rpcs_sent,
+                self._metrics.rpc_seconds,
+                self._metrics.rpc_errors,
+            ):
+                metric.remove_by_labels(gone)
+        self._brokers = frozenset(view.cluster.brokers)
+
+    def phase(self, change: EnteredPhase) -> None:
+        """Observe the phase that ended."""
+        if change.seconds is not None:
+            self._metrics.phase_seconds.labels(change.before).observe(change.seconds)
+        if change.begins_step:
+            self._metrics.steps.inc()
+        self._metrics.last_progress.set(self._unix_time())
+
+    def count_change(self, change: Change) -> None:
+        """Count the records of a durable change."""
+        for record in change.records:
+            match record:
+                case SpecRecord(spec=spec) if spec.version is None:
+                    self._metrics.accepted.inc()
+                case SpecEndedRecord():
+                    self._metrics.ended.inc()
+                    self._metrics.last_progress.set(self._unix_time())
+                case RefusalRecord(refusals=refusals):
+                    for refusal in refusals:
+                        self._metrics.refusals.labels(refusal.reason.value).inc()
+                case EndpointUnreachedRecord(brokers=brokers):
+                    for broker in brokers:
+                        self._metrics.endpoint_unreached.labels(str(broker)).inc()
+                case _:
+                    pass
+
+    def count_copies(self, found: Iterable[CopyEvent]) -> None:
+        """Count ended copies and received bytes."""
+        for event in found:
+            match event:
+                case Received():
+                    self._metrics.copied_bytes.inc(event.bytes)
+                case CopyEnded(is_whole=True):
+                    self._metrics.copy_seconds.observe(event.seconds)
+                case CopyEnded():
+                    self._metrics.copies_abandoned.inc()
+                case IsrShrunk():
+                    self._metrics.isr_shrinks.inc()
+
+    def count_request(self, broker: BrokerId, request: BrokerRequest) -> None:
+        """Count a controller request that was handed to a channel."""
+        self._metrics.rpcs_sent.labels(str(broker), request_name(request)).inc()
+        self._metrics.effects_in_flight.labels(str(broker)).set(1)

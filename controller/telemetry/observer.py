@@ -27,8 +27,7 @@ from controller.telemetry.journal import Journal, kind_of
 from controller.telemetry.json_values import Clocks
 from controller.telemetry.log_events import LogEvent, LogEvents, change_events, phase_event, warning
 from controller.telemetry.logs import Log, LogLines
-from controller.telemetry.measurements import Measurements
-from controller.telemetry.metrics import Metrics
+from controller.telemetry.metrics import Measurements, Metrics
 from controller.telemetry.phase_changes import PhaseMemory
 from controller.telemetry.request_events import RequestEvents, copy_events
 from controller.telemetry.status_publisher import StatusPublisher, StatusSnapshot
@@ -136,7 +135,6 @@ class TelemetryObserver:
         self._write(copy_events(found, clocks), keep=True)
 
     def _measure(self, event: Event) -> None:
-        """Measure how long the event waited, and how long handling it took."""
         arrived = None if self._arrivals is None else self._arrivals.arrival_of(event)
         if arrived is None:
             return

@@ -14,7 +14,7 @@ from controller.core.blocked_reasons import COPYING, BlockedReasons, since_of
 from controller.core.model import NO_LEADER, Blocked, BrokerId, Instant, Replicas, TopicPartition
 from controller.core.options import Options
 from controller.core.reassignments.model import Reassignment
-from controller.core.reassignments.phases import LABELS, Pending, label_of
+from controller.core.reassignments.phases import LABELS, label_of
 from controller.core.reassignments.steps import Step, steps_to
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import is_stalled
@@ -202,7 +202,7 @@ class Filter:
         if self.topic and self.topic not in partition.topic:
             return False
         if self.phase == IN_FLIGHT:
-            if isinstance(reassignment.phase, Pending) and not reassignment.step:
+            if not reassignment.begun:
                 return False
         elif self.phase and LABELS[type(reassignment.phase)] != self.phase:
             return False

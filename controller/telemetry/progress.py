@@ -18,14 +18,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 
-from controller.core.model import (
-    NO_LEADER,
-    BrokerId,
-    Instant,
-    Replicas,
-    RequestId,
-    TopicPartition,
-)
+from controller.core.model import NO_LEADER, BrokerId, Instant, Replicas, RequestId, TopicPartition
 from controller.core.reassignments.model import Reassignment
 from controller.core.requests.model import Request
 from controller.core.view import ClusterView
@@ -98,8 +91,6 @@ def _difference(original: Replicas, target: Replicas) -> tuple[Replicas, Replica
 
 
 class _Counting:
-    """The volumes in the making."""
-
     def __init__(self, view: ClusterView, held: Held) -> None:
         self._view = view
         self._held = held
@@ -180,8 +171,6 @@ class _Counting:
 
 @dataclass(slots=True)
 class _RequestSamples:
-    """Samples of one open request."""
-
     moved: Samples = field(default_factory=Samples)
     """Of its bytes."""
     ended: Samples = field(default_factory=Samples)

@@ -127,8 +127,6 @@ UNUSUAL: Final = 0.1
 
 @dataclass(slots=True)
 class _Period:
-    """A time in which a broker received copies."""
-
     since: float
     until: float
     bytes: int

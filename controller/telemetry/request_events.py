@@ -25,14 +25,7 @@ IDLE_EVERY_S: Final = 60.0
 """The same without progress."""
 OPEN_STATES: Final = frozenset({"in_flight", "waiting", "held"})
 OTHER_OUTCOMES: Final = ("refused", "cancelled", "superseded", "skipped")
-OPTIONS: Final = (
-    "priority",
-    "throttle",
-    "asked_for",
-    "requested_by",
-    "approved",
-    "approved_by",
-)
+OPTIONS: Final = ("priority", "throttle", "asked_for", "requested_by", "approved", "approved_by")
 
 
 @dataclass(slots=True)
@@ -159,7 +152,6 @@ def copy_events(events: Iterable[CopyEvent], clocks: Clocks) -> Iterator[LogEven
 
 
 def _moving(request: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the values that change when a request makes progress."""
     counts, volume = request["partitions"], request["bytes"]
     return (*counts.values(), None if volume is None else volume["moved"])
 

@@ -113,7 +113,6 @@ def _in_flight(
 
 
 def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:
-    """Return one blocked partition as an example of its reason."""
     since = None if example.since is None else clocks.at(example.since)
     return {
         **example.partition._asdict(),
@@ -251,7 +250,6 @@ def limits_of(view: ClusterView) -> dict[str, Any]:
 
 
 def _orphans_of(view: ClusterView) -> list[dict[str, Any]]:
-    """Return the first replicas whose log may be left on a broker, with what to do."""
     found = []
     for key, orphan in sorted(view.reassignments.orphans.items())[:ORPHANS_MAX]:
         log_dir = view.reassignments_tenure.orphan_logs.get(key)

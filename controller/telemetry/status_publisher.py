@@ -98,7 +98,8 @@ class StatusPublisher:
         self._engine = engine
         self._stalled_after_s = stalled_after_s
         self._interval_s = interval_s
-        self._latest: StatusSnapshot | None = None
+        self.latest: StatusSnapshot | None = None
+        """The newest snapshot; None before the loop's first cycle."""
         self._next_at = Instant(float("-inf"))
         self._draft: Incremental[StatusSnapshot] | None = None
         self._next_count_at = Instant(float("-inf"))
@@ -120,11 +121,6 @@ class StatusPublisher:
         """Bytes that all brokers received."""
         self.unreachable: Callable[[], Mapping[BrokerId, str]] = dict
         """Returns the registered brokers without a connection, and why."""
-
-    @property
-    def latest(self) -> StatusSnapshot | None:
-        """The newest snapshot; None before the loop's first cycle."""
-        return self._latest
 
     def tend(self, view: ClusterView, *, at_once: bool = False) -> StatusSnapshot | None:
         """
@@ -152,7 +148,7 @@ class StatusPublisher:
         ended = self._clock.now()
         pause_s = (ended - started) / SHARE
         if snapshot is not None:
-            self._latest = snapshot
+            self.latest = snapshot
             self._add_to_trend(snapshot, ended)
             pause_s = max(self._interval_s, pause_s)
         self._next_at = Instant(ended + pause_s)

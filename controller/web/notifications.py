@@ -7,6 +7,7 @@ seconds.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -70,7 +71,7 @@ class Coalescer:
         self._once: list[Notification] = []
         self._gathered: dict[tuple[NotificationKind, str], _Gathered] = {}
         self._sent_at: dict[tuple[NotificationKind, str], Instant] = {}
-        self._cancellations: dict[str, None] = {}
+        self._cancellations: deque[str] = deque(maxlen=CANCELLATIONS_KEPT)
 
     def take(self, event: LogEvent, at: datetime) -> None:
         """Add an event, most kinds of which are ignored."""
@@ -86,9 +87,8 @@ class Coalescer:
                 refused = event.fields
                 self._gather(NotificationKind.REFUSED, refused["request"], 1, _refusal(refused))
             case "refused_more":
-                self._gather(
-                    NotificationKind.REFUSED, event.fields["request"], event.fields["entries"]
-                )
+                refused = event.fields
+                self._gather(NotificationKind.REFUSED, refused["request"], refused["entries"])
             case "stalled":
                 stalled = event.fields
                 name = f"{stalled['topic']}-{stalled['partition']}"
@@ -120,9 +120,7 @@ class Coalescer:
         request = event.fields["request"]
         if request in self._cancellations:
             return
-        self._cancellations[request] = None
-        while len(self._cancellations) > CANCELLATIONS_KEPT:
-            del self._cancellations[next(iter(self._cancellations))]
+        self._cancellations.append(request)
         self._add(NotificationKind.CANCELLED, at, _cancellation_text(event.fields), event)
 
     def _gather(self, kind: NotificationKind, key: str, count: int, name: str = "") -> None:

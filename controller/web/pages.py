@@ -265,7 +265,6 @@ def _shorten(path: str) -> str:
 
 
 def _query(**fields: object) -> str:
-    """Return a query string without the empty fields."""
     return urlencode({k: v for k, v in fields.items() if v not in ("", None)})
 
 

@@ -83,7 +83,6 @@ def _chart(
 
 
 def _round_up(value: float) -> float:
-    """Return the next round number."""
     power = 10.0 ** int(log10(value)) if value >= 1 else 1.0
     return next(step * power for step in _STEPS if step * power >= value)
 

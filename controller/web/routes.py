@@ -61,50 +61,34 @@ class Health:
     """
     The answers of the probes: whether the process is alive and whether it is ready, with a reason.
 
-    Alive: the loop's thread completed a cycle within ``quiet_s``. Ready: alive and connected to the
+    Alive: the loop's thread completed a cycle within ``QUIET_S``. Ready: alive and connected to the
     ZooKeeper of a cluster, as leader or as standby. Each call looks at loop and session.
     """
 
-    def __init__(self, *, clock: Clock, quiet_s: float = QUIET_S) -> None:
+    def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._quiet_s = quiet_s
-        self._last_cycle: Callable[[], Instant | None] = lambda: None
-        self._session: Callable[[], SessionStatus] = lambda: SessionStatus.LOST
-        self._awaited: Callable[[], str | None] = lambda: None
-
-    def watch_loop(self, last_cycle: Callable[[], Instant | None]) -> None:
-        """Read the time of the loop's last cycle there; None means that its thread ended."""
-        self._last_cycle = last_cycle
-
-    def watch_session(self, state: Callable[[], SessionStatus]) -> None:
-        """Read the state of the ZooKeeper session there."""
-        self._session = state
-
-    def watch_cluster(self, awaited: Callable[[], str | None]) -> None:
-        """Read there what is missing of a cluster; None means that it exists."""
-        self._awaited = awaited
-
-    @property
-    def session(self) -> SessionStatus:
-        """The state of the ZooKeeper session."""
-        return self._session()
+        self.last_cycle: Callable[[], Instant | None] = lambda: None
+        """Returns the time of the loop's last cycle; None: its thread does not run."""
+        self.session: Callable[[], SessionStatus] = lambda: SessionStatus.LOST
+        self.awaited: Callable[[], str | None] = lambda: None
+        """Returns what is missing of a cluster; None: it exists."""
 
     def why_dead(self) -> str | None:
         """Return why the process should be restarted; None if it is alive."""
-        last = self._last_cycle()
+        last = self.last_cycle()
         if last is None:
             return "the loop does not run"
         quiet = self._clock.now() - last
-        if quiet > self._quiet_s:
+        if quiet > QUIET_S:
             return f"the loop has not completed a cycle for {quiet:.0f} s"
         return None
 
     def why_unready(self) -> str | None:
         """Return why the process cannot do its work now; None if it can."""
-        session = self._session()
+        session = self.session()
         if session is not SessionStatus.CONNECTED:
             return f"the ZooKeeper session is {session.value}"
-        return self._awaited() or self.why_dead()
+        return self.awaited() or self.why_dead()
 
 
 class Routes:
@@ -195,7 +179,7 @@ class Routes:
 
     def metrics(self) -> Response:
         """Return the metrics in Prometheus' text format."""
-        self._metrics.session_is(self._health.session)
+        self._metrics.session_is(self._health.session())
         return Response(HTTPStatus.OK, METRICS_TYPE, self._metrics.exposition())
 
     def status(self) -> Response:
@@ -264,7 +248,7 @@ class Routes:
             **snapshot.status,
             "ready": unready is None,
             "unready_because": unready,
-            "zookeeper": self._health.session.value,
+            "zookeeper": self._health.session().value,
         }
 
 

@@ -288,7 +288,6 @@ def _names(settings: Settings) -> frozenset[str]:
 
 
 def _tls(settings: Settings) -> ServerTls | None:
-    """Return the certificate of the server; None without one."""
     if settings.http_tls_certfile is None or settings.http_tls_keyfile is None:
         return None
     report = partial(_report, "http_certificate_invalid")
@@ -296,7 +295,6 @@ def _tls(settings: Settings) -> ServerTls | None:
 
 
 def _access(settings: Settings, clock: Clock) -> Access | None:
-    """Return the check of tokens; None without configured tokens."""
     if settings.http_tokens is None and settings.http_token is None:
         return None
     report = partial(_report, "http_tokens_invalid")
@@ -313,7 +311,6 @@ def _report(event: str, why: str) -> None:
 
 
 def _status_of(publisher: StatusPublisher) -> Mapping[str, Any] | None:
-    """Return the status of this daemon if it leads."""
     latest = publisher.latest
     return None if latest is None or latest.status["role"] != "leader" else latest.status
 

@@ -85,9 +85,7 @@ class Steering:
     """Carries out the actions of the page; safe from any thread."""
 
     def __init__(
-        self,
-        connect: Connect,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        self, connect: Connect, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     ) -> None:
         self._connect = connect
         self._now_ms = now_ms
@@ -183,10 +181,7 @@ class PagePlans:
             answers = self._query_brokers(self._settings, brokers, ())
         sizes = proposal.sizes_of(answers.disks)
         found = propose_apart(basis.before, basis.goal, sizes)
-        notes = (
-            *proposal.silence_lines(answers),
-            *proposal.summary_lines(found, basis, sizes),
-        )
+        notes = (*proposal.silence_lines(answers), *proposal.summary_lines(found, basis, sizes))
         changed = found.changed
         if not changed:
             raise InvalidInputError("\n".join((proposal.NOTHING, *notes)))

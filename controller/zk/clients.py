@@ -34,7 +34,7 @@ from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KeeperState
 
-from controller.backoff import pause_s
+from controller.clocks import pause_s
 from controller.core.model import Instant
 from controller.credentials import ClientTls
 from controller.errors import InvalidInputError

@@ -1,4 +1,4 @@
-"""Tests of ``controller.telemetry.measurements``."""
+"""Tests of ``controller.telemetry.metrics``."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ from controller.core.role.records import (
     UpdateMetadataAnswered,
 )
 from controller.reactor.ports import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
-from controller.telemetry.measurements import Measurements
-from controller.telemetry.metrics import Metrics
+from controller.telemetry.metrics import Measurements, Metrics
 from controller.telemetry.phase_changes import EnteredPhase
 from controller.telemetry.rpc_names import error_name
 from tests.core.builders import tp

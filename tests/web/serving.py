@@ -143,8 +143,8 @@ class Served:
 
     def is_running(self) -> None:
         """Publish a status, with a live loop and a connected session."""
-        self.health.watch_loop(self.clock.now)
-        self.health.watch_session(lambda: SessionStatus.CONNECTED)
+        self.health.last_cycle = self.clock.now
+        self.health.session = lambda: SessionStatus.CONNECTED
         self.publisher.tend(a_view(1).view)
 
     @contextmanager

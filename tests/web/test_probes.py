@@ -20,7 +20,7 @@ def test_cycling_loop_is_alive() -> None:
     """An idle loop cycles every second."""
     clock = FixedClock()
     health = Health(clock=clock)
-    health.watch_loop(clock.now)
+    health.last_cycle = clock.now
     assert health.why_dead() is None
 
 
@@ -29,7 +29,7 @@ def test_stuck_loop_is_dead() -> None:
     clock = FixedClock()
     health = Health(clock=clock, quiet_s=60.0)
     last = clock.now()
-    health.watch_loop(lambda: last)
+    health.last_cycle = lambda: last
     clock.go(61)
     assert health.why_dead() == "the loop has not completed a cycle for 61 s"
 
@@ -37,7 +37,7 @@ def test_stuck_loop_is_dead() -> None:
 def test_ended_loop_is_dead() -> None:
     """However recent its last cycle was."""
     health = Health(clock=FixedClock())
-    health.watch_loop(lambda: None)
+    health.last_cycle = lambda: None
     assert health.why_dead() == "the loop does not run"
 
 
@@ -46,8 +46,8 @@ def test_without_zookeeper_it_is_alive_but_not_ready(state: SessionStatus) -> No
     """A restart would not bring ZooKeeper back."""
     clock = FixedClock()
     health = Health(clock=clock)
-    health.watch_loop(clock.now)
-    health.watch_session(lambda: state)
+    health.last_cycle = clock.now
+    health.session = lambda: state
     assert health.why_dead() is None
     assert health.why_unready() == f"the ZooKeeper session is {state.value}"
 
@@ -56,8 +56,8 @@ def test_connected_and_cycling_is_ready() -> None:
     """As leader or as standby."""
     clock = FixedClock()
     health = Health(clock=clock)
-    health.watch_loop(clock.now)
-    health.watch_session(lambda: SessionStatus.CONNECTED)
+    health.last_cycle = clock.now
+    health.session = lambda: SessionStatus.CONNECTED
     assert health.why_unready() is None
 
 
@@ -65,8 +65,8 @@ def test_daemon_that_waits_for_a_cluster_is_alive_and_not_ready() -> None:
     """It says what is missing."""
     clock = FixedClock()
     health = Health(clock=clock)
-    health.watch_loop(clock.now)
-    health.watch_session(lambda: SessionStatus.CONNECTED)
-    health.watch_cluster(lambda: "/brokers/ids missing")
+    health.last_cycle = clock.now
+    health.session = lambda: SessionStatus.CONNECTED
+    health.awaited = lambda: "/brokers/ids missing"
     assert health.why_dead() is None
     assert health.why_unready() == "/brokers/ids missing"

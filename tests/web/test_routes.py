@@ -32,8 +32,8 @@ def test_probes_fail_with_a_reason(served: Served) -> None:
 
 def test_a_daemon_is_not_ready_before_it_has_a_status(served: Served) -> None:
     """A client that waits for readiness reads the status next."""
-    served.health.watch_loop(served.clock.now)
-    served.health.watch_session(lambda: SessionStatus.CONNECTED)
+    served.health.last_cycle = served.clock.now
+    served.health.session = lambda: SessionStatus.CONNECTED
     response, body = served.fetch("/readyz")
     assert (response.status, body) == (503, "the daemon is starting\n")
     served.is_running()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tenacity import wait_exponential
 
-from controller.backoff import pause_s
 from controller.brokers.channels import RECONNECT
 from controller.brokers.login_attempts import REFUSED as REFUSED_BY_BROKERS
+from controller.clocks import pause_s
 from controller.zk.logins import REFUSED as REFUSED_BY_ZOOKEEPER
 
 
