@@ -27,7 +27,6 @@ from controller.setting_values import HttpAddress
 
 BACKLOG: Final = 128
 STOP_S: Final = 5.0
-"""Time for the thread to end."""
 PART: Final = 64 * 1024
 """Bytes that are written at a time."""
 

@@ -22,7 +22,6 @@ from controller.errors import InvalidInputError
 from controller.followed_files import FollowedFiles
 
 PASSWORD_MAX: Final = 4096
-"""The longest password in a file, in bytes."""
 KEY_TABLE: Final = "KRB5_CLIENT_KTNAME"
 """The environment variable by which MIT Kerberos finds the key table of a client."""
 
@@ -76,7 +75,6 @@ class ClientTls:
     """TLS towards servers; a server's certificate is always verified."""
 
     prefix: str = "ssl"
-    """Begins the names of the settings."""
     cafile: Path | None = None
     """The only authorities to trust; None trusts those of the system."""
     certfile: Path | None = None

@@ -106,8 +106,6 @@ class RemoteProtocolError(ProtocolError):
 class InvariantError(ControllerError):
     """A bug of the program: end the process, so that a standby takes over."""
 
-    verdict = Verdict.CRASH
-
 
 def ensure(condition: bool, why: str) -> None:  # noqa: FBT001 - reads as a sentence at the call
     """

@@ -23,7 +23,6 @@ PERCENT: Final = 100
 OCCASIONS: Final = ("started", "ended", "stalled", "cancelled", "refused")
 """The occasions of notifications (``web.notifications.NotificationKind``)."""
 SASL_SERVED: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""The SASL mechanisms of the controller endpoint."""
 
 _HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")

@@ -15,7 +15,6 @@ from typing import Final
 from controller.errors import InvalidInputError
 
 NAMES_MAX: Final = 10
-"""Names in a list of ``names_text``."""
 BYTES_MAX: Final = 2**63 - 1
 """Kafka's throttles are Java longs."""
 MS_PER_S: Final = 1000

@@ -116,7 +116,6 @@ class RoleCounts:
     paused: bool = False
     disabled: bool = False
     alter_entries_unanswered: int = 0
-    """Partitions of alter requests without a response yet."""
 
 
 def role_of(view: ClusterView, now: Instant) -> RoleCounts:

@@ -64,7 +64,6 @@ class _Copy:
     gained_at: Instant | None = None
     """When it last lacked fewer bytes than in the reports before."""
     reports: deque[tuple[Instant, int]] = field(default_factory=lambda: deque(maxlen=REPORTS_KEPT))
-    """The latest reports of its bytes."""
 
     def compare(self, left: int, now: Instant) -> None:
         """Compare the bytes that it lacks with those that it lacked before."""

@@ -120,7 +120,6 @@ class Journal:
         self._queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
         self._queue_max = queue_max
         self.dropped = 0
-        """Entries lost so far."""
         self._closed = threading.Event()
         self._log = structlog.stdlib.get_logger(__name__)
         try:

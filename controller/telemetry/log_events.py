@@ -93,7 +93,6 @@ from controller.telemetry.rpc_names import Answer, error_name, is_failure, reque
 LINES_MAX: Final = 20
 """Log events of one kind from one event or change; one more counts the rest."""
 SAMPLE: Final = 5
-"""Partitions named in one log event."""
 SHOWN_MAX: Final = 200
 """Characters of a text that may be as long as a znode."""
 PLAIN: Final[Mapping[type, tuple[str, ...]]] = {

@@ -43,7 +43,6 @@ from controller.telemetry.rpc_names import (
     ALTER_ERRORS,
     OTHER,
     Answer,
-    alter_result,
     error_name,
     is_failure,
     request_name,
@@ -304,7 +303,7 @@ class Measurements:
             case ReassignmentsAltered(results=results, took_s=took_s):
                 metrics.alter_entry_seconds.observe(took_s)
                 for result in results:
-                    metrics.alter_entries.labels(alter_result(result.error)).inc()
+                    metrics.alter_entries.labels(ALTER_ERRORS.get(result.error, OTHER)).inc()
             case _:
                 pass
         if had_tenure and view.tenure.held is None:

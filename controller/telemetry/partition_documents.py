@@ -22,7 +22,6 @@ from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks, iso_time
 
 ROWS: Final = 50
-"""Partitions on a page."""
 IN_FLIGHT: Final = "in_flight"
 """Selects every phase but ``pending``."""
 

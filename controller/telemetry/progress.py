@@ -172,9 +172,7 @@ class _Counting:
 @dataclass(slots=True)
 class _RequestSamples:
     moved: Samples = field(default_factory=Samples)
-    """Of its bytes."""
     ended: Samples = field(default_factory=Samples)
-    """Of its partitions."""
 
 
 @dataclass(slots=True)

@@ -118,7 +118,6 @@ def _count_at(samples: Sequence[Sample], at: float) -> float:
 # --- past copies --------------------------------------------------------------------------------
 
 PERIODS_KEPT: Final = 20
-"""The latest periods of each broker."""
 BYTES_MIN: Final = 10_000_000
 """In a period with fewer bytes, the overhead of steps hides the rate."""
 UNUSUAL: Final = 0.1

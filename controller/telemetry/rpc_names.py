@@ -31,7 +31,6 @@ ERROR_NAMES: Final = {
     kafka_errors.STALE_BROKER_EPOCH: "stale_broker_epoch",
     kafka_errors.INCONSISTENT_TOPIC_ID: "inconsistent_topic_id",
 }
-"""Errors in brokers' responses to controller requests."""
 
 ALTER_ERRORS: Final = {
     kafka_errors.NONE: "accepted",
@@ -51,11 +50,6 @@ REQUEST_NAMES: Final = ("leader_and_isr", "stop_replica", "update_metadata")
 def error_name(error: int) -> str:
     """Name the error code of a broker's response to a controller request."""
     return ERROR_NAMES.get(error, OTHER)
-
-
-def alter_result(error: int) -> str:
-    """Name the controller's result for one partition of an alter request."""
-    return ALTER_ERRORS.get(error, OTHER)
 
 
 def request_name(message: BrokerRequest | Answer) -> str:

@@ -109,16 +109,13 @@ class StatusPublisher:
         self.copies = Copies()
         """The copies in progress; the observer updates it."""
         self.progress = ProgressTracker()
-        """Bytes, rates and estimates."""
         self.copy_rates = CopyRates()
         """The rates of past copies; the observer updates it."""
         self.timelines = Timelines()
-        """The phases of partitions; the observer updates it."""
         self.trend: tuple[TrendPoint, ...] = ()
         """The last hour, the oldest first."""
         self._next_point_at = Instant(float("-inf"))
         self._received = Samples(TREND_SMOOTHED * TREND_INTERVAL_S)
-        """Bytes that all brokers received."""
         self.unreachable: Callable[[], Mapping[BrokerId, str]] = dict
         """Returns the registered brokers without a connection, and why."""
 

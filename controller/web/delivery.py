@@ -62,14 +62,7 @@ class Target(Protocol):
         """The name in logs and metrics."""
 
     def deliver(self, notification: Notification) -> None:
-        """
-        Deliver within ``TIMEOUT_S``.
-
-        Raises:
-            TemporaryDeliveryError: another attempt may succeed.
-            PermanentDeliveryError: another attempt would not help.
-
-        """
+        """Deliver within ``TIMEOUT_S``, or raise one of the errors above."""
 
 
 class Webhook:
@@ -133,14 +126,7 @@ class ExecHook:
 
 
 def post(url: str, document: Mapping[str, object], timeout_s: float) -> None:
-    """
-    Post a JSON document.
-
-    Raises:
-        TemporaryDeliveryError: no response, or the status is 5xx or 429.
-        PermanentDeliveryError: any other status but 2xx.
-
-    """
+    """Post a JSON document; only 5xx, 429 and no response are temporary failures."""
     body = json.dumps(document).encode()
     headers = {"Content-Type": "application/json", "User-Agent": "kafka-reassigner"}
     request = urllib.request.Request(url, body, headers)  # noqa: S310 - http or https: see settings

@@ -132,13 +132,7 @@ class PlanForm:
 
 
 def options_of(form: Mapping[str, str]) -> RequestOptions:
-    """
-    Return the options of a request.
-
-    Raises:
-        InvalidInputError: a value is wrong.
-
-    """
+    """Return the options of a request; a wrong value raises ``InvalidInputError``."""
     throttle = form.get("throttle", "").strip()
     return RequestOptions(
         reason=form.get("reason", "").strip(),

@@ -25,7 +25,6 @@ from controller.async_server import ServerConnection, write_all
 from controller.web.http_messages import POLICY, HttpRequest, Response
 
 HEAD_MAX: Final = 32 * 1024
-"""Bytes of the head of a request."""
 READ_BYTES: Final = 64 * 1024
 UNREAD_S: Final = 1.0
 """How long to wait for what the client still sends: closing before it arrives takes the answer."""
@@ -89,13 +88,7 @@ class HttpConnection(ServerConnection):
         return HttpRequest(event.target.decode(), headers, self.address)
 
     async def body(self) -> bytes:
-        """
-        Return the body of the present request.
-
-        Raises:
-            h11.RemoteProtocolError: the client closed the connection before its end.
-
-        """
+        """Return the body of the present request; h11 raises where it is incomplete."""
         if self._http.they_are_waiting_for_100_continue:
             await self._send(h11.InformationalResponse(status_code=100, headers=[]))
         body = bytearray()
@@ -112,13 +105,7 @@ class HttpConnection(ServerConnection):
         return received
 
     async def respond(self, response: Response, *, is_last: bool) -> None:
-        """
-        Write the response to the present request; ``is_last``: the connection is closed after it.
-
-        Raises:
-            OSError: the connection is lost.
-
-        """
+        """Write the response to the present request; ``is_last``: the connection is closed then."""
         headers = {
             "Server": "reassigner",
             "Date": formatdate(usegmt=True),

@@ -30,7 +30,6 @@ class HttpRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     """By lower-case name."""
     client: str = ""
-    """The address it comes from."""
     body: bytes = b""
 
     @property

@@ -41,7 +41,6 @@ class Notification:
     kind: NotificationKind
     at: datetime
     text: str
-    """One sentence."""
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self, cluster: str) -> dict[str, Any]:

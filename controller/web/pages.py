@@ -38,11 +38,9 @@ ACTIONS: Final = tuple(action for action in PageAction if not action.is_brake)
 """The actions of a request, or of everything."""
 REFRESH_S: Final = 5
 UNGUARDED_MAX: Final = 5
-"""The most brokers without a guard that the overview names."""
 REQUESTS_MAX: Final = 25
 """The most requests on the overview; the newest come first."""
 COPYING_MAX: Final = 25
-"""The most partitions whose copies the overview shows."""
 DIRECTORIES_MAX: Final = 25
 """The most log directories on the overview; the fullest come first."""
 BROKERS_MAX: Final = 60

@@ -66,10 +66,6 @@ class HttpServer(AsyncServer[HttpConnection]):
     Serves the routes on a thread of its own, from ``start`` on; ``tls`` None: plain HTTP.
 
     ``names`` are registered names of this server, in lower case, besides the machine's own.
-
-    Raises:
-        InvalidInputError: the address is in use or does not belong to this machine.
-
     """
 
     def __init__(
@@ -87,7 +83,6 @@ class HttpServer(AsyncServer[HttpConnection]):
         self._names = {address.host.lower(), *names}
         self._tls = tls
         self._making = 0
-        """Pages that are being made."""
 
     def _report_failure(self, message: str, error: BaseException | None) -> None:
         _log.error("http_failed", error=message, exc_info=error)
@@ -234,7 +229,7 @@ def build_http(  # noqa: PLR0913 - what it answers from
     """
     Return the server of these settings, bound to its address.
 
-    ``audit`` is called with the fields of every attempt to act; ``wall`` is in UTC.
+    ``audit`` is called with the fields of every attempt to act.
 
     Raises:
         InvalidInputError: the address is not protected, not free, or a file is invalid.

@@ -2,7 +2,8 @@
 What the status page changes: actions, and plans; decided, previewed and written as by the commands.
 
 Uses the functions of the commands, so that a page and a terminal cannot disagree. Each call opens a
-connection of its own to ZooKeeper, and a plan asks brokers as ``generate`` and ``execute`` do.
+connection of its own to ZooKeeper, and a plan asks brokers as ``generate`` and ``execute`` do. What
+is refused raises ``InvalidInputError`` or ``ReassignmentConflictError``, as for a command.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from controller.core.model import BrokerId, RequestId
 from controller.core.pacing.controls import Pause, UnderMinIsr
 from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import InvalidInputError, ReassignmentConflictError
-from controller.previews import forecast_table, proposal
+from controller.previews import proposal
 from controller.previews.access import (
     ClusterQueries,
     QueryBrokers,
@@ -33,6 +34,14 @@ from controller.previews.access import (
     query_min_insync,
 )
 from controller.previews.drafts import propose_apart
+from controller.previews.forecast_table import (
+    BROKER_HEADS,
+    DIRECTORY_HEADS,
+    broker_rows,
+    directory_rows,
+    summary_lines,
+    wait_line,
+)
 from controller.previews.plan_files import PlanFile, plan_of
 from controller.settings import Settings
 from controller.web.access import author
@@ -45,7 +54,6 @@ _SELECTION_S: Final = 2.0
 """The seconds that a browser waits until an earlier cancellation has selected its partitions."""
 
 Connect = Callable[[], AbstractContextManager[OperatorClient]]
-"""Opens a connection to ZooKeeper."""
 
 
 class PageAction(StrEnum):
@@ -91,15 +99,7 @@ class Steering:
         self._now_ms = now_ms
 
     def carry_out(self, action: PageAction, request: str, by: str) -> None:
-        """
-        Carry out an action of the token ``by``; an empty ``request`` means everything.
-
-        Raises:
-            InvalidInputError: the request has ended, is not known, or cannot be the id of one.
-            ReassignmentConflictError: there is nothing to cancel, or an earlier cancellation has
-                not selected its partitions yet.
-
-        """
+        """Carry out an action of the token ``by``; an empty ``request`` means everything."""
         named = request_ids([request] if request else [])
         with self._connect() as operator:
             match action:
@@ -167,13 +167,7 @@ class PagePlans:
         self._sleep = sleep
 
     def drain(self, broker: BrokerId) -> PlanFile:
-        """
-        Propose a plan that moves all replicas off a broker and copies as few as possible.
-
-        Raises:
-            InvalidInputError: nothing has to move, or other brokers cannot take the replicas.
-
-        """
+        """Propose a plan that moves all replicas off a broker and copies as few as possible."""
         goal = proposal.Goal(all_topics=True, removed=frozenset({broker}))
         with self._connect_for_preview() as (operator, _):
             basis = proposal.read_basis(operator, goal)
@@ -188,36 +182,21 @@ class PagePlans:
         return PlanFile(entries=changed, notes=notes)
 
     def parse(self, text: str) -> PlanFile:
-        """
-        Read a plan as ``execute`` reads a file.
-
-        Raises:
-            InvalidInputError: an entry is malformed.
-
-        """
+        """Read a plan as ``execute`` reads a file."""
         return plan_of(text.encode(), "the plan")
 
     def preview(self, plan: PlanFile, options: RequestOptions) -> PlanPreview:
-        """
-        Return what ``execute --dry-run`` shows of a plan.
-
-        Raises:
-            InvalidInputError: it would not be submitted, as ``actions.submission`` says.
-            ReassignmentConflictError: as above.
-
-        """
+        """Return what ``execute --dry-run`` shows of a plan."""
         with self._connect_for_preview() as (operator, queries):
             wanted = PlanSubmission(plan=plan, options=options)
             found = check(operator, wanted).dry_run(operator, queries)
         forecast, changes = found.preview.forecast, found.changes
+        problems = found.validation.problems[:LINES_MAX]
         shown = PlanPreview(
             entries=len(plan.entries),
             refused=len(found.refused),
             problems=(
-                *(
-                    f"{e.partition} would be refused: {w}"
-                    for e, w in found.validation.problems[:LINES_MAX]
-                ),
+                *(f"{e.partition} would be refused: {why}" for e, why in problems),
                 *found.validation.unknown_lines(),
             ),
             conflicts=tuple(map(str, found.conflicts)),
@@ -228,32 +207,20 @@ class PagePlans:
             return shown
         return replace(
             shown,
-            summary=tuple(forecast_table.summary_lines(forecast)),
-            tables=(
-                PreviewTable(
-                    "Brokers",
-                    forecast_table.BROKER_HEADS,
-                    tuple(forecast_table.broker_rows(forecast))[:LINES_MAX],
-                ),
-                PreviewTable(
-                    "Log directories",
-                    forecast_table.DIRECTORY_HEADS,
-                    tuple(forecast_table.directory_rows(forecast))[:LINES_MAX],
-                ),
+            summary=tuple(summary_lines(forecast)),
+            tables=tuple(
+                PreviewTable(title, heads, tuple(rows)[:LINES_MAX])
+                for title, heads, rows in (
+                    ("Brokers", BROKER_HEADS, broker_rows(forecast)),
+                    ("Log directories", DIRECTORY_HEADS, directory_rows(forecast)),
+                )
             ),
-            waits=tuple(forecast_table.wait_line(w, forecast.changes) for w in forecast.waits),
+            waits=tuple(wait_line(w, forecast.changes) for w in forecast.waits),
             notes=(*plan.notes, *found.preview.notes),
         )
 
     def submit(self, plan: PlanFile, options: RequestOptions) -> RequestId:
-        """
-        Submit a plan as a request; an error after a write has a note.
-
-        Raises:
-            InvalidInputError: it cannot be submitted, as ``actions.submission`` says.
-            ReassignmentConflictError: as above.
-
-        """
+        """Submit a plan as a request; an error after a write has a note."""
         with self._connect_for_preview() as (operator, _):
             wanted = PlanSubmission(plan=plan, options=options)
             return check(operator, wanted).write(operator).request

@@ -27,7 +27,7 @@ def test_cycling_loop_is_alive() -> None:
 def test_stuck_loop_is_dead() -> None:
     """The reason says why the process should be restarted."""
     clock = FixedClock()
-    health = Health(clock=clock, quiet_s=60.0)
+    health = Health(clock=clock)
     last = clock.now()
     health.last_cycle = lambda: last
     clock.go(61)
