@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from controller.core import effects, model
@@ -238,18 +238,10 @@ def is_undecidable(view: ClusterView, partition: TopicPartition) -> bool:
 
 def accept_entry(view: ClusterView, entry: PlanEntry) -> Change:
     """Return the acceptance of an entry; one that is at its target already is done."""
-    partition, target = entry.partition, entry.target
+    partition, target, spec = entry.partition, entry.target, spec_of(view, entry)
     assignment = view.topics.by_name[partition.topic].partitions[partition.partition]
-    running = view.reassignments.by_partition.get(partition)
-    unplaced = None if running is None else running.spec.unplaced_by(entry.log_dirs)
-    spec = replace(
-        spec_of(view, entry),
-        expected=entry.expected,
-        log_dirs=entry.log_dirs,
-        unplaced=unplaced or model.NO_BROKERS,
-    )
     is_there = not assignment.is_reassigning and assignment.replicas == target
-    if entry.log_dirs or running is not None or not is_there:
+    if entry.log_dirs or partition in view.reassignments.by_partition or not is_there:
         return Change(_acceptance_records(view, partition, spec), partition=partition)
     # Its row counts it.
     done: tuple[Record, ...] = (
@@ -266,16 +258,15 @@ def spec_of(view: ClusterView, entry: PlanEntry) -> model.ReassignmentSpec:
     topic = view.topics.by_name[entry.partition.topic]
     assignment = topic.partitions[entry.partition.partition]
     running = view.reassignments.by_partition.get(entry.partition)
-    version = None if running is None else running.spec.version
+    before = None if running is None else running.spec
     abandoned = model.NO_BROKERS
     is_idle = not assignment.is_reassigning
-    if running is None or (running.spec.route is Route.FOREIGN and is_idle):
+    if before is None or (before.route is Route.FOREIGN and is_idle):
         # The foreign one has ended and was not examined since.
         original = _original_of(view, entry.partition, assignment)
         if entry.route is Route.LEGACY and view.requests.legacy is not None:
             original = _original_of_entry(view, entry, original, view.requests.legacy.czxid)
     else:
-        before = running.spec
         original = before.original
         if original is None:
             original = _original_of(view, entry.partition, assignment)
@@ -286,9 +277,12 @@ def spec_of(view: ClusterView, entry: PlanEntry) -> model.ReassignmentSpec:
         original,
         entry.request,
         entry.route,
-        version,
+        None if before is None else before.version,
         abandoned=abandoned,
         topic_czxid=topic.czxid,
+        expected=entry.expected,
+        log_dirs=entry.log_dirs,
+        unplaced=model.NO_BROKERS if before is None else before.unplaced_by(entry.log_dirs),
     )
 
 

@@ -89,11 +89,10 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
     """Reverse the next selected reassignments; with none left, record the complete selection."""
     changes: list[Change] = []
     is_complete = True
-    is_adopted = view.options.foreign_moves is options.ForeignMoves.ADOPT
     for partition, reassignment in view.reassignments.by_partition.items():
         if len(changes) >= CHUNK:
             return Decision(tuple(changes))
-        if not _selects(cancellation, partition, reassignment, is_adopted=is_adopted):
+        if not _selects(view, cancellation, partition, reassignment):
             continue
         reversed_ = _reverse(view, cancellation, partition, reassignment)
         if isinstance(reversed_, Change):
@@ -104,9 +103,9 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
     is_unaccepted = any(is_selected(view, s) for s in view.requests_session.submissions.values())
     if is_unaccepted or not _is_all_known(view):
         is_complete = False
-    undone, effects = undo.undo_finished(view, cancellation, CHUNK, now)
+    undone, effects, is_read = undo.undo_finished(view, cancellation, CHUNK, now)
     changes += undone
-    if changes or effects or not is_complete or undo.lacks_accepted(view, cancellation):
+    if changes or effects or not (is_complete and is_read):
         return Decision(tuple(changes), effects)
     wish = undo.options_of(view, cancellation)
     part = outcomes.Part(str(cancellation.version), 0, cancellation.created_ms, wish)
@@ -139,11 +138,10 @@ def needs_the_role(view: ClusterView) -> bool:
 
 
 def _selects(
+    view: ClusterView,
     cancellation: Cancellation,
     partition: TopicPartition,
     reassignment: Reassignment,
-    *,
-    is_adopted: bool,
 ) -> bool:
     spec = reassignment.spec
     if spec.cancelled_by is not None or spec.request == cancellation.request:
@@ -153,6 +151,7 @@ def _selects(
         return False
     if spec.route is Route.FOREIGN:
         # A foreign reassignment is not in "everything", only where it is named or adopted.
+        is_adopted = view.options.foreign_moves is options.ForeignMoves.ADOPT
         return named or (cancellation.is_everything and is_adopted)
     return cancellation.is_everything or named or spec.request in cancellation.requests
 

@@ -43,9 +43,7 @@ def follow_plan(
     changes = [*end_removed(view, due, starting).changes]
     following: list[effects.Effect] = []
     legacy = view.requests.legacy
-    planned: set[str] = set()
-    if legacy is not None:
-        planned = {p.topic for p in legacy.entries}
+    planned = set() if legacy is None else {p.topic for p in legacy.entries}
     if legacy is not None and not legacy.stale:
         judged = _judge_plan(view, legacy)
         if not (judged.changes or changes or judged.waits):

@@ -228,8 +228,9 @@ class AtomicCheckedRecord(Volatile, wakes=(), is_journaled=False):
     grounds: AtomicCheck
 
 
-IntakeEvent = (
-    SubmissionsListed
+RequestEvent = (
+    LegacyPlanRead
+    | SubmissionsListed
     | SubmissionsRead
     | CancellationRead
     | KillSwitchRead
@@ -237,10 +238,6 @@ IntakeEvent = (
     | HistoryRead
     | AcceptedRead
 )
-"""What is read of the requests of operators, except the legacy plan."""
-
-RequestEvent = LegacyPlanRead | IntakeEvent
-
 
 RequestLedgerRecord = (
     RefusalRecord

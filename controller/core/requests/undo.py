@@ -46,11 +46,6 @@ def skip_partition(cancellation: Cancellation, partition: TopicPartition, why: s
     return Change((records.PartitionOutcomeRecord(outcome),), partition=partition)
 
 
-def lacks_accepted(view: ClusterView, cancellation: Cancellation) -> bool:
-    """Return whether the original replicas of a request are not read yet."""
-    return any(name not in view.requests.accepted for name in _whole_requests(view, cancellation))
-
-
 def options_of(view: ClusterView, cancellation: Cancellation) -> RequestOptions:
     """Return the options with which a cancellation moves partitions back."""
     known = view.requests.by_id.get(cancellation.request)
@@ -60,17 +55,19 @@ def options_of(view: ClusterView, cancellation: Cancellation) -> RequestOptions:
 
 def undo_finished(
     view: ClusterView, cancellation: Cancellation, chunk: int, now: Instant
-) -> tuple[list[Change], tuple[effects.Effect, ...]]:
+) -> tuple[list[Change], tuple[effects.Effect, ...], bool]:
     """
     Give finished partitions their original replicas as a new target, in chunks.
 
-    Return the changes, and the settings to read before the selection is complete.
+    Return the changes, what to read before the selection is complete, and whether the original
+    replicas of each request are read.
     """
     names = _whole_requests(view, cancellation)
     unread = [name for name in names if name not in view.requests.accepted]
     if unread:
         requested = view.requests_session.requested_accepted
-        return [], tuple(effects.ReadAccepted(name) for name in unread if name not in requested)
+        reads = tuple(effects.ReadAccepted(name) for name in unread if name not in requested)
+        return [], reads, False
     known = view.requests.by_id.get(cancellation.request)
     skipped_before = known.endings if known is not None else {}
     changes: list[Change] = []
@@ -86,7 +83,7 @@ def undo_finished(
             changes.append(change)
     if changes and (known is None or UNDO_PART not in known.parts):
         changes = [_open_rollback(view, cancellation, names)]
-    return changes, tuple(topic_configs.request_configs(view, unknown, now))
+    return changes, tuple(topic_configs.request_configs(view, unknown, now)), True
 
 
 def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[RequestId, ...]:

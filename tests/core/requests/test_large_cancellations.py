@@ -89,5 +89,5 @@ def test_what_goes_back_already_is_not_gathered_again_for_the_next_chunk() -> No
         r.spec.target == replicas(0, 1) for r in driver.view.reassignments.by_partition.values()
     )
     gathered = request.endings = Looked(request.endings)
-    assert undo_finished(driver.view, read, COUNT, driver.now) == ([], ())
+    assert undo_finished(driver.view, read, COUNT, driver.now) == ([], (), True)
     assert gathered.looked == 0
