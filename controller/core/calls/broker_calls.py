@@ -34,7 +34,7 @@ from controller.core.calls.broker_requests import (
 from controller.core.calls.records import ProducerIdsRecord, RequestAnsweredRecord
 from controller.core.leadership import duties, isr_changes
 from controller.core.leadership.cluster_loading import reads_of
-from controller.core.leadership.records import IsrRecord, ShutdownBegunRecord
+from controller.core.leadership.records import ShutdownBegunRecord
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.records import Change, Decision, Record
 from controller.core.view import ClusterView
@@ -155,14 +155,11 @@ def _isr_answer(
                 results += [judged] if is_final else []
                 # Not judged again: the replica may be eligible by then, without its log.
                 is_urgent = is_urgent or judged.error in isr_changes.REFUSALS
-            case (
-                IsrRecord(partition=TopicPartition() as partition)
-                | Change(partition=TopicPartition() as partition)
-            ):
+            case Change(partition=TopicPartition() as partition):
                 is_written = True
                 if partition not in found.taken:
                     found.taken.add(partition)
-                    found.changes.append(_isr_change_of(judged))
+                    found.changes.append(judged)
             case isr_changes.Unknown(partition=TopicPartition() as partition, otherwise=otherwise):
                 if otherwise is not None and not is_patient and _was_read(view, partition, pending):
                     results.append(otherwise)
@@ -185,14 +182,6 @@ def _is_to_be_read(view: ClusterView, partition: TopicPartition, now: Instant) -
     read = view.leadership.awaited_reads.get(partition)
     is_old = read is None or now >= read.at + AGAIN_S
     return is_old and partition not in view.leadership.seeding
-
-
-def _isr_change_of(record: IsrRecord | Change) -> Change:
-    """Return the change of an ISR; clients and the other brokers hear of it."""
-    if isinstance(record, Change):
-        return record
-    sent = effects.SendUpdateMetadata((record.partition,))
-    return Change((record,), (sent,), partition=record.partition)
 
 
 # --- ControlledShutdown ---------------------------------------------------------------------------

@@ -93,9 +93,7 @@ def _named_topics(request: RequestFromClient) -> set[str]:
     match request:
         case DeleteTopics() | CreatePartitions():
             return {topic.name for topic in request.topics}
-        case AlterReassignments(targets=targets):
-            return {p.topic for p in targets}
-        case ElectLeaders(partitions=partitions):
+        case AlterReassignments(targets=partitions) | ElectLeaders(partitions=partitions):
             return {p.topic for p in partitions or ()}
         case _:
             return set()

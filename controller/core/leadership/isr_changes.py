@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller import kafka_errors
-from controller.core import model, wakeups
+from controller.core import effects, model, wakeups
 from controller.core.calls.broker_requests import (
     AlterPartition,
     AlterPartitionAnswer,
@@ -81,13 +81,13 @@ class Unknown:
     """The answer if a read that began after the request shows the same; None: there is none."""
 
 
-def judge(
+def judge(  # noqa: PLR0911 - one return per case
     view: ClusterView, request: AlterPartition, change: IsrChange, name: str | None
-) -> IsrResult | IsrRecord | Change | Unknown:
+) -> IsrResult | Change | Unknown:
     """
     Return the answer for a partition, the write that precedes it, or the reads that do.
 
-    The write is a ``Change`` where it is the next leader epoch, which fences the request. Without a
+    The write is that of the ISR, or of the next leader epoch, which fences the request. Without a
     ``name``, no known topic has the id in the request.
     """
     if name is None or name not in view.topics.by_name:
@@ -110,14 +110,15 @@ def judge(
         # was deleted since.
         invalid = _result(change, kafka_errors.INVALID_UPDATE_VERSION, state)
         return Unknown(partition, invalid)
-    fence: Change | Unknown | None = None
     if view.awaits_repair(partition) or duties.may_have_requested_before(view, partition, state):
-        fence = Unknown(partition)
-    elif request.version < FIRST_TO_JUDGE_REPLICAS and _is_to_be_fenced(
+        return Unknown(partition)
+    if request.version < FIRST_TO_JUDGE_REPLICAS and _is_to_be_fenced(
         view, partition, change.isr, state
     ):
-        fence = duties.next_epoch(view, partition, state) or Unknown(partition)
-    return fence or IsrRecord(partition, state, change.isr, change.leader_recovery_state)
+        return duties.next_epoch(view, partition, state) or Unknown(partition)
+    record = IsrRecord(partition, state, change.isr, change.leader_recovery_state)
+    # Clients and the other brokers hear of it.
+    return Change((record,), (effects.SendUpdateMetadata((partition,)),), partition=partition)
 
 
 def _error_of(  # noqa: PLR0911 - one return per case

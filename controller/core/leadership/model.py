@@ -74,7 +74,7 @@ class LeadershipLedger(Ledger):
     id_conflicts: set[tuple[BrokerId, TopicPartition]] = field(default_factory=set)
     """Replicas refused for a log of another topic, until it is removed and the broker restarts."""
     bounced: dict[TopicPartition, set[BrokerId]] = field(default_factory=dict)
-    """Brokers that came or went while a partition could not be judged: treated as failed then."""
+    """Brokers that came or went while a partition could not be judged; treated as failed later."""
     acked: dict[TopicPartition, tuple[BrokerId, model.LeaderEpoch]] = field(default_factory=dict)
     """The newest LeaderAndIsr that leaders of reassigning partitions acknowledged in the tenure."""
     leaderless: dict[TopicPartition, int] = field(default_factory=dict)
