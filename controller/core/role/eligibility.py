@@ -106,23 +106,22 @@ def _listener_problems(brokers: Iterable[LiveBroker], own: Endpoint) -> Iterator
         )
 
 
-def _kraft(view: ClusterView) -> tuple[str, ...]:
-    """Return the signs of a KRaft controller: the cluster is being migrated, or was."""
-    guards, reasons = view.role_session.guards, []
+def _kraft(view: ClusterView) -> Iterator[str]:
+    """Yield the signs of a KRaft controller: the cluster is being migrated, or was."""
+    guards = view.role_session.guards
     if guards is None:
-        return ()
+        return
     if guards.migration is not None:
-        reasons.append(f"/migration: {guards.migration}")
+        yield f"/migration: {guards.migration}"
     if guards.controller_broker is not None and not guards.controller_is_ephemeral:
-        reasons.append("/controller is not an ephemeral znode: a KRaft controller holds it")
+        yield "/controller is not an ephemeral znode: a KRaft controller holds it"
     if guards.kraft_controller_epoch >= 0:
-        reasons.append("/controller names a KRaft controller epoch: the cluster is being migrated")
-    return tuple(reasons)
+        yield "/controller names a KRaft controller epoch: the cluster is being migrated"
 
 
 def delegated_refusals(view: ClusterView) -> tuple[str, ...]:
     """Return every reason against delegating to the cluster's own controller."""
-    reasons = _kraft(view)
+    reasons = tuple(_kraft(view))
     return reasons if view.role.undelegable is None else (*reasons, view.role.undelegable)
 
 

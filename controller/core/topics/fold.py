@@ -120,7 +120,9 @@ def topics_read(view: ClusterView, event: records.TopicsRead, now: Instant) -> N
             _missing(view, name)
         else:
             view.topics.unreadable[name] = read
-    _look_for_missing(view, uncertain)
+    if uncertain:
+        moved = (p for p in view.reassignments.by_partition if p.topic in uncertain)
+        view.due.add(p for p in moved if view.topics.known_assignment(p) is None)
     wakeups.wake(view.due, wakeups.Trigger.TOPICS_TAKEN)
     wakeups.wake_pending_requests(view)
 
@@ -213,15 +215,6 @@ def follow_protocol(view: ClusterView) -> None:
         view.due.seeded.update(dict.fromkeys(sorted(known)))
     if protocols.assigns_ids(view):
         read_invalid(view, sorted(view.topics.without_id))
-
-
-def _look_for_missing(view: ClusterView, topics: set[str]) -> None:
-    """Have reassignments examined whose partition is missing."""
-    view.due.add(
-        partition
-        for partition in (view.reassignments.by_partition if topics else ())
-        if partition.topic in topics and view.topics.known_assignment(partition) is None
-    )
 
 
 def _topic(
