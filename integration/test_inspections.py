@@ -26,10 +26,9 @@ from controller.errors import RefusedError
 from controller.setting_sources import load_settings
 from controller.zk.operator_client import OUTCOMES_MAX, OperatorClient
 from controller.znodes import paths
-from controller.znodes.controller import encode_leader
-from controller.znodes.orphans import encode_orphan
-from controller.znodes.outcomes import encode_outcome
-from controller.znodes.reassignments import encode_spec
+from controller.znodes.cluster import encode_leader
+from controller.znodes.histories import encode_outcome
+from controller.znodes.reassignments import encode_orphan, encode_spec
 from integration.rigs.real_store import Chroot
 from integration.rigs.servers import ZooKeeperServer
 

@@ -33,7 +33,7 @@ from controller.setting_sources import load_settings
 from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
-from controller.znodes.outcomes import encode_outcome
+from controller.znodes.histories import encode_outcome
 from controller.znodes.reassignments import encode_spec
 from integration.rigs.real_store import Chroot, rigs_in
 from integration.rigs.servers import ZooKeeperServer

@@ -32,12 +32,11 @@ from controller.errors import (
 from controller.setting_sources import load_settings
 from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
-from controller.znodes.json_members import TEXT_MAX
-from controller.znodes.kill_switches import KillSwitch
-from controller.znodes.outcome_parts import encode_accepted, encode_ended, encode_part
-from controller.znodes.outcomes import encode_outcome
+from controller.znodes.cancellations import KillSwitch
+from controller.znodes.histories import encode_accepted, encode_ended, encode_outcome, encode_part
+from controller.znodes.json_documents import TEXT_MAX
+from controller.znodes.plans import submissions_of
 from controller.znodes.reassignments import encode_spec
-from controller.znodes.submissions import submissions_of
 from integration.rigs.real_store import Chroot
 from integration.rigs.servers import ZooKeeperServer
 from integration.test_operator import GOAL

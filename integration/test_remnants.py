@@ -9,7 +9,7 @@ import pytest
 from controller.core.model import BrokerId, TopicPartition, Zxid
 from controller.core.reassignments.model import Orphan
 from controller.znodes import paths
-from controller.znodes.orphans import encode_orphan
+from controller.znodes.reassignments import encode_orphan
 from integration.conftest import MakeTopic
 from integration.rigs.clients import unnoticed
 from integration.rigs.cluster import Cluster

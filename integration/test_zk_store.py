@@ -40,8 +40,7 @@ from controller.zk.operator_client import OperatorClient
 from controller.zk.readers import Reader
 from controller.zk.sessions import LOOK_S
 from controller.znodes import paths
-from controller.znodes.states import encode_state
-from controller.znodes.topics import encode_topic
+from controller.znodes.topics import encode_state, encode_topic
 from integration.rigs.real_store import SESSION_TIMEOUT_S, Chroot, ZkRig, rigs_in
 from integration.rigs.scratch_directories import scratch_directory
 from integration.rigs.servers import ZooKeeperServer

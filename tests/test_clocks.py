@@ -8,7 +8,7 @@ from tenacity import wait_exponential
 from controller.brokers.channels import RECONNECT
 from controller.brokers.login_attempts import REFUSED as REFUSED_BY_BROKERS
 from controller.clocks import pause_s
-from controller.zk.logins import REFUSED as REFUSED_BY_ZOOKEEPER
+from controller.zk.security import REFUSED as REFUSED_BY_ZOOKEEPER
 
 
 def test_pauses_are_those_of_the_strategy() -> None:

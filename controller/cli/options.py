@@ -13,8 +13,8 @@ from controller.core.model import TopicPartition
 from controller.core.requests.submissions import PRIORITY_MAX, StepSize, Window
 from controller.errors import InvalidInputError
 from controller.previews.plan_files import PlanFile, read_plan
+from controller.znodes.json_documents import read_window
 from controller.znodes.paths import parse_topic_partition, valid_topic
-from controller.znodes.windows import read_window
 
 ROWS_MAX: Final = 30
 """Rows of a table on a terminal, unless all are asked for."""

@@ -22,7 +22,7 @@ from controller.core.model import BrokerId
 from controller.core.pacing.controls import Pause, Pauses
 from controller.previews.validation import since_words
 from controller.units import ids
-from controller.znodes.kill_switches import KillSwitch
+from controller.znodes.cancellations import KillSwitch
 
 BrokersOption = Annotated[
     list[int] | None,

@@ -21,8 +21,8 @@ from controller.errors import InvalidInputError, NotApprovedError, ReassignmentC
 from controller.planning.plan_basis import Basis, Rebase, rebase
 from controller.planning.plan_text import PlanPart, find_plan, find_topics
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.legacy_plans import Refusals, judge_plan, plan_entry
-from controller.znodes.submissions import approved_entry
+from controller.znodes.json_documents import UnreadableError
+from controller.znodes.plans import Refusals, approved_entry, judge_plan, plan_entry
 
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 SHOWN_MAX: Final = 20
@@ -89,9 +89,10 @@ def plan_of(data: bytes, name: str) -> PlanFile:
         found = find_plan(data, PlanPart.PROPOSED)
     except InvalidInputError as error:
         raise InvalidInputError(f"{name}: {error}") from error
-    judged = judge_plan(found.document, besides=frozenset({CLUSTER_KEY, APPROVAL_KEY}))
-    if isinstance(judged, str):
-        raise InvalidInputError(f"{name}: {judged}")
+    try:
+        judged = judge_plan(found.document, besides=frozenset({CLUSTER_KEY, APPROVAL_KEY}))
+    except UnreadableError as error:
+        raise InvalidInputError(f"{name}: {error}") from error
     if judged.refused:
         raise InvalidInputError(_problems(name, judged.refused))
     if not judged.replicas:

@@ -23,7 +23,7 @@ from controller.previews.entries import Entry
 from controller.previews.plan_files import document_of
 from controller.units import ids, names_text, show_time
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.kill_switches import KillSwitch
+from controller.znodes.cancellations import KillSwitch
 from controller.znodes.paths import reassignment_path
 
 _PREVIEW: Final = model.RequestId("preview")

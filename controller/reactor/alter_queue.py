@@ -1,32 +1,37 @@
-"""
-A queue of requests to the cluster's own controller: one call at a time, the others merge.
-
-The newest entry of a partition replaces an older one that was not handed over. Invariant: the
-preconditions of an entry hold at the moment it is handed over; an entry whose preconditions no
-longer hold is withdrawn (``core.reassignments.alter_entries``).
-"""
+"""Queues of requests to the cluster's own controller, and of requests for log directories."""
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import Final
 
-from controller.core.effects import AlterReassignment, ElectPreferred, ProbeReassignments
+from controller.core.cluster.model import LiveBroker
+from controller.core.effects import (
+    AlterReassignment,
+    ElectPreferred,
+    PlaceReplica,
+    ProbeReassignments,
+)
 from controller.core.model import TopicPartition
 from controller.core.reassignments.alter_entries import AlterPreconditions, preconditions_of
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
-from controller.reactor.ports import AlterEntry, Reassignments
+from controller.reactor.ports import AlterEntry, LogDirs, Reassignments
 
 ENTRIES_AT_ONCE: Final = 1000
 """Entries per call. The controller answers a call only after it has written all entries."""
 
 
 class AlterQueue:
-    """The queue of requests to the controller, regardless of which broker has the role."""
+    """
+    Requests to the controller, whichever broker has the role: one call at a time, others merge.
+
+    The newest entry of a partition replaces an older one that was not handed over. Invariant: the
+    preconditions of an entry hold at the moment it is handed over; an entry whose preconditions no
+    longer hold is withdrawn (``core.reassignments.alter_entries``).
+    """
 
     def __init__(self, controller: Reassignments | None) -> None:
-        """Start empty; without a controller (None) nothing may be added."""
         self._controller = controller
         self._entries: dict[TopicPartition, tuple[AlterEntry, AlterPreconditions | None]] = {}
         self._elections: dict[TopicPartition, None] = {}
@@ -74,13 +79,7 @@ class AlterQueue:
             self._controller.forget()
 
     def send(self) -> None:
-        """
-        Hand over what may be sent now.
-
-        Raises:
-            InvariantError: something is queued, but there is no adapter for the controller.
-
-        """
+        """Hand over what may be sent now."""
         if self._is_out and self._controller is not None:
             self._controller.vouch()
         if not self:
@@ -100,3 +99,38 @@ class AlterQueue:
             partitions = tuple(self._elections)
             self._elections.clear()
             self._controller.elect(partitions)
+
+
+class PlacementQueue:
+    """
+    Requests for log directories of replicas: those of one cycle to one broker are one.
+
+    A request for a broker that is not live any more is dropped: its registration has ended, and
+    with it everything that depends on an answer.
+    """
+
+    def __init__(self, log_dirs: LogDirs | None) -> None:
+        self._log_dirs = log_dirs
+        self._placements: dict[LiveBroker, dict[TopicPartition, str]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._placements)
+
+    def add(self, view: ClusterView, effect: PlaceReplica) -> None:
+        """Queue a request."""
+        broker = view.cluster.brokers.get(effect.broker)
+        if broker is not None:
+            self._placements.setdefault(broker, {})[effect.partition] = effect.directory
+
+    def clear(self) -> None:
+        """Drop everything: the daemon no longer leads."""
+        self._placements.clear()
+        if self._log_dirs is not None:
+            self._log_dirs.forget()
+
+    def send(self) -> None:
+        """Hand over what is queued."""
+        placements, self._placements = self._placements, {}
+        for broker, replicas in placements.items():
+            if self._log_dirs is not None:
+                self._log_dirs.alter(broker, replicas)

@@ -43,17 +43,6 @@ class Commits:
         failpoints: ports.Failpoints | None,
         carry_out: Callable[[Effect, Instant], None],
     ) -> None:
-        """
-        Start without rejected writes.
-
-        Args:
-            view: Updated by durable records.
-            store: ZooKeeper.
-            observer: Called for every change.
-            failpoints: Called before and after the writes; None in production.
-            carry_out: Carries out the effects of a durable change.
-
-        """
         self._view = view
         self._store = store
         self._observer = observer
@@ -163,11 +152,7 @@ class Commits:
 
     def _record_commit(self, batch: Batch, now: Instant) -> None:
         versions_moved(
-            self._view,
-            batch.topics,
-            legacy=batch.legacy,
-            queue=batch.queue,
-            shards=batch.shards,
+            self._view, batch.topics, legacy=batch.legacy, queue=batch.queue, shards=batch.shards
         )
         self._races.reset_counts(batch.operations)
         for change in batch.changes:
@@ -208,11 +193,9 @@ class Commits:
             self._observer.on_rejected(change, result.error, self._view)
             for effect in invalidation.invalidate(self._view, change, topic) if is_race else ():
                 self._carry_out(effect, now)
-        if is_race or result.error is ports.WriteError.NOT_EMPTY:
-            self._read_again(path, now)
-
-    def _read_again(self, path: str, now: Instant) -> None:
-        """Read the znodes of a rejected write again, or later if that has not helped repeatedly."""
+        if not is_race and result.error is not ports.WriteError.NOT_EMPTY:
+            return
+        # Reading it again has not helped where it is rejected repeatedly.
         if self._races.is_stubborn(path):
             self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
         else:
@@ -267,11 +250,8 @@ def stale_checks(
     operation would be a round trip each. So the remaining ones are checked in multis that write
     nothing: a few operations together, then, after a rejection, each of the rest alone.
 
-    Args:
-        batch: The rejected batch.
-        refused: Its first failed operation; those before it are not stale.
-        moved: Paths written since by this cycle, which are not at the version the multi expects.
-
+    Operations before the first failed one are not stale. The paths in ``moved`` were written since
+    by this cycle, so they are not at the version that the multi expects.
     """
     seen = set(moved)
     for index, operation in enumerate(batch.operations):

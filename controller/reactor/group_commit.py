@@ -34,7 +34,7 @@ from controller.core.view import ClusterView
 from controller.reactor.outcome_rows import Rows
 from controller.reactor.ports import Check, Operation, SetData
 from controller.reactor.znode_operations import operations_of
-from controller.znodes import legacy_plans, paths, topics
+from controller.znodes import paths, plans, topics
 
 MAX_BYTES = 700_000
 """Bytes of a multi: well below ``jute.maxbuffer``, and enough for many changes."""
@@ -73,6 +73,11 @@ class Batch:
     queue: bool = False
     shards: int = 0
     """The number of the next shard of this tenure."""
+
+    def add(self, operation: Operation, *owners: Change) -> None:
+        """Add an operation with the changes that own it."""
+        self.operations.append(operation)
+        self.owners.append(owners)
 
 
 @dataclass(slots=True)
@@ -130,7 +135,7 @@ class _Plan:
                 self._log_dirs[partition] = log_dirs[partition]
         version, self._version = self._version, model.ZkVersion(self._version + 1)
         self._size = None
-        data = legacy_plans.encode_legacy_plan(self.entries, self._log_dirs)
+        data = plans.encode_legacy_plan(self.entries, self._log_dirs)
         return SetData(self.path, data, version)
 
     def size(self, draft: Entries) -> int:
@@ -141,7 +146,8 @@ class _Plan:
         """Estimate the bytes of the znode."""
         if self._size is None:
             self._size = sum(
-                _ENTRY_BYTES + len(p.topic) + _ids_size(r) for p, r in self.entries.items()
+                _ENTRY_BYTES + len(p.topic) + sum(len(str(broker)) + 1 for broker in replicas)
+                for p, replicas in self.entries.items()
             ) + sum(
                 _ENTRY_BYTES + sum(len(path) for _, path in named)
                 for named in self._log_dirs.values()
@@ -153,7 +159,6 @@ class Batcher:
     """Groups the changes of one decision into batches, with versions predicted across them."""
 
     def __init__(self, view: ClusterView) -> None:
-        """Start from the versions the view holds."""
         self._view = view
         self._topics: dict[str, dict[int, model.PartitionAssignment]] = {}
         self._versions: dict[str, model.ZkVersion] = {}
@@ -171,11 +176,8 @@ class Batcher:
         Split the legacy plan's entries off final changes too large to write both in one multi.
 
         Kafka's controller also writes the topic first and the plan after it. A controller that
-        takes over in between finds the entry and removes it.
-
-        Returns:
-            The changes, and those to write after the change they were split from is durable.
-
+        takes over in between finds the entry and removes it. Return the changes, and those to write
+        after the change they were split from is durable.
         """
         first: list[Change] = []
         then: list[Change] = []
@@ -270,24 +272,19 @@ class Batcher:
         for name, relying in draft.relied_on.items():
             if name not in draft.topics:
                 version = self._versions.get(name, self._view.topics.by_name[name].version)
-                batch.operations.append(Check(paths.topic_path(name), version))
-                batch.owners.append(tuple(relying))
+                batch.add(Check(paths.topic_path(name), version), *relying)
         for submission, relying in draft.submissions.items():
             path = paths.submission_path(submission.name)
-            batch.operations.append(Check(path, submission.version))
-            batch.owners.append(tuple(relying))
+            batch.add(Check(path, submission.version), *relying)
         for name, entries in draft.topics.items():
             self._ids.update(draft.ids)
-            batch.operations.append(self._topic_write(name, entries))
-            batch.owners.append(draft.owners(paths.topic_path(name)))
+            batch.add(self._topic_write(name, entries), *draft.owners(paths.topic_path(name)))
         batch.legacy = self._merge(batch, self._legacy, draft.legacy, draft)
         batch.queue = self._merge(batch, self._queue, draft.queue, draft)
         for change, operation in draft.own:
-            batch.operations.append(operation)
-            batch.owners.append((change,))
+            batch.add(operation, change)
         for shard, sharing in draft.rows.shards(self._epoch, self._shards):
-            batch.operations.append(shard)
-            batch.owners.append(sharing)
+            batch.add(shard, *sharing)
             self._shards += 1
         batch.topics = tuple(draft.topics)
         batch.shards = self._shards
@@ -308,8 +305,7 @@ class Batcher:
         """Add one write for all entries; return whether anything is written."""
         if not entries or not plan.exists:
             return False
-        batch.operations.append(plan.write(entries, draft.log_dirs))
-        batch.owners.append(draft.owners(plan.path))
+        batch.add(plan.write(entries, draft.log_dirs), *draft.owners(plan.path))
         return True
 
     def _topic_write(self, name: str, entries: dict[int, model.PartitionAssignment]) -> SetData:
@@ -343,17 +339,11 @@ def changes_of(batches: Iterable[Batch]) -> list[Change]:
     return [change for batch in batches for change in batch.changes]
 
 
-def _ids_size(replicas: model.Replicas) -> int:
-    return sum(len(str(broker)) + 1 for broker in replicas)
-
-
 def _topic_of(change: Change) -> str:
     return "" if change.partition is None else change.partition.topic
 
 
-def _relies_on_topic(
-    record: Record,
-) -> TypeGuard[_OnTopic]:
+def _relies_on_topic(record: Record) -> TypeGuard[_OnTopic]:
     """
     Return whether a record is derived from a topic znode: the assignment, or that it exists.
 
@@ -374,5 +364,4 @@ def _relies_on_topic(
 
 
 def _size(operation: Operation) -> int:
-    data = getattr(operation, "data", b"")
-    return len(operation.path) + len(data) + 40
+    return len(operation.path) + len(getattr(operation, "data", b"")) + 40

@@ -58,11 +58,6 @@ _MAY_WAIT: Final = (
 """Events of a plan in flight; the legacy plan is read again whenever it is written."""
 
 
-def may_wait(event: Event) -> bool:
-    """Return whether an event may gather with others."""
-    return isinstance(event, _MAY_WAIT)
-
-
 IDLE_S = 1.0
 """Longest sleep: the watchdog checks the adapters' threads at least this often."""
 
@@ -74,10 +69,13 @@ SHUTDOWN_S = 10.0
 
 
 class WakingInbox:
-    """The loop's inbox: any thread may put events, which wake the loop."""
+    """
+    The loop's inbox: any thread may put events, which wake the loop.
+
+    Events wait until a reactor is attached.
+    """
 
     def __init__(self) -> None:
-        """Start empty; events wait until a reactor is attached."""
         self._waiting: list[Event] = []
         self._reactor: Reactor | None = None
         self._wake = threading.Event()
@@ -97,7 +95,7 @@ class WakingInbox:
             self._waiting.append(event)
         else:
             self._reactor.put(event)
-        if not may_wait(event):
+        if not isinstance(event, _MAY_WAIT):
             self._pressing.set()
         self._wake.set()
 
@@ -132,16 +130,9 @@ class Host:
         """
         Prepare to run.
 
-        Args:
-            reactor: The loop.
-            inbox: Where the adapters put their events.
-            clock: Monotonic time.
-            on_error: Called with every error and its verdict.
-            after_cycle: Called with the view after each cycle, at least every ``IDLE_S``; returns
-                how soon it wants to be called again, in seconds.
-            threads: Returns (name, alive) of every thread that must never end.
-            unix_s: Returns the wall-clock time in seconds since 1970.
-
+        ``after_cycle`` is called with the view after each cycle, at least every ``IDLE_S``, and
+        returns how soon it wants to be called again, in seconds. ``threads`` returns (name, alive)
+        of every thread that must never end, ``unix_s`` the seconds since 1970.
         """
         self._reactor = reactor
         self._inbox = inbox
@@ -243,7 +234,6 @@ class Signals:
     """Turns SIGTERM and SIGINT into a request to stop; without a loop, ends the process."""
 
     def __init__(self) -> None:
-        """Install the signal handlers."""
         self._host: Host | None = None
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._received)
@@ -257,10 +247,6 @@ class Signals:
         Request the shutdown from another thread.
 
         A handler interrupts the main thread, which runs the loop and may hold the inbox's lock.
-
-        Raises:
-            SystemExit: there is no loop yet.
-
         """
         del number, frame
         if self._host is None:

@@ -12,7 +12,6 @@ are closed before anything else happens, and no queued request is sent.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Iterable
 from typing import assert_never
@@ -41,10 +40,9 @@ from controller.core.topics.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import FencedError
 from controller.reactor import ports
-from controller.reactor.alter_queue import AlterQueue
+from controller.reactor.alter_queue import AlterQueue, PlacementQueue
 from controller.reactor.commits import RETRY_TIMER, Commits
 from controller.reactor.outbox import Outbox
-from controller.reactor.placement_queue import PlacementQueue
 from controller.reactor.reads import Reads, reread_own_records
 
 ROUNDS_MAX = 50
@@ -74,25 +72,12 @@ class Reactor:
         lease: ports.SessionLease | None = None,
     ) -> None:
         """
-        Build the loop around a view.
+        Build the loop around a view, which nothing else may change afterwards.
 
-        Args:
-            view: The view to own; nothing else may change it afterwards.
-            store: ZooKeeper.
-            channels: The brokers.
-            configs: Effective topic settings.
-            clock: Monotonic time.
-            observer: Called for every event, change and request.
-            broker_settings: Whether brokers permit to delete topics; None: that stays unknown.
-            log_dirs: Log directories of brokers; None: nothing is known of them, and no entry that
-                names one is accepted.
-            reassignments: The cluster's own controller, for the delegated engine.
-            endpoint: Where brokers reach their controller; None: nowhere.
-            submissions: The znodes of requests, for clients of the endpoint.
-            failpoints: Called between any two writes or sends; None in production.
-            lease: How long the claim outlives a suspension of the process or silence of ZooKeeper;
-                None: for ever.
-
+        Without ``broker_settings`` it stays unknown whether brokers permit to delete topics;
+        without ``log_dirs`` no entry that names a log directory is accepted. ``reassignments``
+        serves the delegated engine. ``lease`` is how long the claim outlives a suspension of the
+        process or silence of ZooKeeper; None: for ever.
         """
         self.view = view
         self.finished = False
@@ -116,7 +101,7 @@ class Reactor:
         self._outbox = Outbox()
         self._reads = Reads(store)
         self._timers: dict[str, Instant] = {}
-        self._heap: list[tuple[Instant, str]] = []
+        """When each fires; their names are few."""
         self._commits = Commits(view, store, observer, failpoints, self._carry_out)
 
     # --- the host's side -----------------------------------------------------------------------
@@ -135,17 +120,11 @@ class Reactor:
         """Return when the next cycle is due without further events; None: never."""
         if self.view.due:
             return self._clock.now()
-        known = [at for at in (self._next_timer(), self._outbox.due) if at is not None]
-        return min(known, default=None)
+        held_back = () if self._outbox.due is None else (self._outbox.due,)
+        return min((*self._timers.values(), *held_back), default=None)
 
     def run_cycle(self) -> None:
-        """
-        Run rounds until nothing is left to do without waiting.
-
-        Raises:
-            InvariantError: a bug of the daemon; the process must end so that a standby takes over.
-
-        """
+        """Run rounds until nothing is left to do without waiting."""
         started = self._clock.now()
         self.changes = 0
         self._check_session(started)
@@ -193,18 +172,13 @@ class Reactor:
     def _drain(self, now: Instant) -> None:
         while self._inbox:
             self._fold(self._inbox.popleft(), now)
-        due = self._next_timer()
-        while due is not None and due <= now:
-            _, name = heapq.heappop(self._heap)
+        while self._timers:
+            at, name = min((at, name) for name, at in self._timers.items())
+            if at > now:
+                break
             del self._timers[name]
             self._fold(TimerFired(name), now)
-            due = self._next_timer()
         forget_old_configs(self.view, now)
-
-    def _next_timer(self) -> Instant | None:
-        while self._heap and self._timers.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
 
     def _fold(self, event: Event, now: Instant) -> None:
         match event:
@@ -237,18 +211,14 @@ class Reactor:
         self._observer.on_event(event, self.view)
 
     def _withdraw(self) -> None:
-        """Withdraw queued alter entries whose preconditions changed."""
         withdrawn = self._alter_queue.withdraw(self.view)
         if withdrawn:
             self._fold(AlterationsWithdrawn(withdrawn), self._clock.now())
 
     def _silence(self) -> None:
-        """Drop queues and close channels: the claim is lost."""
-        self._outbox.clear()
-        self._alter_queue.clear()
-        self._placements.clear()
+        """Drop requests and close channels: the claim is lost."""
+        self._drop_requests()
         self._channels.close_all()
-        self._refuse_waiting()
 
     def _serve(self, event: Event) -> None:
         """Answer brokers and clients as the controller, once a claim succeeded and stands."""
@@ -257,8 +227,11 @@ class Reactor:
         if self.view.tenure.held is not None and self.view.is_native:
             self._endpoint.serve(self.view.tenure.held.epoch)
 
-    def _refuse_waiting(self) -> None:
-        """Answer brokers and clients that wait for the controller: another one is."""
+    def _drop_requests(self) -> None:
+        """Drop queued requests, and refuse brokers and clients that wait for the controller."""
+        self._outbox.clear()
+        self._alter_queue.clear()
+        self._placements.clear()
         if self._endpoint is not None:
             self._endpoint.refuse_all()
         if self._submissions is not None:
@@ -347,10 +320,7 @@ class Reactor:
                 self._store.claim_controller(at_once=at_once)
             case effects.ResignController():
                 # Requests that were handed over may complete; no other is sent under this claim.
-                self._outbox.clear()
-                self._alter_queue.clear()
-                self._placements.clear()
-                self._refuse_waiting()
+                self._drop_requests()
                 self._store.resign_controller()
             case effects.SubmitReassignments():
                 if self._submissions is not None:
@@ -363,7 +333,6 @@ class Reactor:
                 # The earlier time counts: a decision that is too early sets the timer again.
                 if name not in self._timers or at < self._timers[name]:
                     self._timers[name] = at
-                    heapq.heappush(self._heap, (at, name))
             case effects.Stop():
                 self.finished = True
             case _:
@@ -424,9 +393,10 @@ def _goes_first(effect: effects.Effect) -> bool:
             | effects.CloseChannel()
             | effects.SendLiveBrokers()
             | effects.SetTimer()
+            | effects.ReadTopics()
+            | effects.ReadSubmissions()
+            | effects.DescribeTopicConfigs()
         ):
-            return True
-        case effects.ReadTopics() | effects.ReadSubmissions() | effects.DescribeTopicConfigs():
             return True
         case effects.ReadStates(purpose=purpose):
             return purpose is effects.ReadPurpose.SEED

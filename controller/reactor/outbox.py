@@ -135,7 +135,6 @@ class Outbox:
     """All brokers' queues."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._queues: dict[model.BrokerId, _Queue] = {}
         self._for_all: dict[model.TopicPartition, ports.UpdateMetadataState] = {}
         """States for every broker, added to all queues at the next ``take``."""
@@ -159,12 +158,6 @@ class Outbox:
         self._has_created = False
         self.due = None
 
-    def depth(self) -> dict[model.BrokerId, int]:
-        """Return the number of requests queued or in flight, by broker."""
-        return {
-            b: len(q.ready) + len(q.batches) + (1 if q.busy else 0) for b, q in self._queues.items()
-        }
-
     # --- adding --------------------------------------------------------------------------------
 
     def add_live_brokers(self) -> None:
@@ -184,17 +177,12 @@ class Outbox:
         """
         Queue a LeaderAndIsr with the state that the view has now.
 
+        ``new`` are those of the brokers that may create the replica (``_is_new``).
+
         Ignored for a broker that was sent the deletion of the topic: it would create the replica
         again. Ignored for a broker that a write of the same cycle dropped: up to Kafka 2.8, one
         without a log of it would take the partition for one on a failed disk, and neither create
         nor delete the replica until it restarts (``ReplicaManager.markPartitionOffline``).
-
-        Args:
-            view: The view.
-            partition: The partition.
-            brokers: The brokers to send to, if they are replicas.
-            new: Those of them that may create the replica (``_is_new``).
-
         """
         state = view.leadership.states.get(partition)
         assignment = view.topics.known_assignment(partition)
@@ -360,14 +348,7 @@ def _is_new(
     False for a member of the ISR: it may have lost the log with the disk, and would lead with an
     empty one. The exception is a partition whose first state was just written: no replica has a
     log yet. What is queued of that was never sent, so no record was acknowledged that the broker
-    would lack.
-
-    Args:
-        state: The partition's state to send.
-        broker: The receiver.
-        queued: What was queued for the broker before and not sent.
-        is_added: Whether the write that is sent makes the broker a replica.
-
+    would lack. ``is_added``: whether the write that is sent makes the broker a replica.
     """
     if broker not in state.isr:
         return is_added or (queued is not None and queued.is_new)

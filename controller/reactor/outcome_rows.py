@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from controller.core.model import PartitionOutcome, Refusal, RequestId
 from controller.core.records import Change, Record
 from controller.core.requests.records import AcceptedRecord, PartitionOutcomeRecord, RefusalRecord
 from controller.core.requests.submissions import AcceptedEntry
 from controller.reactor.ports import Create
-from controller.znodes import outcome_parts, paths
+from controller.znodes import histories, paths
 
 SHARD_BYTES: Final = 300_000
 _NODE_BYTES: Final = 600
@@ -29,52 +29,55 @@ _NUMBER_BYTES: Final = 11
 
 Row = AcceptedEntry | Refusal | PartitionOutcome
 AnyRow = TypeVar("AnyRow", bound=Row)
+OwnedRow = tuple[Change, Row]
+ShardKind = Literal["accepted", "ended"]
 
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of one batch, by request and kind, each with the change that owns it."""
+    """The rows of one batch, by kind of shard and request, each with the change that owns it."""
 
-    accepted: dict[RequestId, list[tuple[Change, AcceptedEntry]]] = field(default_factory=dict)
-    ended: dict[RequestId, list[tuple[Change, Refusal | PartitionOutcome]]] = field(
-        default_factory=dict
-    )
+    by_shard: dict[tuple[ShardKind, RequestId], list[OwnedRow]] = field(default_factory=dict)
 
     def add(self, change: Change) -> None:
         """Add the rows of a change."""
         for record in change.records:
             for request, row in rows_of(record):
-                if isinstance(row, AcceptedEntry):
-                    self.accepted.setdefault(request, []).append((change, row))
-                else:
-                    self.ended.setdefault(request, []).append((change, row))
+                self.by_shard.setdefault((_kind(row), request), []).append((change, row))
 
     def size(self, change: Change) -> int:
         """Estimate the bytes that a change's rows add to the multi."""
         size = 0
         for record in change.records:
             for request, row in rows_of(record):
-                known = self.accepted if isinstance(row, AcceptedEntry) else self.ended
-                size += row_size(row) + (0 if request in known else _NODE_BYTES)
+                is_known = (_kind(row), request) in self.by_shard
+                size += row_size(row) + (0 if is_known else _NODE_BYTES)
         return size
 
     def shards(self, epoch: int, number: int) -> Iterator[tuple[Create, tuple[Change, ...]]]:
         """Yield the shards to create, each with the changes that own its rows."""
-        for request, accepted in self.accepted.items():
-            for part in _split(accepted):
-                shard = paths.Shard("accepted", epoch, number, len(part))
-                data = outcome_parts.encode_accepted([row for _, row in part])
-                yield Create(paths.shard_path(request, shard), data), _owners(part)
-                number += 1
-        for request, ended in self.ended.items():
-            for rows in _split(ended):
-                shard = paths.Shard("ended", epoch, number, len(rows))
-                data = outcome_parts.encode_ended(
-                    [row for _, row in rows if isinstance(row, Refusal)],
-                    [row for _, row in rows if isinstance(row, PartitionOutcome)],
-                )
-                yield Create(paths.shard_path(request, shard), data), _owners(rows)
-                number += 1
+        for kind in ("accepted", "ended"):
+            for (of_kind, request), rows in self.by_shard.items():
+                for part in _split(rows) if of_kind == kind else ():
+                    shard = paths.Shard(of_kind, epoch, number, len(part))
+                    owners = {id(change): change for change, _ in part}
+                    operation = Create(paths.shard_path(request, shard), _encode(of_kind, part))
+                    yield operation, tuple(owners.values())
+                    number += 1
+
+
+def _kind(row: Row) -> ShardKind:
+    return "accepted" if isinstance(row, AcceptedEntry) else "ended"
+
+
+def _encode(kind: ShardKind, rows: Sequence[OwnedRow]) -> bytes:
+    if kind == "accepted":
+        return histories.encode_accepted(_of_type(AcceptedEntry, rows))
+    return histories.encode_ended(_of_type(Refusal, rows), _of_type(PartitionOutcome, rows))
+
+
+def _of_type(kind: type[AnyRow], rows: Sequence[OwnedRow]) -> list[AnyRow]:
+    return [row for _, row in rows if isinstance(row, kind)]
 
 
 def rows_of(record: Record) -> Iterator[tuple[RequestId, Row]]:
@@ -111,10 +114,8 @@ def _text_size(text: str) -> int:
     return 12 * len(text)
 
 
-def _split(
-    rows: Sequence[tuple[Change, AnyRow]],
-) -> Iterator[list[tuple[Change, AnyRow]]]:
-    part: list[tuple[Change, AnyRow]] = []
+def _split(rows: Sequence[OwnedRow]) -> Iterator[list[OwnedRow]]:
+    part: list[OwnedRow] = []
     size = 0
     for change, row in rows:
         size += row_size(row)
@@ -123,7 +124,3 @@ def _split(
             part, size = [], row_size(row)
         part.append((change, row))
     yield part
-
-
-def _owners(rows: Sequence[tuple[Change, Row]]) -> tuple[Change, ...]:
-    return tuple({id(change): change for change, _ in rows}.values())

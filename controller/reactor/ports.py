@@ -142,7 +142,6 @@ class Store(Protocol):
             SessionLostError: the session expired, and the claim with it.
             CommitUnknownError: the connection broke while waiting; any multi may be durable.
         """
-        ...
 
     def read(self, znode: ZnodeFamily) -> None:
         """
@@ -151,18 +150,14 @@ class Store(Protocol):
         Requests and plans (``reads.CANCELLABLE``) are read after a cancellation and reported before
         it, so that the view knows every request older than the cancellation.
         """
-        ...
 
     def read_topics(self, topics: Sequence[str], *, read_generation: int) -> None:
         """
         Read and watch topic znodes, pipelined; ``TopicsRead`` follows now and at each change.
 
-        Args:
-            topics: Their names; read before topics that are read again for other reasons.
-            read_generation: Returned with every read that begins from now on, until the next call.
-
+        They are read before topics that are read again for other reasons. Every read that begins
+        from now on, until the next call, returns this ``read_generation``.
         """
-        ...
 
     def read_states(
         self, partitions: Sequence[model.TopicPartition], *, watch: bool, read_generation: int
@@ -173,27 +168,21 @@ class Store(Protocol):
         If watched, the event names those whose next change is reported as ``StateChanged``. States
         are read after the topics that were requested before them.
         """
-        ...
 
     def read_topic_trees(self, topics: Sequence[str]) -> None:
         """List the znodes of topics that are to be deleted, pipelined: one ``TopicTreesRead``."""
-        ...
 
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted, pipelined: one ``SubmissionsRead`` follows."""
-        ...
 
     def read_accepted(self, request: model.RequestId) -> None:
         """Read the accepted entries of a request: ``AcceptedRead`` follows."""
-        ...
 
     def read_entity_configs(self, entities: Sequence[Entity]) -> None:
         """Read dynamic settings, pipelined: one ``EntityConfigsRead`` follows."""
-        ...
 
     def begin_tenure(self) -> None:
         """Begin a tenure without the role: ``ControllerClaimed`` with the leader's epoch."""
-        ...
 
     def claim_controller(self, *, at_once: bool = False) -> None:
         """
@@ -201,11 +190,9 @@ class Store(Protocol):
 
         Unless ``at_once``, the claim lets the present controller complete the event it handles.
         """
-        ...
 
     def resign_controller(self) -> None:
         """Resign by deleting ``/controller`` under the fence: ``Deposed`` follows."""
-        ...
 
 
 # --- channels to brokers -----------------------------------------------------------------------
@@ -265,7 +252,6 @@ class UpdateMetadata:
     states: tuple[UpdateMetadataState, ...]
     live_brokers: tuple[LiveBroker, ...]
     protocol: str = BEFORE_FEATURES
-    """The inter-broker protocol that determines the version of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +270,6 @@ class StopReplica:
     controller_epoch: model.ControllerEpoch
     states: tuple[StopReplicaState, ...]
     protocol: str = BEFORE_FEATURES
-    """The inter-broker protocol that determines the version of the request."""
 
 
 BrokerRequest = LeaderAndIsr | UpdateMetadata | StopReplica
@@ -302,15 +287,12 @@ class Channels(Protocol):
 
     def open(self, broker: LiveBroker) -> None:
         """Connect in the background; another broker epoch replaces an open channel."""
-        ...
 
     def close(self, broker: model.BrokerId) -> None:
         """Disconnect and forget; unknown ids are ignored."""
-        ...
 
     def close_all(self) -> None:
         """Disconnect from every broker at once: the claim is lost."""
-        ...
 
     def send(self, broker: model.BrokerId, request: BrokerRequest) -> None:
         """
@@ -318,7 +300,6 @@ class Channels(Protocol):
 
         Ignored if no channel is open: the broker is gone, which an event reports or has reported.
         """
-        ...
 
 
 class TopicConfigs(Protocol):
@@ -328,13 +309,9 @@ class TopicConfigs(Protocol):
         """
         Query in the background: ``TopicConfigsRead`` follows, with the reason where it failed.
 
-        Args:
-            topics: The topics.
-            request: Identifies this query. The answer carries the newest one before its request was
-                sent: the reported settings are no older than that query.
-
+        The answer carries the newest ``request`` before it was sent: the reported settings are no
+        older than that query.
         """
-        ...
 
 
 class BrokerSettings(Protocol):
@@ -342,7 +319,6 @@ class BrokerSettings(Protocol):
 
     def describe_brokers(self, brokers: Sequence[LiveBroker]) -> None:
         """Ask each broker in the background: a ``BrokerSettingsRead`` follows for each."""
-        ...
 
 
 class LogDirs(Protocol):
@@ -359,15 +335,9 @@ class LogDirs(Protocol):
         Query brokers for their log directories and their replicas of these partitions.
 
         A ``LogDirsDescribed`` of each follows, with the reason where it did not answer. What is
-        requested while a broker answers is one query after that.
-
-        Args:
-            brokers: The brokers to query.
-            partitions: The partitions whose replicas they describe.
-            is_whole: Whether brokers with several directories are to list, and count, all logs.
-
+        requested while a broker answers is one query after that. If ``is_whole``, brokers with
+        several directories list, and count, all logs.
         """
-        ...
 
     def alter(self, broker: LiveBroker, replicas: Mapping[model.TopicPartition, str]) -> None:
         """
@@ -375,11 +345,9 @@ class LogDirs(Protocol):
 
         A replica that does not exist is created there, unless the broker restarts before.
         """
-        ...
 
     def forget(self) -> None:
         """Drop the requested directories that were not sent: the daemon no longer leads."""
-        ...
 
 
 class ControllerEndpoint(Protocol):
@@ -391,21 +359,12 @@ class ControllerEndpoint(Protocol):
 
     def respond(self, ticket: int, response: BrokerAnswer | ClientAnswer) -> None:
         """Answer a request; ignored if the peer does not wait for it any more."""
-        ...
 
     def serve(self, epoch: model.ControllerEpoch) -> None:
-        """
-        Pass on requests that are permitted from now on: the role is held.
-
-        Args:
-            epoch: Of the tenure, for which permissions are given.
-
-        """
-        ...
+        """Pass on requests that are permitted from now on: the role is held with this epoch."""
 
     def refuse_all(self) -> None:
         """Answer NOT_CONTROLLER to all requests, until the role is held again."""
-        ...
 
 
 class Submissions(Protocol):
@@ -413,11 +372,9 @@ class Submissions(Protocol):
 
     def submit(self, wanted: SubmitReassignments) -> None:
         """Write a request and a cancellation in the background: ``ReassignmentsSubmitted``."""
-        ...
 
     def forget(self) -> None:
         """Drop what is not written yet: the clients were answered NOT_CONTROLLER."""
-        ...
 
 
 class AlterEntry(NamedTuple):
@@ -442,15 +399,12 @@ class Reassignments(Protocol):
 
         A failed entry is not repeated: its preconditions may have changed.
         """
-        ...
 
     def elect(self, partitions: Sequence[model.TopicPartition]) -> None:
         """Request preferred leader elections; no event follows."""
-        ...
 
     def probe(self) -> None:
         """Ask whether it serves AlterPartitionReassignments: ``ReassignmentsProbed`` follows."""
-        ...
 
     def vouch(self) -> None:
         """
@@ -459,11 +413,9 @@ class Reassignments(Protocol):
         Called in every cycle. A process that was stopped must not resume and send an entry that
         another leader may have cancelled.
         """
-        ...
 
     def forget(self) -> None:
         """Drop everything that was not sent: the daemon no longer leads."""
-        ...
 
 
 # --- the rest ----------------------------------------------------------------------------------
@@ -474,7 +426,6 @@ class Clock(Protocol):
 
     def now(self) -> model.Instant:
         """Return the present instant."""
-        ...
 
 
 class SessionLease(Protocol):
@@ -483,12 +434,10 @@ class SessionLease(Protocol):
     @property
     def timeout_s(self) -> float:
         """The session timeout that the server granted, in seconds."""
-        ...
 
     @property
     def ends(self) -> model.Instant:
         """The earliest instant at which the server may expire the session."""
-        ...
 
 
 class Inbox(Protocol):
@@ -496,7 +445,6 @@ class Inbox(Protocol):
 
     def put(self, event: Event) -> None:
         """Add an event; returns soon and never raises."""
-        ...
 
 
 class Failpoints(Protocol):
@@ -508,31 +456,24 @@ class Failpoints(Protocol):
 
     def committing(self, view: ClusterView, changes: Iterable[Change]) -> None:
         """Changes are about to be written."""
-        ...
 
     def committed(self, view: ClusterView, changes: Iterable[Change]) -> None:
         """Changes are durable; the view does not contain them yet."""
-        ...
 
     def sending(self, request: BrokerRequest) -> None:
         """A request is about to be handed to its channel."""
-        ...
 
     def sent(self, broker: model.BrokerId, request: BrokerRequest) -> None:
         """A request was handed to its channel."""
-        ...
 
     def altering(self) -> None:
         """Requests to the cluster's own controller are about to be handed over, or were."""
-        ...
 
     def placing(self) -> None:
         """Requests for log directories are about to be handed over."""
-        ...
 
     def placed(self) -> None:
         """Requests for log directories were handed over."""
-        ...
 
 
 class Observer(Protocol):
@@ -540,20 +481,15 @@ class Observer(Protocol):
 
     def on_event(self, event: Event, view: ClusterView) -> None:
         """An event updated the view."""
-        ...
 
     def on_committed(self, change: Change, view: ClusterView) -> None:
         """A change became durable and was applied."""
-        ...
 
     def on_rejected(self, change: Change, error: WriteError, view: ClusterView) -> None:
         """The store rejected a change, which will be decided anew."""
-        ...
 
     def on_request_sent(self, broker: model.BrokerId, request: BrokerRequest) -> None:
         """A request was handed to a channel."""
-        ...
 
     def on_cycle(self, decision: Decision, view: ClusterView, seconds: Mapping[str, float]) -> None:
         """A round of the loop ended; ``seconds`` by part: decide, commit, send."""
-        ...

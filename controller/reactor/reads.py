@@ -82,7 +82,6 @@ class RaceCounts:
     """
 
     def __init__(self) -> None:
-        """Start without a lost race."""
         self._lost: Counter[str] = Counter()
         self._stubborn: set[str] = set()
 
@@ -116,7 +115,6 @@ class Reads:
     """
 
     def __init__(self, store: Store) -> None:
-        """Start with nothing to read."""
         self._store = store
         self._topics: dict[str, None] = {}
         self._watched: dict[TopicPartition, None] = {}
@@ -135,11 +133,8 @@ class Reads:
         """
         Request everything: topics first, so that a state is never older than its topic.
 
-        A state that is to be watched is read only once, with the watch.
-
-        Args:
-            read_generation: Counts invalidations; a read of an older generation may be stale.
-
+        A state that is to be watched is read only once, with the watch. ``read_generation`` counts
+        invalidations: a read of an older generation may be stale.
         """
         if self._topics:
             self._store.read_topics(tuple(self._topics), read_generation=read_generation)

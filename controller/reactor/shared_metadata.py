@@ -28,12 +28,11 @@ _Item = TypeVar("_Item")
 
 
 class SharedMetadata:
-    """The states of some partitions; immutable, as several queues hold it."""
+    """The states of some partitions, which must not change: several queues hold them."""
 
     __slots__ = ("_parts", "states")
 
     def __init__(self, states: States) -> None:
-        """Wrap states, which must not be changed afterwards."""
         self.states = states
         self._parts: tuple[tuple[UpdateMetadataState, ...], ...] | None = None
 
@@ -45,7 +44,6 @@ class SharedMetadata:
         return self._parts
 
     def __bool__(self) -> bool:
-        """Return whether there are any states."""
         return bool(self.states)
 
     def without(self, partitions: Collection[TopicPartition]) -> SharedMetadata:
@@ -77,14 +75,9 @@ def queue_with(
     waiting: Sequence[SharedMetadata], update: SharedMetadata, partitions: int
 ) -> list[SharedMetadata]:
     """
-    Return a queue with an update appended, merged where possible.
+    Return a queue, the oldest update first, with an update appended, merged where possible.
 
-    Args:
-        waiting: The queue, the oldest update first.
-        update: The update to append.
-        partitions: The number of partitions of the cluster, which bounds the queue of a broker
-            that does not answer.
-
+    The number of partitions of the cluster bounds the queue of a broker that does not answer.
     """
     before = list(waiting)
     if before and len(before[-1].states) + len(update.states) < MANY:

@@ -50,16 +50,11 @@ from controller.core.topics.records import TopicCreatedRecord
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
 from controller.reactor import ports
-from controller.znodes import (
-    entity_configs,
-    orphans,
-    outcome_parts,
-    outcomes,
-    paths,
-    producer_ids,
-    reassignments,
-    states,
-    topics,
+from controller.znodes import cluster, histories, paths, reassignments, topics
+from controller.znodes.entity_configs import (
+    encode_announcement,
+    encode_applied_throttle,
+    encode_entity_config,
 )
 
 _ANY_VERSION: Final = ZkVersion(-1)
@@ -80,17 +75,35 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
 ) -> list[ports.Operation]:
     """Return the operations of a record; none for merged and volatile records."""
     match record:
-        case StateRecord(partition=partition):
-            return [
-                ports.SetData(paths.state_path(partition), _state(record), record.expected_version)
-            ]
+        case StateRecord(partition=partition, expected_version=expected):
+            data = topics.encode_state(
+                leader=record.leader,
+                leader_epoch=record.leader_epoch,
+                isr=record.isr,
+                controller_epoch=record.controller_epoch,
+                leader_recovery_state=record.leader_recovery_state,
+            )
+            return [ports.SetData(paths.state_path(partition), data, expected)]
         case IsrRecord(partition=partition, before=before):
-            return [ports.SetData(paths.state_path(partition), _isr(record), before.version)]
+            data = topics.encode_state(
+                leader=before.leader,
+                leader_epoch=before.leader_epoch,
+                isr=record.isr,
+                controller_epoch=before.controller_epoch,
+                leader_recovery_state=record.leader_recovery_state,
+            )
+            return [ports.SetData(paths.state_path(partition), data, before.version)]
         case ProducerIdsRecord(block=block, expected_version=version):
-            data = producer_ids.encode_producer_ids(block)
+            data = cluster.encode_producer_ids(block)
             return [_put_at_version(paths.PRODUCER_IDS, data, version)]
         case StateCreatedRecord(partition=partition):
-            return [ports.Create(paths.state_path(partition), _first_state(record))]
+            data = topics.encode_state(
+                leader=record.leader,
+                leader_epoch=0,
+                isr=record.isr,
+                controller_epoch=record.controller_epoch,
+            )
+            return [ports.Create(paths.state_path(partition), data)]
         case TopicCreatedRecord():
             return _new_topic(record)
         case DeletionBegunRecord(topic=topic, version=version):
@@ -112,19 +125,12 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
         case SpecRecord(partition=partition, spec=spec):
             if spec.route is Route.FOREIGN:
                 return []
-            return [
-                _put_at_version(
-                    paths.reassignment_path(partition),
-                    reassignments.encode_spec(spec),
-                    spec.version,
-                )
-            ]
+            data = reassignments.encode_spec(spec)
+            return [_put_at_version(paths.reassignment_path(partition), data, spec.version)]
+        case SpecEndedRecord(version=None):
+            return []
         case SpecEndedRecord(partition=partition, version=version):
-            return (
-                []
-                if version is None
-                else [ports.Delete(paths.reassignment_path(partition), version)]
-            )
+            return [ports.Delete(paths.reassignment_path(partition), version)]
         case LegacyPlanEndedRecord(version=version):
             return [ports.Delete(paths.LEGACY_PLAN, version)]
         case SubmissionEndedRecord(name=name, version=version):
@@ -134,24 +140,19 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
         case QueueEndedRecord(version=version):
             return [ports.Delete(paths.QUEUE, version)]
         case PartRecord(request=request, part=part):
-            return [
-                ports.Create(paths.part_path(request, part.name), outcome_parts.encode_part(part))
-            ]
+            return [ports.Create(paths.part_path(request, part.name), histories.encode_part(part))]
         case RequestOutcomeRecord(summary=summary):
             path = paths.outcome_path(summary.request)
-            return [ports.Create(path, outcomes.encode_outcome(summary))]
+            return [ports.Create(path, histories.encode_outcome(summary))]
         case RequestOutcomeForgottenRecord(request=request, children=children, is_last=is_last):
             parent = paths.history_path(request)
             last = [ports.Delete(parent, None)] if is_last else []
             return [*(ports.Delete(f"{parent}/{child}", None) for child in children), *last]
         case AppliedThrottleRecord(lease=lease):
+            path, data = paths.applied_throttle_path(lease.entity), encode_applied_throttle(lease)
             return [
-                _put_at_version(
-                    paths.applied_throttle_path(lease.entity),
-                    entity_configs.encode_applied_throttle(lease),
-                    lease.version,
-                ),
-                *_write_config(lease.entity, record.values, record.expected_version),
+                _put_at_version(path, data, lease.version),
+                *config_operations(lease.entity, record.values, record.expected_version),
             ]
         case AppliedThrottleEndedRecord():
             return lifting(record)
@@ -159,7 +160,7 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             if (orphan.broker, orphan.partition) in view.reassignments.orphans:
                 return []
             path = paths.orphan_path(orphan.broker, orphan.partition)
-            return [ports.Create(path, orphans.encode_orphan(orphan))]
+            return [ports.Create(path, reassignments.encode_orphan(orphan))]
         case OrphanEndedRecord(orphan=orphan):
             return [ports.Delete(paths.orphan_path(orphan.broker, orphan.partition), None)]
         case NotificationsDeletedRecord(kind=kind, names=names):
@@ -176,19 +177,13 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
 def lifting(record: AppliedThrottleEndedRecord) -> list[ports.Operation]:
     """Return the operations that end an applied throttle and restore its settings."""
     lifted = ports.Delete(paths.applied_throttle_path(record.entity), record.applied_version)
-    if record.values is None:
-        return [
-            lifted,
-            *_check_version(paths.entity_config_path(record.entity), record.expected_version),
-        ]
-    return [lifted, *_write_config(record.entity, record.values, record.expected_version)]
-
-
-def _check_version(path: str, version: ZkVersion | None) -> list[ports.Operation]:
-    """Check that a znode is at a version, or missing (None): creating it fails where it exists."""
-    if version is None:
-        return [ports.Create(path, b""), ports.Delete(path, ZkVersion(0))]
-    return [ports.Check(path, version)]
+    if record.values is not None:
+        return [lifted, *config_operations(record.entity, record.values, record.expected_version)]
+    path = paths.entity_config_path(record.entity)
+    if record.expected_version is not None:
+        return [lifted, ports.Check(path, record.expected_version)]
+    # It has to be missing: creating it fails where it exists.
+    return [lifted, ports.Create(path, b""), ports.Delete(path, ZkVersion(0))]
 
 
 def _put_at_version(path: str, data: bytes, version: ZkVersion | None) -> ports.Operation:
@@ -196,16 +191,14 @@ def _put_at_version(path: str, data: bytes, version: ZkVersion | None) -> ports.
     return ports.Create(path, data) if version is None else ports.SetData(path, data, version)
 
 
-def _write_config(
-    entity: Entity, values: tuple[tuple[str, str], ...], version: ZkVersion | None
+def config_operations(
+    entity: Entity, values: Iterable[tuple[str, str]], version: ZkVersion | None
 ) -> list[ports.Operation]:
     """Write an entity's dynamic settings and the notification on which brokers read them."""
-    data = entity_configs.encode_entity_config(values)
+    data = encode_entity_config(values)
     return [
         _put_at_version(paths.entity_config_path(entity), data, version),
-        ports.CreateSequential(
-            paths.announcements_path(), entity_configs.encode_announcement(entity)
-        ),
+        ports.CreateSequential(paths.NEW_ANNOUNCEMENT, encode_announcement(entity)),
     ]
 
 
@@ -213,7 +206,7 @@ def _new_topic(record: TopicCreatedRecord) -> list[ports.Operation]:
     """Return the settings and the topic, in the order in which Kafka writes them."""
     name = record.result.name
     path = paths.topic_config_path(name)
-    data = entity_configs.encode_entity_config(record.configs)
+    data = encode_entity_config(record.configs)
     content = TopicAssignment(
         {number: PartitionAssignment(replicas) for number, replicas in enumerate(record.replicas)},
         ZkVersion(0),
@@ -245,33 +238,3 @@ def _topic_deleted(topic: str, tree: TopicTree | None) -> list[ports.Operation]:
         *settings,
         ports.Delete(paths.deletion_path(topic), None),
     ]
-
-
-def _state(record: StateRecord) -> bytes:
-    return states.encode_state(
-        leader=record.leader,
-        leader_epoch=record.leader_epoch,
-        isr=record.isr,
-        controller_epoch=record.controller_epoch,
-        leader_recovery_state=record.leader_recovery_state,
-    )
-
-
-def _isr(record: IsrRecord) -> bytes:
-    return states.encode_state(
-        leader=record.before.leader,
-        leader_epoch=record.before.leader_epoch,
-        isr=record.isr,
-        controller_epoch=record.before.controller_epoch,
-        leader_recovery_state=record.leader_recovery_state,
-    )
-
-
-def _first_state(record: StateCreatedRecord) -> bytes:
-    return states.encode_state(
-        leader=record.leader,
-        leader_epoch=0,
-        isr=record.isr,
-        controller_epoch=record.controller_epoch,
-        leader_recovery_state=0,
-    )

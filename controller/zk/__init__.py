@@ -6,5 +6,5 @@ the leadership of the daemons; ``store`` is the facade that the loop calls. kazo
 (connection, watches, completions) only put work on a queue or an event into the inbox: every read
 and write runs on a thread of this room. For commands, ``operator_client`` is the facade.
 
-``*_znodes`` read one family of znodes each, for both, through ``znode_reads``.
+``*_znodes`` read families of znodes, for both, through the interface of ``readers``.
 """

@@ -31,12 +31,11 @@ from controller.core.role.records import ClaimFailed, ControllerClaimed, Deposed
 from controller.errors import FencedError, SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox
 from controller.zk.multis import Fence, MultiRejected, claim_check, multi_answer
-from controller.zk.readers import Reader, watch
+from controller.zk.readers import Reader, Znode, watch
 from controller.zk.sessions import Session
 from controller.zk.workers import Worker
-from controller.zk.znode_reads import Znode
 from controller.znodes import paths
-from controller.znodes.controller import (
+from controller.znodes.cluster import (
     NOT_KRAFT,
     decode_controller,
     decode_controller_epoch,
@@ -108,14 +107,8 @@ class Claims:
         """
         Begin without a claim; the caller adds it to the session's listeners.
 
-        Args:
-            session: The session that will own ``/controller``.
-            inbox: Receives ``ControllerClaimed``, ``ClaimFailed`` and ``Deposed``.
-            controller_id: The id that ``/controller`` will name.
-            now_ms: Returns milliseconds since 1970, for ``/controller``.
-            leadership: Returns the fence of the leading daemon; None when another leads.
-            grace_s: Seconds for a broker to end its current event.
-
+        ``inbox`` receives ``ControllerClaimed``, ``ClaimFailed`` and ``Deposed``. ``leadership``
+        returns the fence of the leading daemon; None when another leads.
         """
         self._session = session
         self._inbox = inbox
@@ -142,13 +135,7 @@ class Claims:
         return (self._worker,)
 
     def claim(self, *, at_once: bool = False) -> None:
-        """
-        Try to claim the role: ``ControllerClaimed`` or ``ClaimFailed`` follows.
-
-        Args:
-            at_once: Without a grace for the broker that holds it.
-
-        """
+        """Try to claim the role, ``at_once`` without a grace for the broker that holds it."""
         self._worker.put(lambda: self._claim(at_once=at_once))
 
     def resign(self) -> None:

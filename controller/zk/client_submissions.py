@@ -9,7 +9,6 @@ writes, in the order in which clients asked, so that the later of two targets wi
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Final
@@ -21,13 +20,13 @@ from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import ControllerError, RequestTimeoutError
 from controller.reactor.ports import Clock, Inbox
 from controller.zk.operator_client import OperatorClient
-from controller.znodes.json_members import TEXT_MAX
+from controller.zk.workers import BackgroundThread
+from controller.znodes.json_documents import TEXT_MAX
 
 REASON: Final = "AlterPartitionReassignments"
-_JOIN_S: Final = 2.0
 
 
-class ClientSubmissions:
+class ClientSubmissions(BackgroundThread):
     """Implements ``ports.Submissions``."""
 
     def __init__(
@@ -36,36 +35,18 @@ class ClientSubmissions:
         clock: Clock,
         connect: Callable[[], AbstractContextManager[OperatorClient]],
     ) -> None:
-        """
-        Prepare.
-
-        Args:
-            inbox: Receives ``ReassignmentsSubmitted``.
-            clock: Tells when it is too late to write.
-            connect: Opens a connection to ZooKeeper.
-
-        """
+        """Prepare to write; ``inbox`` receives ``ReassignmentsSubmitted``."""
+        super().__init__("client submissions")
         self._inbox = inbox
         self._clock = clock
         self._connect = connect
         self._wanted: queue.SimpleQueue[SubmitReassignments | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="client submissions", daemon=True)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
 
     def stop(self) -> None:
         """End the thread; what is queued is not written."""
         self.forget()
         self._wanted.put(None)
-        if self._thread.ident is not None:
-            self._thread.join(_JOIN_S)
+        self._join()
 
     def submit(self, wanted: SubmitReassignments) -> None:
         """Write a request and a cancellation in the background."""
@@ -111,12 +92,6 @@ class ClientSubmissions:
         return SubmittedReassignments(request, cancellation, problem)
 
     def _check_time(self, wanted: SubmitReassignments) -> None:
-        """
-        Write nothing that the client may have repeated elsewhere, or changed, since.
-
-        Raises:
-            RequestTimeoutError: its time is over.
-
-        """
+        """Write nothing that the client may have repeated elsewhere, or changed, since."""
         if self._clock.now() >= wanted.until:
             raise RequestTimeoutError("the client was told that its time is over")

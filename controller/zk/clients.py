@@ -40,15 +40,13 @@ from controller.credentials import ClientTls
 from controller.errors import InvalidInputError
 from controller.reactor.ports import Clock
 from controller.settings import Settings
-from controller.zk.logins import REFUSED, Credentials, Login, zookeeper_tls
+from controller.zk.security import REFUSED, Credentials, Login, zookeeper_tls
 
 _READABLE: Final = ~select.POLLOUT
 """An error, or the end of the connection, wakes readers and writers."""
 _WRITABLE: Final = ~select.POLLIN
 
-
 _log = structlog.stdlib.get_logger(__name__)
-
 
 _LOOK_S: Final = 0.5
 """Between two looks for other credentials while a pause passes."""
@@ -57,7 +55,6 @@ _LOOK_S: Final = 0.5
 class _Socket(Protocol):
     def fileno(self) -> int:
         """Return the descriptor, below 0 for a socket that is closed."""
-        ...
 
 
 class PollHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
@@ -65,12 +62,10 @@ class PollHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has
 
     def __init__(self, tls: ClientTls | None = None) -> None:
         """
-        Prepare.
+        Connect with TLS, unless None.
 
-        Args:
-            tls: For connections to ZooKeeper; None: without TLS. kazoo itself would also trust
-                every authority of the system, and ignore a key that is in the certificate's file.
-
+        kazoo itself would also trust every authority of the system, and ignore a key that is in the
+        certificate's file.
         """
         super().__init__()
         self._tls = tls
@@ -78,13 +73,7 @@ class PollHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has
         """Why the last connection was not made."""
 
     def create_connection(self, *arguments: Any, **options: Any) -> socket.socket:  # noqa: ANN401 - kazoo's
-        """
-        Connect to a server, with TLS by the present files if there is any.
-
-        Raises:
-            OSError: there is no connection.
-
-        """
+        """Connect to a server, with TLS by the present files if there is any."""
         try:
             connection = self._connection(*arguments, **options)
         except OSError as error:
@@ -117,13 +106,7 @@ class PollHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has
         timeout: float | None = None,
     ) -> tuple[list[_Socket], list[_Socket], list[Any]]:
         """
-        Wait until a socket is ready; any number of descriptors may be open.
-
-        Args:
-            reading: Sockets to be read.
-            writing: Sockets to be written.
-            _exceptional: kazoo never asks for it.
-            timeout: In seconds; None waits for ever.
+        Wait until a socket is ready, ``timeout`` seconds or for ever; any number may be open.
 
         Raises:
             ValueError: a socket is closed.
@@ -160,32 +143,17 @@ class ClientLease:
     """Implements ``reactor.ports.SessionLease``; kazoo's connection thread writes it."""
 
     def __init__(self, clock: Clock, timeout_s: float) -> None:
-        """
-        Begin without a session.
-
-        Args:
-            clock: Counts also while the machine is suspended.
-            timeout_s: The requested session time-out; the server may grant another.
-
-        """
+        """Begin without a session; the clock counts also while the machine is suspended."""
         self._clock = clock
-        self._timeout_s = timeout_s
-        self._ends = Instant(0.0)
-
-    @property
-    def timeout_s(self) -> float:
+        self.timeout_s = timeout_s
         """The session time-out that the server granted; before that, the requested one."""
-        return self._timeout_s
-
-    @property
-    def ends(self) -> Instant:
-        """When the session may have ended, on the clock it was built with."""
-        return self._ends
+        self.ends = Instant(0.0)
+        """When the session may have ended, on that clock."""
 
     @property
     def left_s(self) -> float:
         """The seconds until then; 0 or less afterwards."""
-        return self._ends - self._clock.now()
+        return self.ends - self._clock.now()
 
     def now(self) -> Instant:
         """Return the present instant."""
@@ -193,12 +161,12 @@ class ClientLease:
 
     def note_grant(self, timeout_s: float, sent_at: Instant) -> None:
         """Note the answer to a request, sent at that instant, to open or join the session."""
-        self._timeout_s = timeout_s
-        self._ends = Instant(sent_at + timeout_s)
+        self.timeout_s = timeout_s
+        self.ends = Instant(sent_at + timeout_s)
 
     def note_answer(self, sent_at: Instant) -> None:
         """Note an answer to a request that was sent at that instant."""
-        self._ends = max(self._ends, Instant(sent_at + self._timeout_s))
+        self.ends = max(self.ends, Instant(sent_at + self.timeout_s))
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
@@ -220,7 +188,6 @@ class CommandClient(KazooClient):  # type: ignore[misc] # as above
     _connection: Any
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - kazoo's
-        """Build kazoo's client."""
         super().__init__(**options)
         made = self._connection
         self._connection = _Connection(
@@ -238,7 +205,6 @@ class LeasedClient(KazooClient):  # type: ignore[misc] # kazoo has no types
     _connection: Any
 
     def __init__(self, clock: Clock, login: Login | None = None, **options: Any) -> None:  # noqa: ANN401 - kazoo's
-        """Build kazoo's client; ``timeout`` is required among its options."""
         super().__init__(**options)
         self.login = login
         self.lease = ClientLease(clock, options["timeout"])

@@ -1,31 +1,51 @@
-"""Reads of the cluster's own znodes: brokers, guards of a claim, daemons."""
+"""
+Reads of the cluster's znodes: brokers, guards of a claim, topics, partitions, settings.
+
+Settings, and the records of throttles that a daemon set in them, are never watched: the records are
+written by the leading daemon alone, and settings are read again before each write.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
+from controller.core import model
 from controller.core.calls.records import ProducerIdsRead
 from controller.core.cluster.model import LiveBroker
+from controller.core.deletions.model import TopicTree
 from controller.core.model import BrokerEpoch, BrokerId
+from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, EntityConfig
+from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.records import SpecsRead
 from controller.core.role.records import ClaimGuardsRead
-from controller.zk.znode_reads import Hidden, ZnodeReads
+from controller.zk.readers import (
+    FamilyReads,
+    Hidden,
+    Tree,
+    Znode,
+    decode_children,
+    decode_many,
+    decode_tree,
+    list_tree,
+)
+from controller.znodes import entity_configs as codecs
 from controller.znodes import paths
-from controller.znodes.brokers import decode_broker
-from controller.znodes.controller import (
+from controller.znodes.cluster import (
     NOT_KRAFT,
+    decode_broker,
+    decode_cluster_id,
     decode_controller,
     decode_feature,
     decode_leader,
     decode_migration,
+    decode_producer_ids,
 )
-from controller.znodes.json_documents import read_document
-from controller.znodes.producer_ids import decode_producer_ids
+from controller.znodes.reassignments import decode_orphan, decode_spec
+from controller.znodes.topics import decode_state, decode_topic
 
 
-class ClusterZnodes:
-    """Reads these znodes through either reader."""
-
-    def __init__(self, znodes: ZnodeReads) -> None:
-        """Read through this reader."""
-        self._znodes = znodes
+class ClusterZnodes(FamilyReads):
+    """Reads brokers, guards of a claim, and daemons."""
 
     def broker_ids(self) -> frozenset[BrokerId]:
         """Return the ids of the registered brokers."""
@@ -57,8 +77,7 @@ class ClusterZnodes:
     def cluster_id(self) -> str | None:
         """Return ``id`` of ``/cluster/id``; None where there is none, or it is unreadable."""
         found = self._znodes.get(paths.CLUSTER_ID)
-        read = None if found is None else read_document(found.data)
-        return None if read is None or isinstance(read, str) else str(read.get("id"))
+        return found and decode_cluster_id(found.data)
 
     def guards(self) -> ClaimGuardsRead:
         """Return the facts that decide whether a claim is safe on this cluster."""
@@ -90,7 +109,7 @@ class ClusterZnodes:
 
     def daemons(self) -> tuple[str | None, ...]:
         """Return ``HOST:PORT`` of each daemon's HTTP server, the leader first."""
-        found = self._znodes.get_many(self.candidates(), lambda name: f"{paths.LEADER}/{name}")
+        found = self._znodes.get_many(self.candidates(), _candidacy_path)
         return tuple(
             decode_leader(znode.data)
             for _, znode in found
@@ -100,7 +119,7 @@ class ClusterZnodes:
     def leader_address(self) -> str | None:
         """Return ``HOST:PORT`` of the leading daemon's HTTP server; None when none leads."""
         for name in self.candidates():
-            found = self._znodes.get(f"{paths.LEADER}/{name}")
+            found = self._znodes.get(_candidacy_path(name))
             if found is not None:
                 return decode_leader(found.data)
         return None
@@ -112,3 +131,217 @@ class ClusterZnodes:
     def candidates(self) -> list[str]:
         """Return the daemons' candidacies in the order of the numbers that ZooKeeper appended."""
         return sorted(self._znodes.children(paths.LEADER), key=lambda name: name[-10:])
+
+
+class PartitionZnodes(FamilyReads):
+    """Reads these znodes; a text stands for an unreadable one."""
+
+    # --- Kafka's ---------------------------------------------------------------------------------
+
+    def topic_names(self) -> list[str]:
+        """Return the names of all topics, in order."""
+        return [name for name in self._znodes.children(paths.TOPICS) if paths.valid_topic(name)]
+
+    def topics(self, names: Iterable[str]) -> dict[str, model.TopicAssignment | str | None]:
+        """Return topics; None where there is none."""
+        return dict(decode_many(self._znodes, names, paths.topic_path, topic_of))
+
+    def assignments(
+        self, partitions: Iterable[model.TopicPartition]
+    ) -> dict[model.TopicPartition, model.PartitionAssignment | None]:
+        """Return assignments; None where there is none, or its topic is unreadable."""
+        wanted = list(partitions)
+        topics = self.topics(dict.fromkeys(p.topic for p in wanted))
+        return {
+            p: topic.partitions.get(p.partition)
+            if isinstance(topic := topics.get(p.topic), model.TopicAssignment)
+            else None
+            for p in wanted
+        }
+
+    def states(
+        self, partitions: Iterable[model.TopicPartition]
+    ) -> dict[model.TopicPartition, model.PartitionState | str | None]:
+        """Return leaders and ISRs; None where there is none."""
+        return dict(decode_many(self._znodes, partitions, paths.state_path, state_of))
+
+    def deletions(self) -> frozenset[str]:
+        """Return the topics queued for deletion."""
+        return frozenset(self._znodes.children(paths.DELETIONS))
+
+    def trees(self, topics: Iterable[str]) -> dict[str, TopicTree | None]:
+        """
+        Return the znodes of topics, children before their parents; None where there is no topic.
+
+        The states are listed after the partitions and the topic znode is read last: what is missing
+        in the result was created later.
+        """
+        wanted = list(topics)
+        partitions = dict(
+            self._znodes.children_of_many(paths.partitions_path(topic) for topic in wanted)
+        )
+        listed = {
+            f"{parent}/{name}": None
+            for parent, names in partitions.items()
+            if not isinstance(names, str)
+            for name in names
+        }
+        states = dict(self._znodes.children_of_many(listed))
+        found = dict(self._znodes.get_many(wanted, paths.topic_path))
+        configured = dict(self._znodes.get_many(wanted, paths.topic_config_path))
+        trees: dict[str, TopicTree | None] = {}
+        for topic in wanted:
+            znode, parent = found[topic], paths.partitions_path(topic)
+            if znode is None:
+                trees[topic] = None
+            elif not isinstance(znode, Hidden):
+                below: list[str] = []
+                for name in partitions[parent]:
+                    path = f"{parent}/{name}"
+                    below += [f"{path}/{child}" for child in states.get(path, ())]
+                    below.append(path)
+                if below or self._znodes.exists(parent):
+                    below.append(parent)
+                has_configs = configured[topic] is not None
+                trees[topic] = TopicTree(znode.czxid, znode.version, tuple(below), has_configs)
+        return trees
+
+    # --- the reassigner's ------------------------------------------------------------------------
+
+    def reassigned_partitions(
+        self, topics: Iterable[str] | None = None
+    ) -> list[model.TopicPartition]:
+        """Return the partitions with a record, of these topics or of all."""
+        wanted = self._znodes.children(paths.REASSIGNMENTS) if topics is None else topics
+        directories = {paths.reassignment_topic_path(topic): topic for topic in wanted}
+        return sorted(
+            model.TopicPartition(directories[path], number)
+            for path, names in self._znodes.children_of_many(directories)
+            if not isinstance(names, str)
+            for number in map(paths.parse_number, names)
+            if number is not None
+        )
+
+    def specs(
+        self, partitions: Iterable[model.TopicPartition]
+    ) -> Mapping[model.TopicPartition, model.ReassignmentSpec | str | None]:
+        """Return the records of reassignments; None where there is none."""
+        return dict(
+            decode_many(
+                self._znodes,
+                partitions,
+                paths.reassignment_path,
+                lambda _, znode: decode_spec(znode.data, znode.version),
+            )
+        )
+
+    def list_specs(self) -> Tree:
+        """List all records of reassignments."""
+        return list_tree(self._znodes, paths.REASSIGNMENTS)
+
+    def all_specs(self, listed: Tree) -> SpecsRead:
+        """Return all records of reassignments, as ``list_specs`` listed them."""
+        specs: dict[model.TopicPartition, model.ReassignmentSpec] = {}
+        unreadable: dict[str, str] = {}
+        for path, read in decode_tree(self._znodes, listed, _spec):
+            if isinstance(read, str):
+                unreadable[path] = read
+            else:
+                partition, spec = read
+                specs[partition] = spec
+        return SpecsRead(specs, unreadable)
+
+    def orphans(self) -> frozenset[Orphan]:
+        """Return all records of replicas that could not be deleted."""
+        read = decode_tree(self._znodes, list_tree(self._znodes, paths.ORPHANS), _orphan)
+        return frozenset(orphan for _, orphan in read if not isinstance(orphan, str))
+
+    def orphans_of(self, partition: model.TopicPartition) -> tuple[Orphan | str, ...]:
+        """Return the orphan records of a partition."""
+        read = decode_many(
+            self._znodes,
+            self._znodes.children(paths.ORPHANS),
+            lambda broker: f"{paths.ORPHANS}/{broker}/{partition}",
+            lambda broker, znode: decode_orphan(broker, str(partition), znode.data),
+        )
+        return tuple(orphan for _, orphan in read if orphan is not None)
+
+
+class ThrottleZnodes(FamilyReads):
+    """Reads settings and throttles."""
+
+    def applied_throttles(self) -> dict[Entity, AppliedThrottle]:
+        """Return every throttle that a daemon set and did not lift."""
+        read = decode_children(
+            self._znodes,
+            paths.APPLIED_THROTTLES,
+            lambda name, znode: codecs.decode_applied_throttle(name, znode.data, znode.version),
+        )
+        return {
+            applied.entity: applied for _, applied in read if isinstance(applied, AppliedThrottle)
+        }
+
+    def settings(self, directory: str) -> dict[str, Mapping[str, str]]:
+        """Return the settings in ``TOPIC_CONFIGS`` or ``BROKER_CONFIGS``, if they are readable."""
+        read = decode_children(
+            self._znodes,
+            directory,
+            lambda _, znode: codecs.decode_entity_config(znode.data, znode.version),
+        )
+        return {n: c.values for n, c in read if isinstance(c, EntityConfig) and c.values}
+
+    def throttles(self, directory: str) -> dict[str, dict[str, str]]:
+        """Return the throttles in the settings in ``TOPIC_CONFIGS`` or ``BROKER_CONFIGS``."""
+        read = decode_children(
+            self._znodes,
+            directory,
+            lambda _, znode: codecs.decode_throttles(znode.data) if znode.data else {},
+        )
+        return {name: found for name, found in read if found and not isinstance(found, str)}
+
+    def entity_configs(self, entities: Iterable[Entity]) -> dict[Entity, EntityConfig | str]:
+        """
+        Return dynamic settings; a text where they are unreadable.
+
+        An entity without any has no znode. What is unreadable is not reported here.
+        """
+        return {
+            entity: _entity_config(found)
+            for entity, found in self._znodes.get_many(entities, paths.entity_config_path)
+        }
+
+
+def _candidacy_path(name: str) -> str:
+    return f"{paths.LEADER}/{name}"
+
+
+def _entity_config(found: Znode | Hidden | None) -> EntityConfig | str:
+    if found is None:
+        return EntityConfig({}, None)
+    if isinstance(found, Hidden):
+        return found.reason
+    return codecs.decode_entity_config(found.data, found.version)
+
+
+def topic_of(_: str, znode: Znode) -> model.TopicAssignment | str:
+    """Decode a topic znode."""
+    return decode_topic(znode.data, znode.version, znode.czxid, znode.mzxid)
+
+
+def state_of(_: model.TopicPartition, znode: Znode) -> model.PartitionState | str:
+    """Decode a partition state."""
+    return decode_state(znode.data, znode.version, znode.mzxid)
+
+
+def _spec(
+    topic: str, name: str, znode: Znode
+) -> tuple[model.TopicPartition, model.ReassignmentSpec] | str:
+    partition = paths.parse_number(name)
+    if partition is None or not paths.valid_topic(topic):
+        return "not a partition"
+    spec = decode_spec(znode.data, znode.version)
+    return spec if isinstance(spec, str) else (model.TopicPartition(topic, partition), spec)
+
+
+def _orphan(broker: str, name: str, znode: Znode) -> Orphan | str:
+    return decode_orphan(broker, name, znode.data)

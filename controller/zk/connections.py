@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Final, Self
 
 from kazoo import exceptions
@@ -22,11 +21,10 @@ from controller import errors
 from controller.core.model import ZkVersion, Zxid
 from controller.reactor.ports import Operation
 from controller.settings import Settings
-from controller.zk.acls import acl_at, cluster_acl
 from controller.zk.clients import CommandClient, client_options
 from controller.zk.multis import MultiRejected, fill, multi_answer
-from controller.zk.readers import znode_of
-from controller.zk.znode_reads import WINDOW, Key, Value, Znode, ahead
+from controller.zk.readers import WINDOW, Key, Value, Znode, ahead, znode_of
+from controller.zk.security import acl_at, cluster_acl
 from controller.znodes import paths
 
 CONNECT_S: Final = 10.0
@@ -42,14 +40,7 @@ class ZooKeeperConnection:
     """A connection for one command, a context manager; implements ``ZnodeReads``."""
 
     def __init__(self, settings: Settings, *, connect_s: float = CONNECT_S) -> None:
-        """
-        Prepare to connect to the ZooKeeper of the settings.
-
-        Args:
-            settings: The servers, and the credentials for them.
-            connect_s: Seconds that connecting, and each answer, may take.
-
-        """
+        """Prepare to connect; connecting, and each answer, may take ``connect_s`` seconds."""
         self._hosts = settings.zookeeper
         self._connect_s = connect_s
         self.request_bytes = settings.request_bytes
@@ -95,12 +86,7 @@ class ZooKeeperConnection:
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Disconnect."""
         self.close()
 
@@ -115,9 +101,7 @@ class ZooKeeperConnection:
         """Read one znode."""
         return dict(self.get_many([path], str))[path]
 
-    def show(self, path: str) -> Znode | None:
-        """Read one znode."""
-        return self.get(path)
+    show = get
 
     def exists(self, path: str) -> bool:
         """Return whether there is such a znode."""
@@ -133,11 +117,7 @@ class ZooKeeperConnection:
         """Read many znodes in order, each once."""
         return self._results(keys, path_of, self._client.get_async, znode_of, window=window)
 
-    def show_many(
-        self, keys: Iterable[Key], path_of: Callable[[Key], str], *, window: int = WINDOW
-    ) -> Iterator[tuple[Key, Znode | None]]:
-        """Read many znodes in order, each once."""
-        return self.get_many(keys, path_of, window=window)
+    show_many = get_many
 
     def children_of_many(self, paths: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
         """List many directories in order; empty where there is none."""
@@ -150,10 +130,8 @@ class ZooKeeperConnection:
 
     def acls(self, path: str) -> list[Any] | None:
         """Return the permissions of a znode; None where there is none."""
-        answers = self._results(
-            [path], str, self._client.get_acls_async, lambda found: list(found[0])
-        )
-        return dict(answers)[path]
+        read = self._client.get_acls_async
+        return dict(self._results([path], str, read, lambda found: list(found[0])))[path]
 
     def unreadable(self, path: str, reason: str) -> None:
         """Record a znode that cannot be decoded, within ``noting_unreadable``."""
@@ -214,35 +192,31 @@ class ZooKeeperConnection:
         """Create a znode, with its parents; None where there is one already."""
         with self._translate_errors():
             try:
-                _, stat = self._result_of(self._creation(path, data))
+                _, stat = self._create(path, data)
             except exceptions.NodeExistsError:
                 return None
         return znode_of((data, stat))
 
     def create_sequential(self, path: str, data: bytes, *, until_closed: bool = False) -> str:
         """
-        Create a znode whose name ZooKeeper completes with a number; return the name.
+        Create a znode to whose path ZooKeeper appends a number; return its name.
 
-        Args:
-            path: Its path without the number.
-            data: Its content.
-            until_closed: Whether ZooKeeper deletes it when this connection ends.
-
+        ZooKeeper deletes it when this connection ends if ``until_closed``.
         """
         with self._translate_errors():
-            made, _ = self._result_of(
-                self._creation(path, data, sequence=True, ephemeral=until_closed)
-            )
+            made, _ = self._create(path, data, sequence=True, ephemeral=until_closed)
         return str(made).rpartition("/")[2]
 
-    def _creation(
+    def _create(
         self, path: str, data: bytes, *, sequence: bool = False, ephemeral: bool = False
     ) -> Any:  # noqa: ANN401 - kazoo has no types
-        acl = cluster_acl(self._acl_of)
-        self._make_parents(path, acl)
-        acl = acl_at(path, acl)
-        return self._client.create_async(
-            path, data, acl=acl, sequence=sequence, ephemeral=ephemeral, include_data=True
+        acls = cluster_acl(self._acls_of)
+        self._make_parents(path, acls)
+        acl = acl_at(path, acls)
+        return self._result_of(
+            self._client.create_async(
+                path, data, acl=acl, sequence=sequence, ephemeral=ephemeral, include_data=True
+            )
         )
 
     def _make_parents(self, path: str, acl: list[Any]) -> None:
@@ -258,18 +232,16 @@ class ZooKeeperConnection:
 
     def replace(self, path: str, data: bytes, version: ZkVersion) -> bool:
         """Replace the data of a znode at a version; False where it has changed or is gone."""
-        with self._translate_errors():
-            try:
-                self._result_of(self._client.set_async(path, data, version))
-            except (exceptions.BadVersionError, exceptions.NoNodeError):
-                return False
-        return True
+        return self._is_done(lambda: self._client.set_async(path, data, version))
 
     def delete(self, path: str, version: ZkVersion) -> bool:
         """Delete a znode at a version; False where it has changed or is gone."""
+        return self._is_done(lambda: self._client.delete_async(path, version))
+
+    def _is_done(self, begin: Callable[[], Any]) -> bool:
         with self._translate_errors():
             try:
-                self._result_of(self._client.delete_async(path, version))
+                self._result_of(begin())
             except (exceptions.BadVersionError, exceptions.NoNodeError):
                 return False
         return True
@@ -278,7 +250,7 @@ class ZooKeeperConnection:
         """Write all or nothing; False where something has changed or is gone."""
         with self._translate_errors():
             transaction = self._client.transaction()
-            fill(transaction, multi, cluster_acl(self._acl_of))
+            fill(transaction, multi, cluster_acl(self._acls_of))
             try:
                 multi_answer(transaction.commit_async(), self._connect_s)
             except MultiRejected as refused:
@@ -289,10 +261,9 @@ class ZooKeeperConnection:
 
     def edit(self, path: str, change: Callable[[Znode | None], bytes]) -> Znode:
         """
-        Replace a znode, or create it, from what it holds.
+        Replace a znode, or create it, from what it holds; return it as written.
 
-        Returns:
-            The znode as written; of one that was replaced, ``mzxid`` is not known.
+        Of one that was replaced, ``mzxid`` is not known.
 
         Raises:
             ReassignmentConflictError: others changed it each time in between.
@@ -327,9 +298,8 @@ class ZooKeeperConnection:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _acl_of(self, path: str) -> list[Any]:
-        acls, _ = self._result_of(self._client.get_acls_async(path))
-        return list(acls)
+    def _acls_of(self, path: str) -> Any:  # noqa: ANN401 - kazoo has no types
+        return self._result_of(self._client.get_acls_async(path))
 
     def _result_of(self, pending: Any) -> Any:  # noqa: ANN401 - kazoo has no types
         """Wait for an answer; without a limit kazoo would wait for the end of the session."""
@@ -337,7 +307,6 @@ class ZooKeeperConnection:
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Translate kazoo's errors."""
         try:
             yield
         except (exceptions.NoAuthError, exceptions.AuthFailedError) as error:

@@ -31,8 +31,9 @@ from controller.reactor.ports import Inbox
 from controller.zk.multis import MultiRejected, multi_answer
 from controller.zk.readers import Reader, watch
 from controller.zk.sessions import Session
+from controller.zk.workers import BackgroundThread
 from controller.znodes import paths
-from controller.znodes.controller import encode_leader
+from controller.znodes.cluster import encode_leader
 
 _EPOCH: Final = re.compile(rb"[0-9]{1,18}")
 
@@ -41,19 +42,12 @@ AGAIN: Final = wait_random_exponential(multiplier=0.2, max=1.0, min=0.1)
 _STOP_S: Final = 5.0
 
 
-class Leadership:
+class Leadership(BackgroundThread):
     """One daemon's candidacy, on its own thread."""
 
     def __init__(self, session: Session, inbox: Inbox, *, http: str) -> None:
-        """
-        Prepare, and listen to the session; the candidacy begins with ``start``.
-
-        Args:
-            session: The session that owns the candidacy.
-            inbox: Receives ``LeadershipGained`` and ``LeadershipLost``.
-            http: ``host:port`` of the daemon's HTTP server.
-
-        """
+        """Listen to the session; the candidacy, which names ``http``, begins with ``start``."""
+        super().__init__("zk-leadership")
         self._session = session
         self._inbox = inbox
         self._identifier = encode_leader(http).decode("ascii")
@@ -68,7 +62,6 @@ class Leadership:
         self._stopping = False
         self._contending: Any = None
         self._log = structlog.stdlib.get_logger(__name__)
-        self._thread = threading.Thread(target=self._run, name="zk-leadership", daemon=True)
         session.add_listener(self)
 
     @property
@@ -76,32 +69,15 @@ class Leadership:
         """The version of ``/reassigner/epoch`` that this leader wrote; None for a standby."""
         return self._version
 
-    @property
-    def name(self) -> str:
-        """Name of the thread."""
-        return self._thread.name
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
-
     def attach(self, *, before_gain: Callable[[], None], after_loss: Callable[[], None]) -> None:
         """
-        Set what is called when the role is gained or lost.
+        Set what is called, and must not wait, when the role is gained or lost.
 
-        Args:
-            before_gain: Called on this thread once the former leader is fenced, before this daemon
-                leads; must not wait.
-            after_loss: Called on any thread once this daemon no longer leads; must not wait.
-
+        ``before_gain`` is called on this thread once the former leader is fenced, before this
+        daemon leads; ``after_loss`` on any thread once this daemon no longer leads.
         """
         self._before_gain = before_gain
         self._after_loss = after_loss
-
-    def start(self) -> None:
-        """Be a candidate until ``stop``."""
-        self._thread.start()
 
     def stop(self) -> None:
         """Withdraw, so that another daemon can lead at once."""
@@ -110,8 +86,7 @@ class Leadership:
         contending = self._contending
         if contending is not None:
             contending.cancel()
-        if self._thread.is_alive():
-            self._thread.join(_STOP_S)
+        self._join(_STOP_S)
 
     def begin_tenure(self) -> None:
         """Report a tenure with the leader's epoch, never after its loss; or that another leads."""

@@ -16,7 +16,7 @@ from controller import errors
 from controller.core.model import ZkVersion
 from controller.core.options import REQUEST_BYTES
 from controller.reactor import ports
-from controller.zk.acls import acl_at
+from controller.zk.security import acl_at
 from controller.zk.sessions import PendingCall, Session, answer
 from controller.znodes import paths
 
@@ -58,10 +58,9 @@ class MultiRejected(Exception):  # noqa: N818 - a multi's outcome, not a fault
 
 
 class Fence:
-    """Checks that lead a multi."""
+    """Checks that lead a multi; none where there is no competitor."""
 
     def __init__(self, *checks: ports.Check) -> None:
-        """Lead by these checks; by none where there is no competitor."""
         self.checks = checks
 
     def lead(self, multi: Any) -> None:  # noqa: ANN401 - kazoo has no types
@@ -94,15 +93,7 @@ def multi_answer(pending: PendingCall, timeout_s: float) -> list[Any]:
 
 
 def fill(transaction: Any, multi: Iterable[ports.Operation], acls: list[Any]) -> None:  # noqa: ANN401 - kazoo has no types
-    """
-    Add operations to a multi, in their order.
-
-    Args:
-        transaction: The multi.
-        multi: The operations.
-        acls: The permissions of the cluster's ordinary znodes.
-
-    """
+    """Add operations to a multi; ``acls`` are the permissions of the cluster's ordinary znodes."""
     for operation in multi:
         match operation:
             case ports.Check(path=path, version=version):
@@ -118,17 +109,9 @@ def fill(transaction: Any, multi: Iterable[ports.Operation], acls: list[Any]) ->
 
 
 class Multis:
-    """Commits for the loop."""
+    """Commits for the loop, in requests of at most ``request_bytes``: see ``too_large``."""
 
     def __init__(self, session: Session, *, request_bytes: int = REQUEST_BYTES) -> None:
-        """
-        Write through a session.
-
-        Args:
-            session: The session.
-            request_bytes: The largest request; ZooKeeper closes the connection at a larger one.
-
-        """
         self._session = session
         self._request_bytes = request_bytes
         self._known_parents: set[str] = set()
@@ -204,17 +187,10 @@ def ancestors(path: str) -> Iterator[str]:
     parts = path.split("/")
     for depth in range(2, len(parts)):
         parent = "/".join(parts[:depth])
-        if not _is_kafkas(parent):
+        # Only Kafka creates these: a topic znode that the daemon created after its deletion would
+        # be an empty topic.
+        if parent not in _KAFKAS and parent.rpartition("/")[0] not in _HELD_BY_KAFKA:
             yield parent
-
-
-def _is_kafkas(path: str) -> bool:
-    """
-    Whether only Kafka may create this znode.
-
-    Above all a topic's: created again after its deletion, it would be an empty topic.
-    """
-    return path in _KAFKAS or path.rpartition("/")[0] in _HELD_BY_KAFKA
 
 
 def too_large(

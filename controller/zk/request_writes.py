@@ -31,14 +31,19 @@ from controller.errors import (
     ReassignmentConflictError,
 )
 from controller.zk.connections import RACES_MAX, ZooKeeperConnection, contention_error
+from controller.zk.readers import Znode
 from controller.zk.request_znodes import cancellation_of, plan_of
-from controller.zk.znode_reads import Znode
 from controller.znodes import operator_controls, paths
-from controller.znodes.cancellations import combine, decode_cancellation, encode_cancellation
-from controller.znodes.kill_switches import KillSwitch, decode_kill_switch, encode_kill_switch
-from controller.znodes.legacy_plans import encode_legacy_plan
-from controller.znodes.request_options import read_options, write_options
-from controller.znodes.submissions import submissions_of
+from controller.znodes.cancellations import (
+    KillSwitch,
+    combine,
+    decode_cancellation,
+    decode_kill_switch,
+    encode_cancellation,
+    encode_kill_switch,
+)
+from controller.znodes.json_documents import UnreadableError
+from controller.znodes.plans import encode_legacy_plan, read_options, submissions_of, write_options
 
 SELECTION_S: Final = 10.0
 """Seconds in which a leading daemon selects the partitions of a cancellation."""
@@ -57,62 +62,38 @@ class WrittenRequest:
 
 
 class RequestWrites:
-    """Writes these znodes for one command."""
+    """
+    Writes these znodes for one command.
+
+    A write raises ``ReassignmentConflictError`` where a znode to create exists, or one to change is
+    unreadable or changed by others all the time; ``InvalidInputError`` where the daemon would not
+    read it, or it is too large for one znode.
+    """
 
     def __init__(self, connection: ZooKeeperConnection) -> None:
-        """Write through this connection."""
         self._connection = connection
 
     # --- the legacy plan -------------------------------------------------------------------------
 
     def create_plan(
-        self,
-        entries: Mapping[TopicPartition, Replicas],
-        log_dirs: NamedDirs = NO_DIRS,
+        self, entries: Mapping[TopicPartition, Replicas], log_dirs: NamedDirs = NO_DIRS
     ) -> Zxid:
-        """
-        Create ``/admin/reassign_partitions``.
-
-        Returns:
-            The czxid of the znode, which identifies the request.
-
-        Raises:
-            ReassignmentConflictError: it exists.
-            InvalidInputError: the plan is too large for one znode.
-
-        """
-        made = self._connection.create(paths.LEGACY_PLAN, self._encode(entries, log_dirs))
-        if made is None:
-            raise ReassignmentConflictError(
-                f"{paths.LEGACY_PLAN} exists already: a plan is being carried out"
-            )
-        return made.czxid
+        """Create ``/admin/reassign_partitions``; return its czxid, which identifies the request."""
+        return self._create(paths.LEGACY_PLAN, entries, log_dirs, "a plan is being carried out")
 
     def extend_plan(
-        self,
-        entries: Mapping[TopicPartition, Replicas],
-        log_dirs: NamedDirs = NO_DIRS,
+        self, entries: Mapping[TopicPartition, Replicas], log_dirs: NamedDirs = NO_DIRS
     ) -> Zxid:
-        """
-        Add entries to ``/admin/reassign_partitions``, or create it.
-
-        Returns:
-            The czxid of the znode, which identifies the request.
-
-        Raises:
-            ReassignmentConflictError: it is unreadable, or others change it all the time.
-            InvalidInputError: it would be too large for one znode.
-
-        """
+        """Add entries to ``/admin/reassign_partitions``, or create it; return its czxid."""
 
         def extended(found: Znode | None) -> bytes:
             plan = plan_of(found)
-            if plan is not None and plan.unreadable is not None:
+            if plan is None:
+                return self._encode(entries, log_dirs)
+            if plan.unreadable is not None:
                 raise ReassignmentConflictError(
                     f"{paths.LEGACY_PLAN} cannot be added to: {plan.unreadable}"
                 )
-            if plan is None:
-                return self._encode(entries, log_dirs)
             kept = {p: named for p, named in plan.log_dirs.items() if p not in entries}
             return self._encode({**plan.entries, **entries}, {**kept, **log_dirs})
 
@@ -131,17 +112,8 @@ class RequestWrites:
         """
         Submit a plan as one request, in as many znodes as it needs.
 
-        An error after which something may have been written has a note that says so.
-
-        Args:
-            plan: The target replicas.
-            options: The options of the request.
-            expected: The replicas of each partition for which the plan was approved.
-            log_dirs: The log directories that entries name.
-
-        Raises:
-            InvalidInputError: the daemon would not read such options.
-
+        ``expected`` are the replicas of each partition for which the plan was approved. An error
+        after which something may have been written has a note that says so.
         """
         check_options(options)
         own = self.new_request_id()
@@ -165,14 +137,8 @@ class RequestWrites:
         return WrittenRequest(RequestId(names[0]) if len(names) == 1 else own, tuple(names))
 
     def submit(self, data: bytes) -> str:
-        """
-        Submit a request, or one part of it.
-
-        Returns:
-            The name that ZooKeeper gave its znode.
-
-        """
-        return self._connection.create_sequential(paths.submissions_path(), data)
+        """Submit a request, or one part of it; return the name that ZooKeeper gave its znode."""
+        return self._connection.create_sequential(paths.NEW_SUBMISSION, data)
 
     def new_request_id(self) -> RequestId:
         """Return a unique id that shows when it was made, for a request of several znodes."""
@@ -185,18 +151,8 @@ class RequestWrites:
         """
         Create ``/admin/cancel_reassignment_in_progress``, or change it as ``combine`` defines.
 
-        Args:
-            wanted: The cancellation.
-            wait_s: Seconds to wait for an earlier one whose partitions are not all selected.
-
-        Returns:
-            The cancellation as written.
-
-        Raises:
-            ReassignmentConflictError: others change it all the time, it is unreadable, or an
-                earlier one is not selected in time.
-            InvalidInputError: the daemon would not read it.
-
+        An earlier one whose partitions are not all selected is awaited for ``wait_s``; after that,
+        it is a conflict. Return the cancellation as written.
         """
         written = Retrying(
             retry=retry_if_exception_type(CancellationPendingError),
@@ -235,36 +191,17 @@ class RequestWrites:
     # --- the queue -------------------------------------------------------------------------------
 
     def create_queue(
-        self,
-        entries: Mapping[TopicPartition, Replicas],
-        log_dirs: NamedDirs = NO_DIRS,
+        self, entries: Mapping[TopicPartition, Replicas], log_dirs: NamedDirs = NO_DIRS
     ) -> Zxid:
-        """
-        Create ``/admin/reassign_partitions_queue``; return its czxid.
-
-        Raises:
-            ReassignmentConflictError: it exists.
-            InvalidInputError: it is too large for one znode.
-
-        """
-        made = self._connection.create(paths.QUEUE, self._encode(entries, log_dirs))
-        if made is None:
-            raise ReassignmentConflictError(
-                f"{paths.QUEUE} exists already: wait until its entries have started, or see "
-                "`reassigner queue list`"
-            )
-        return made.czxid
+        """Create ``/admin/reassign_partitions_queue``; return its czxid."""
+        remedy = "wait until its entries have started, or see `reassigner queue list`"
+        return self._create(paths.QUEUE, entries, log_dirs, remedy)
 
     def take_from_queue(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         """
         Remove entries from the queue, and the queue with its last entry.
 
-        Returns:
-            Those that were in it; the others have started, or were never queued.
-
-        Raises:
-            ReassignmentConflictError: it is unreadable, or others change it all the time.
-
+        Return those that were in it; the others have started, or were never queued.
         """
         wanted = frozenset(partitions)
         for _ in range(RACES_MAX):
@@ -279,13 +216,12 @@ class RequestWrites:
             left = {p: r for p, r in queue.entries.items() if p not in wanted}
             if not taken:
                 return frozenset()
-            if (
-                self._connection.replace(
-                    paths.QUEUE, self._encode(left, queue.log_dirs), found.version
-                )
-                if left
-                else self._connection.delete(paths.QUEUE, found.version)
-            ):
+            if left:
+                data = self._encode(left, queue.log_dirs)
+                is_written = self._connection.replace(paths.QUEUE, data, found.version)
+            else:
+                is_written = self._connection.delete(paths.QUEUE, found.version)
+            if is_written:
                 return taken
         raise contention_error(paths.QUEUE)
 
@@ -296,14 +232,7 @@ class RequestWrites:
     # --- controls --------------------------------------------------------------------------------
 
     def edit_pauses(self, change: Callable[[Pauses], Pauses], *, dry_run: bool = False) -> Pauses:
-        """
-        Change ``/reassigner/control/pauses``; with ``dry_run``, only check the change.
-
-        Raises:
-            ReassignmentConflictError: it is unreadable, or others change it all the time.
-            InvalidInputError: the daemon would not read what is to be written.
-
-        """
+        """Change ``/reassigner/control/pauses``; with ``dry_run``, only check the change."""
         return self._edit(
             paths.PAUSES,
             operator_controls.decode_pauses,
@@ -314,14 +243,7 @@ class RequestWrites:
         )
 
     def edit_limits(self, change: Callable[[Limits], Limits], *, dry_run: bool = False) -> Limits:
-        """
-        Change ``/reassigner/control/limits``; with ``dry_run``, only check the change.
-
-        Raises:
-            ReassignmentConflictError: it is unreadable, or others change it all the time.
-            InvalidInputError: the daemon would not read what is to be written.
-
-        """
+        """Change ``/reassigner/control/limits``; with ``dry_run``, only check the change."""
         return self._edit(
             paths.LIMITS,
             operator_controls.decode_limits,
@@ -370,11 +292,19 @@ class RequestWrites:
             return absent if isinstance(would_be, str) else would_be
         return _read(path, decode, self._connection.edit(path, changed))
 
-    def _encode(
+    def _create(
         self,
+        path: str,
         entries: Mapping[TopicPartition, Replicas],
         log_dirs: NamedDirs,
-    ) -> bytes:
+        remedy: str,
+    ) -> Zxid:
+        made = self._connection.create(path, self._encode(entries, log_dirs))
+        if made is None:
+            raise ReassignmentConflictError(f"{path} exists already: {remedy}")
+        return made.czxid
+
+    def _encode(self, entries: Mapping[TopicPartition, Replicas], log_dirs: NamedDirs) -> bytes:
         data = encode_legacy_plan(entries, log_dirs)
         if len(data) > self._connection.request_bytes:
             raise InvalidInputError(
@@ -392,9 +322,10 @@ def check_options(options: RequestOptions) -> None:
         InvalidInputError: it would not, so that the whole request would be refused.
 
     """
-    read = read_options(write_options(options))
-    if isinstance(read, str):
-        raise InvalidInputError(read)
+    try:
+        read_options(write_options(options))
+    except UnreadableError as error:
+        raise InvalidInputError(str(error)) from error
 
 
 def _throttle(found: Znode | None) -> int | None:

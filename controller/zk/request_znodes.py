@@ -1,37 +1,47 @@
-"""
-Reads of operators' submissions: plans, requests, cancellations, the kill switch, controls.
-
-``outcome_znodes`` reads the daemon's records of requests.
-"""
+"""Reads of what operators submit: plans, requests, controls; and of what is kept of requests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from controller.core import model
 from controller.core.pacing.controls import Controls, Limits, Pauses
-from controller.core.requests.submissions import Cancellation, LegacyPlan, Submission
-from controller.zk.znode_reads import WINDOW, Hidden, Value, Znode, ZnodeReads
+from controller.core.requests.outcomes import (
+    UNKNOWN_MS,
+    EndedHistory,
+    OpenHistory,
+    Part,
+    RequestHistory,
+    Summary,
+)
+from controller.core.requests.records import AcceptedRead, HistoryRead
+from controller.core.requests.submissions import (
+    AcceptedEntry,
+    Cancellation,
+    LegacyPlan,
+    RequestOptions,
+    Submission,
+)
+from controller.zk.readers import FamilyReads, Hidden, Value, Znode, decode_many
 from controller.znodes import operator_controls, paths
-from controller.znodes.cancellations import decode_cancellation
-from controller.znodes.kill_switches import KillSwitch, decode_kill_switch
-from controller.znodes.legacy_plans import decode_legacy_plan
-from controller.znodes.submissions import decode_submission
+from controller.znodes.cancellations import KillSwitch, decode_cancellation, decode_kill_switch
+from controller.znodes.histories import (
+    decode_accepted,
+    decode_ended,
+    decode_outcome,
+    decode_part,
+    part_name,
+)
+from controller.znodes.plans import decode_legacy_plan, decode_submission
+
+Ended = tuple[tuple[model.Refusal, ...], tuple[model.PartitionOutcome, ...]]
+"""The content of a shard of refusals and endings."""
+Child = Part | Ended | Summary
+"""A record of a request, except shards of accepted entries."""
 
 
-class RequestZnodes:
-    """Reads these znodes through either reader; a hidden one is a value with ``unreadable``."""
-
-    def __init__(self, znodes: ZnodeReads, *, window: int = WINDOW) -> None:
-        """
-        Prepare to read.
-
-        Args:
-            znodes: Reads them.
-            window: Requests read at a time; each may take a megabyte.
-
-        """
-        self._znodes = znodes
-        self._window = window
+class RequestZnodes(FamilyReads):
+    """Reads what operators submit; a hidden znode is a value with ``unreadable``."""
 
     def plan(self) -> LegacyPlan | None:
         """Return ``/admin/reassign_partitions``; None where it does not exist."""
@@ -62,9 +72,8 @@ class RequestZnodes:
         """Return ``/admin/cancel_reassignment_in_progress``; None where it does not exist."""
         shown = self._znodes.show(paths.CANCEL)
         if isinstance(shown, Hidden):
-            return Cancellation(
-                shown.version, shown.born, shown.created_ms, unreadable=shown.reason
-            )
+            hidden = (shown.version, shown.born, shown.created_ms)
+            return Cancellation(*hidden, unreadable=shown.reason)
         return cancellation_of(shown)
 
     def is_disabled(self) -> bool:
@@ -96,6 +105,250 @@ class RequestZnodes:
         limits = read(paths.LIMITS, operator_controls.decode_limits)
         throttle = read(paths.THROTTLE, operator_controls.decode_throttle)
         return Controls(pauses or Pauses(), limits or Limits(), throttle, unreadable)
+
+
+class OutcomeZnodes(FamilyReads):
+    """
+    Reads the records of requests, ``/reassigner/outcomes``.
+
+    None of them is watched: only the leading daemon writes them. The names of shards contain the
+    number of their accepted entries, so shards are read only for the entries themselves. A request
+    that is deleted during the read is absent.
+    """
+
+    # --- for commands ----------------------------------------------------------------------------
+
+    def outcome(self, request: model.RequestId) -> Summary | str | None:
+        """Return the outcome of a request; None while it is open."""
+        found = self._znodes.get(paths.outcome_path(request))
+        return found and decode_outcome(found.data)
+
+    def outcomes(self, requests: Iterable[model.RequestId]) -> tuple[Summary, ...]:
+        """Return the outcomes of requests, in this order, without unreadable ones."""
+        read = decode_many(
+            self._znodes,
+            requests,
+            paths.outcome_path,
+            lambda _, znode: decode_outcome(znode.data),
+            window=self._window,
+        )
+        return tuple(outcome for _, outcome in read if isinstance(outcome, Summary))
+
+    def requests(self) -> list[model.RequestId]:
+        """Return the requests with records."""
+        return [model.RequestId(name) for name in self._znodes.children(paths.OUTCOMES)]
+
+    def ended_requests(self) -> dict[model.RequestId, bool]:
+        """Return the requests with records, and whether each has ended."""
+        listed = self._list_records(self.requests())
+        return {request: paths.SUMMARY in names for request, names in listed.items()}
+
+    def histories(
+        self, requests: Iterable[model.RequestId] | None = None
+    ) -> dict[model.RequestId, RequestHistory]:
+        """Return the records of these requests or of all, the oldest first."""
+        listed = self._list_records(self.requests() if requests is None else requests)
+        czxids = dict(self._czxids(listed))
+        pieces = {request: _Pieces(request) for request in listed}
+        wanted = [
+            (r, name)
+            for r, names in listed.items()
+            for name in names
+            if not _shards([name], "accepted")
+        ]
+        found: Iterator[tuple[tuple[model.RequestId, str], Child | str | None]] = decode_many(
+            self._znodes,
+            wanted,
+            lambda child: f"{paths.history_path(child[0])}/{child[1]}",
+            lambda child, znode: _decode(*child, znode),
+            window=self._window,
+        )
+        for (request, name), read in found:
+            pieces[request].add(name, read)
+        ordered = sorted(czxids.items(), key=lambda item: item[1])
+        return {r: pieces[r].history(czxid, listed[r]) for r, czxid in ordered}
+
+    def history_of(self, request: model.RequestId) -> RequestHistory | None:
+        """Return the records of a request; None if there are none."""
+        return self.histories([request]).get(request)
+
+    def accepted_entries(self, request: model.RequestId) -> tuple[AcceptedEntry, ...]:
+        """Return the accepted entries of a request, in the order in which they were accepted."""
+        names = self._znodes.children(paths.history_path(request))
+        read = [read for _, read in self._read_accepted(request, _shards(names, "accepted"))]
+        return tuple(entry for r in read if r is not None and not isinstance(r, str) for entry in r)
+
+    # --- for the daemon --------------------------------------------------------------------------
+
+    def history(self) -> HistoryRead:
+        """
+        Return the records of every request, ended ones from the oldest on.
+
+        Of an ended request only the names are read; of an open one also its parts, refusals and
+        outcomes other than done.
+        """
+        listed = self._list_records(
+            request for request in self.requests() if paths.valid_request(request)
+        )
+        ended = [request for request, names in listed.items() if paths.SUMMARY in names]
+        unfinished = {
+            request: self._open_history(request, names)
+            for request, names in listed.items()
+            if names and paths.SUMMARY not in names
+        }
+        ordered = sorted((czxid, request) for request, czxid in self._czxids(ended))
+        return HistoryRead(unfinished, {r: EndedHistory(listed[r], czxid) for czxid, r in ordered})
+
+    def accepted_of(self, request: model.RequestId) -> AcceptedRead:
+        """Return the accepted entries of a request, with everything that a cancellation needs."""
+        names = self._znodes.children(paths.history_path(request))
+        entries: list[AcceptedEntry] = []
+        for shard, read in self._read_accepted(request, _shards(names, "accepted")):
+            if read is None:
+                self._report_gone(request, shard)
+            elif not isinstance(read, str):
+                entries += read
+        elsewhere = self._elsewhere(request, _shards(names, "ended"))
+        if elsewhere is None:
+            elsewhere = frozenset(entry.partition for entry in entries)
+        options = self._options(request, names)
+        return AcceptedRead(request, tuple(entries), options, elsewhere)
+
+    def _open_history(self, request: model.RequestId, names: Sequence[str]) -> OpenHistory:
+        wanted = [name for name in names if name.startswith(paths.PART) or _shards([name], "ended")]
+        pieces = _Pieces(request)
+        found: Iterator[tuple[str, Child | str | None]] = decode_many(
+            self._znodes,
+            wanted,
+            lambda name: f"{paths.history_path(request)}/{name}",
+            lambda name, znode: _decode(request, name, znode),
+        )
+        for name, read in found:
+            pieces.add(name, read)
+            named = part_name(name)
+            if isinstance(read, str) and named is not None:
+                # It exists, so it must never be created again; its content is lost.
+                pieces.parts[named] = Part(named, 0, UNKNOWN_MS)
+        accepted = sum(shard.rows for shard in _shards(names, "accepted"))
+        return OpenHistory(pieces.parts, accepted, tuple(pieces.refused), tuple(pieces.endings))
+
+    def _elsewhere(
+        self, request: model.RequestId, shards: Sequence[paths.Shard]
+    ) -> frozenset[model.TopicPartition] | None:
+        """Return the partitions that were refused or missed their target; None: some unknown."""
+        found: set[model.TopicPartition] = set()
+        for shard, read in decode_many(
+            self._znodes,
+            shards,
+            lambda shard: paths.shard_path(request, shard),
+            lambda _, znode: decode_ended(request, znode.data),
+        ):
+            if read is None:
+                self._report_gone(request, shard)
+            if read is None or isinstance(read, str):
+                return None
+            found.update(r.partition for r in read[0] if r.partition is not None)
+            found.update(ending.partition for ending in read[1])
+        return frozenset(found)
+
+    def _options(self, request: model.RequestId, names: Sequence[str]) -> RequestOptions:
+        """Return the options of a request: all its parts have the same."""
+        for _, read in decode_many(
+            self._znodes,
+            [name for name in names if name.startswith(paths.PART)],
+            lambda name: f"{paths.history_path(request)}/{name}",
+            lambda name, znode: decode_part(name, znode.data),
+        ):
+            if isinstance(read, Part):
+                return read.options
+        return RequestOptions()
+
+    # --- for both --------------------------------------------------------------------------------
+
+    def _list_records(
+        self, requests: Iterable[model.RequestId]
+    ) -> dict[model.RequestId, tuple[str, ...]]:
+        """List the records of requests, without hidden ones."""
+        of = {paths.history_path(request): request for request in requests}
+        listed = list(self._znodes.children_of_many(of))
+        return {of[path]: names for path, names in listed if not isinstance(names, str)}
+
+    def _czxids(
+        self, requests: Iterable[model.RequestId]
+    ) -> Iterator[tuple[model.RequestId, model.Zxid]]:
+        for request, czxid in decode_many(
+            self._znodes, requests, paths.history_path, lambda _, znode: znode.czxid
+        ):
+            if czxid is not None and not isinstance(czxid, str):
+                yield request, czxid
+
+    def _read_accepted(
+        self, request: model.RequestId, shards: Sequence[paths.Shard]
+    ) -> Iterator[tuple[paths.Shard, tuple[AcceptedEntry, ...] | str | None]]:
+        return decode_many(
+            self._znodes,
+            sorted(shards, key=lambda shard: (shard.epoch, shard.number)),
+            lambda shard: paths.shard_path(request, shard),
+            lambda _, znode: decode_accepted(znode.data, znode.czxid),
+            window=self._window,
+        )
+
+    def _report_gone(self, request: model.RequestId, shard: paths.Shard) -> None:
+        self._znodes.unreadable(paths.shard_path(request, shard), "it is gone")
+
+
+class _Pieces:
+    """The history of one request, assembled child by child."""
+
+    def __init__(self, request: model.RequestId) -> None:
+        self._request = request
+        self.parts: dict[str, Part] = {}
+        self.refused: list[model.Refusal] = []
+        self.endings: list[model.PartitionOutcome] = []
+        self._summary: Summary | None = None
+        self._unreadable: dict[str, str] = {}
+
+    def add(self, name: str, read: Child | str | None) -> None:
+        """Add a decoded child; None: it is gone."""
+        if isinstance(read, str):
+            self._unreadable[name] = read
+        elif isinstance(read, Part):
+            self.parts[read.name] = read
+        elif isinstance(read, Summary):
+            self._summary = read
+        elif read is not None:
+            self.refused += read[0]
+            self.endings += read[1]
+
+    def history(self, czxid: model.Zxid, names: Iterable[str]) -> RequestHistory:
+        """Return the history; ``names`` are those of all children."""
+        if self._summary is not None and not self.refused:
+            # Its shards are gone, or it is older than shards.
+            self.refused += self._summary.refused
+        return RequestHistory(
+            request=self._request,
+            czxid=czxid,
+            parts=self.parts,
+            accepted=sum(shard.rows for shard in _shards(names, "accepted")),
+            refused=tuple(self.refused),
+            endings=tuple(self.endings),
+            summary=self._summary,
+            unreadable=self._unreadable,
+        )
+
+
+def _decode(request: model.RequestId, name: str, znode: Znode) -> Child | str:
+    """Decode a child other than a shard of accepted entries."""
+    if name == paths.SUMMARY:
+        return decode_outcome(znode.data)
+    if name.startswith(paths.PART):
+        return decode_part(name, znode.data)
+    return decode_ended(request, znode.data)
+
+
+def _shards(names: Iterable[str], kind: str) -> list[paths.Shard]:
+    shards = map(paths.parse_shard, names)
+    return [shard for shard in shards if shard is not None and shard.kind == kind]
 
 
 def plan_of(shown: Znode | Hidden | None) -> LegacyPlan | None:

@@ -1,9 +1,9 @@
 """
-End the reassigner on a cluster where no daemon will run again.
+Writes of operators' commands that end throttles, or the reassigner on a cluster.
 
-The settings before every throttle of a daemon are restored, then all of its znodes are deleted.
-Topic znodes stay as they are: they contain the steps in flight, which the cluster's controller
-ends.
+``Retirement`` is for a cluster where no daemon will run again. The settings before every throttle
+of a daemon are restored, then all of its znodes are deleted. Topic znodes stay as they are: they
+contain the steps in flight, which the cluster's controller ends.
 
 A candidacy keeps daemons from leading meanwhile: one that starts waits. It heads every multi, so
 that nothing is written once the session is over. Each multi leaves records from which a daemon, or
@@ -18,22 +18,116 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.core.model import ZkVersion
+from controller.core.model import BrokerId, ZkVersion
+from controller.core.pacing import throttle_settings
+from controller.core.pacing.records import AppliedThrottleEndedRecord
 from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Check, Delete, SetData
-from controller.zk.cluster_znodes import ClusterZnodes
+from controller.reactor.znode_operations import config_operations, lifting
+from controller.zk.cluster_znodes import ClusterZnodes, ThrottleZnodes
 from controller.zk.connections import RACES_MAX, ZooKeeperConnection, contention_error
-from controller.zk.throttle_writes import ThrottleWrites
-from controller.zk.throttle_znodes import ThrottleZnodes
 from controller.znodes import paths
-from controller.znodes.controller import encode_leader
+from controller.znodes.cluster import encode_leader
+from controller.znodes.entity_configs import decode_entity_config
 
+_THROTTLES: Final = frozenset({*throttle_settings.LISTS, *throttle_settings.RATES})
 TOGETHER: Final = 100
 """Znodes that one multi deletes."""
 _CANDIDACY: Final = "__lock__"
 """The part of a candidacy's name by which kazoo's lock knows it."""
 SUBMITTED: Final = (paths.REQUESTS, paths.QUEUE, paths.CANCEL, paths.KILL_SWITCH)
 """What operators submit, and no daemon will read; deleted before the records of what it began."""
+
+
+class ThrottleWrites:
+    """Writes these znodes for one command."""
+
+    def __init__(self, connection: ZooKeeperConnection) -> None:
+        self._connection = connection
+
+    def clear(
+        self, *, brokers: Iterable[BrokerId] = (), topics: Iterable[str] = ()
+    ) -> frozenset[throttle_settings.Entity]:
+        """
+        Remove the throttles of brokers and topics; return those that had one.
+
+        That is what Kafka's own tool does when nothing is reassigned any more. A throttle that a
+        daemon set stays.
+
+        Raises:
+            ReassignmentConflictError: settings are unreadable, or others change them all the time.
+
+        """
+        entities = [
+            *map(throttle_settings.broker_entity, brokers),
+            *map(throttle_settings.topic_entity, topics),
+        ]
+        return frozenset(entity for entity in entities if self._clear(entity))
+
+    def lift(
+        self, applied: throttle_settings.AppliedThrottle, lock: Check | None = None
+    ) -> Mapping[str, str | None] | None:
+        """
+        Restore the settings before a daemon's throttle, and delete the record of it.
+
+        Settings that others have changed since stay as they are. ``lock`` is the check that no
+        daemon can lead; None: none leads now.
+
+        Returns:
+            The values now of the settings that were changed, None for one that was removed. None
+            where a daemon leads, which lifts it itself, or where others changed it meanwhile.
+
+        Raises:
+            ReassignmentConflictError: the settings are unreadable.
+
+        """
+        connection = self._connection
+        epoch = connection.get(paths.EPOCH)
+        if applied.version is None or (lock is None and connection.children(paths.LEADER)):
+            return None
+        config = self._config(applied.entity) or throttle_settings.EntityConfig({}, None)
+        values = throttle_settings.settings_without_ours(applied, config)
+        record = AppliedThrottleEndedRecord(applied.entity, applied.version, values, config.version)
+        # A daemon that has become the leader meanwhile has raised it.
+        fence = [] if epoch is None else [Check(paths.EPOCH, epoch.version)]
+        if lock is not None:
+            fence.append(lock)
+        if not connection.commit([*fence, *lifting(record)]):
+            return None
+        after = dict(config.values if values is None else values)
+        return {k: after.get(k) for k in applied.ours if after.get(k) != config.values.get(k)}
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _clear(self, entity: throttle_settings.Entity) -> bool:
+        record = paths.applied_throttle_path(entity)
+        for _ in range(RACES_MAX):
+            # A daemon writes its record in one multi with the settings, so that the version of the
+            # settings shows one that is written after this.
+            found = self._connection.get(paths.entity_config_path(entity))
+            if found is None or self._connection.get(record) is not None:
+                return False
+            config = _decode_config(entity, found.data, found.version)
+            left = {key: value for key, value in config.values.items() if key not in _THROTTLES}
+            if left == config.values:
+                return False
+            if self._connection.commit(config_operations(entity, left.items(), found.version)):
+                return True
+        raise contention_error(paths.entity_config_path(entity))
+
+    def _config(self, entity: throttle_settings.Entity) -> throttle_settings.EntityConfig | None:
+        found = self._connection.get(paths.entity_config_path(entity))
+        return found and _decode_config(entity, found.data, found.version)
+
+
+def _decode_config(
+    entity: throttle_settings.Entity, data: bytes, version: ZkVersion
+) -> throttle_settings.EntityConfig:
+    read = decode_entity_config(data, version)
+    if isinstance(read, str):
+        path = paths.entity_config_path(entity)
+        raise ReassignmentConflictError(f"{path} cannot be changed: {read}")
+    return read
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +145,6 @@ class Retirement:
     """Writes for ``doctor --fix --no-daemon``."""
 
     def __init__(self, connection: ZooKeeperConnection) -> None:
-        """Write through this connection."""
         self._connection = connection
         self._throttles = ThrottleZnodes(connection)
         self._writes = ThrottleWrites(connection)
@@ -117,13 +210,7 @@ class Retirement:
             connection.delete(f"{paths.LEADER}/{candidacy}", ZkVersion(0))
 
     def _refuse_others(self, candidacy: str | None = None) -> None:
-        """
-        Refuse where a daemon has a candidacy older than this one.
-
-        Raises:
-            ReassignmentConflictError: there is one.
-
-        """
+        """Refuse where a daemon has a candidacy older than this one."""
         first = next(iter(ClusterZnodes(self._connection).candidates()), candidacy)
         if first == candidacy:
             return
@@ -134,13 +221,7 @@ class Retirement:
         )
 
     def _fence(self, candidacy: str) -> None:
-        """
-        Raise the daemons' epoch: one that was suspended with its session writes nothing any more.
-
-        Raises:
-            ReassignmentConflictError: another daemon raised it at the same time.
-
-        """
+        """Raise the daemons' epoch: a daemon that was suspended writes nothing any more."""
         epoch = self._connection.get(paths.EPOCH)
         if epoch is None:
             return
@@ -188,13 +269,7 @@ class Retirement:
     # --- the records -----------------------------------------------------------------------------
 
     def _delete(self, root: str, candidacy: str, but: Collection[str] = ()) -> Iterator[Retired]:
-        """
-        Delete a znode with all below it, the deepest first, except those named.
-
-        Raises:
-            ReassignmentConflictError: others create znodes there all the time.
-
-        """
+        """Delete a znode with all below it, the deepest first, except those named."""
         deleted = 0
         for _ in range(RACES_MAX):
             found = [path for path in self._below(root) if path not in but]

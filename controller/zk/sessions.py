@@ -24,9 +24,8 @@ from tenacity import Retrying, retry_if_not_result, wait_random
 from controller import errors
 from controller.reactor.ports import Clock
 from controller.settings import Settings
-from controller.zk.acls import cluster_acl
-from controller.zk.clients import ClientLease, LeasedClient, client_options
-from controller.zk.logins import Login
+from controller.zk.clients import LeasedClient, client_options
+from controller.zk.security import Login, cluster_acl
 from controller.znodes import paths
 
 _BROKEN: Final = (
@@ -49,7 +48,6 @@ class PendingCall(Protocol):
 
     def get(self, block: bool = ..., timeout: float | None = ...) -> Any:  # noqa: ANN401, FBT001 - kazoo's signature
         """Wait for it."""
-        ...
 
 
 def answer(pending: PendingCall, timeout_s: float) -> Any:  # noqa: ANN401 - kazoo has no types
@@ -64,16 +62,13 @@ def answer(pending: PendingCall, timeout_s: float) -> Any:  # noqa: ANN401 - kaz
     """
     try:
         return pending.get(timeout=timeout_s)
-    except (
-        _BROKEN
-    ) as error:  # before SessionExpiredError, which kazoo derives ConnectionClosedError from
-        raise errors.SessionSuspendedError(
-            f"no answer from ZooKeeper: {type(error).__name__}"
-        ) from error
+    except _BROKEN as error:
+        # Before SessionExpiredError, which kazoo derives ConnectionClosedError from.
+        problem = f"no answer from ZooKeeper: {type(error).__name__}"
+        raise errors.SessionSuspendedError(problem) from error
     except _ENDED as error:
-        raise errors.SessionLostError(
-            f"the ZooKeeper session is over: {type(error).__name__}"
-        ) from error
+        problem = f"the ZooKeeper session is over: {type(error).__name__}"
+        raise errors.SessionLostError(problem) from error
 
 
 RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2.0}
@@ -93,20 +88,14 @@ class SessionListener(Protocol):
 
     def connected(self, *, is_new: bool) -> None:
         """Note that the connection is established (again); every earlier watch is gone."""
-        ...
 
     def lost(self, reason: str) -> None:
         """Note that the session is over, or may be: its ephemeral znodes no longer count."""
-        ...
 
 
 def build_client(settings: Settings, clock: Clock) -> LeasedClient:
     """
-    Build the daemon's client.
-
-    Args:
-        settings: The servers, and the credentials for them.
-        clock: Measures the session's life.
+    Build the daemon's client; ``clock`` measures the session's life.
 
     Raises:
         InvalidInputError: the settings ask for SASL and the library for it is not installed.
@@ -122,7 +111,8 @@ class Session:
     def __init__(self, client: LeasedClient) -> None:
         """Wrap a client that was not started; see ``build_client``."""
         self.client = client
-        self._lease = client.lease
+        self.lease = client.lease
+        """The certain life of the session."""
         self.acls: list[Any] = []
         """The permissions of the cluster's ordinary znodes; ``start`` reads them."""
         self.awaited: str | None = None
@@ -143,9 +133,8 @@ class Session:
         """
         Connect, wait until there is a cluster, and from then on stay connected.
 
-        Args:
-            within_s: How long the connection is awaited.
-            look_s: Seconds between two looks for the cluster, which is awaited without a limit.
+        The connection is awaited for ``within_s``, the cluster without a limit: every ``look_s``
+        seconds it is looked for.
 
         Raises:
             SessionSuspendedError: there is no connection in time.
@@ -162,7 +151,7 @@ class Session:
                 )
             self._await_cluster(hosts, look_s)
             # Brokers must be able to change the daemon's znodes, so these get their permissions.
-            self.client.default_acl = self.acls = cluster_acl(self._acl_of)
+            self.client.default_acl = self.acls = cluster_acl(self._acls_of)
         except errors.ControllerError:
             self.stop()
             raise
@@ -219,23 +208,17 @@ class Session:
         self.client.stop()
         self.client.close()
 
-    def _acl_of(self, path: str) -> list[Any]:
-        acls, _ = self.result_of(self.client.get_acls_async(path))
-        return list(acls)
+    def _acls_of(self, path: str) -> Any:  # noqa: ANN401 - kazoo has no types
+        return self.result_of(self.client.get_acls_async(path))
 
     def result_of(self, pending: Any) -> Any:  # noqa: ANN401 - kazoo has no types
         """Wait for an answer, at most for the session time-out; see ``answer``."""
         return answer(pending, self.timeout_s)
 
     @property
-    def lease(self) -> ClientLease:
-        """The certain life of the session."""
-        return self._lease
-
-    @property
     def timeout_s(self) -> float:
         """The session time-out granted by the server; a slower answer counts as none."""
-        return self._lease.timeout_s
+        return self.lease.timeout_s
 
     @property
     def is_connected(self) -> bool:
@@ -301,7 +284,7 @@ class Session:
         ).start()
 
     def _sound(self, quiet: threading.Event) -> None:
-        while (left_s := self._lease.left_s) > 0:
+        while (left_s := self.lease.left_s) > 0:
             if quiet.wait(min(left_s, LOOK_S)):
                 return
         if not quiet.is_set():

@@ -11,12 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from controller.core.model import BrokerId, RequestId, TopicPartition
+from controller.core.model import BrokerId
 from controller.core.options import REQUEST_BYTES
-from controller.core.pacing.throttle_settings import Entity
 from controller.core.role.records import ClaimFailed
 from controller.errors import ControllerMovedError
-from controller.reactor.ports import Committed, Inbox, Operation, Rejected, ZnodeFamily
+from controller.reactor.ports import Committed, Inbox, Operation, Rejected
 from controller.reactor.znode_operations import is_paperwork
 from controller.zk.claims import GRACE_S, Claims
 from controller.zk.leadership import Leadership
@@ -44,16 +43,8 @@ class ZkStore:
         """
         Build it on a session that may not be started yet.
 
-        Args:
-            session: The connection.
-            inbox: Receives the events.
-            controller_id: The id that ``/controller`` will name; never that of a broker.
-            now_ms: Returns milliseconds since 1970.
-            leadership: The election among several daemons; None when there can be only one.
-            latency: Called with the seconds that each commit took.
-            grace_s: Seconds for a broker whose role is claimed to end its current event.
-            request_bytes: The largest request that ZooKeeper takes.
-
+        ``controller_id`` is never that of a broker. ``leadership`` is the election among several
+        daemons; None when there can be only one.
         """
         self._leadership = leadership
         self._latency = latency
@@ -69,6 +60,15 @@ class ZkStore:
             leadership=self._leadership_fence,
             grace_s=grace_s,
         )
+        self.read = self._watches.read
+        self.read_topics = self._watches.read_topics
+        self.read_states = self._watches.read_states
+        self.read_topic_trees = self._watches.read_topic_trees
+        self.read_submissions = self._watches.read_submissions
+        self.read_accepted = self._watches.read_accepted
+        self.read_entity_configs = self._watches.read_entity_configs
+        self.claim_controller = self._claims.claim
+        self.resign_controller = self._claims.resign
         session.add_listener(self._claims)
         session.add_listener(self._watches)
         if leadership is not None:
@@ -103,50 +103,12 @@ class ZkStore:
             if self._latency is not None:
                 self._latency("commit", time.monotonic() - begun)
 
-    def read(self, znode: ZnodeFamily) -> None:
-        """Read a level and watch it."""
-        self._watches.read(znode)
-
-    def read_topics(self, topics: Sequence[str], *, read_generation: int) -> None:
-        """Read topic znodes and watch them."""
-        self._watches.read_topics(topics, read_generation=read_generation)
-
-    def read_states(
-        self, partitions: Sequence[TopicPartition], *, watch: bool, read_generation: int
-    ) -> None:
-        """Read partition states."""
-        self._watches.read_states(partitions, watched=watch, read_generation=read_generation)
-
-    def read_topic_trees(self, topics: Sequence[str]) -> None:
-        """List the znodes of topics that are to be deleted."""
-        self._watches.read_topic_trees(topics)
-
-    def read_submissions(self, names: Sequence[str]) -> None:
-        """Read requests as submitted."""
-        self._watches.read_submissions(names)
-
-    def read_accepted(self, request: RequestId) -> None:
-        """Read the accepted entries of a request."""
-        self._watches.read_accepted(request)
-
-    def read_entity_configs(self, entities: Sequence[Entity]) -> None:
-        """Read dynamic settings."""
-        self._watches.read_entity_configs(entities)
-
     def begin_tenure(self) -> None:
         """Begin a tenure as the leading daemon, which may write paperwork only."""
         if self._leadership is None:
             self._inbox.put(ClaimFailed("there is no election among daemons"))
         else:
             self._leadership.begin_tenure()
-
-    def claim_controller(self, *, at_once: bool = False) -> None:
-        """Try to become the controller."""
-        self._claims.claim(at_once=at_once)
-
-    def resign_controller(self) -> None:
-        """Resign the controller role."""
-        self._claims.resign()
 
     # --- fences ----------------------------------------------------------------------------------
 

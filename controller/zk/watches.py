@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -50,16 +51,26 @@ from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.errors import SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox, ZnodeFamily
 from controller.reactor.reads import CANCELLABLE, OWN_RECORDS
-from controller.zk.cluster_znodes import ClusterZnodes
-from controller.zk.outcome_znodes import OutcomeZnodes
-from controller.zk.partition_znodes import PartitionZnodes, state_of, topic_of
-from controller.zk.readers import Reader, Watch, WatchedReader, refusal, watch
-from controller.zk.request_znodes import RequestZnodes
+from controller.zk.cluster_znodes import (
+    ClusterZnodes,
+    PartitionZnodes,
+    ThrottleZnodes,
+    state_of,
+    topic_of,
+)
+from controller.zk.readers import (
+    Reader,
+    Watch,
+    WatchedReader,
+    ZnodeReads,
+    decode_children,
+    refusal,
+    watch,
+)
+from controller.zk.request_znodes import OutcomeZnodes, RequestZnodes
 from controller.zk.sessions import Session
-from controller.zk.throttle_znodes import ThrottleZnodes
 from controller.zk.workers import REFUSED_S, Worker
-from controller.zk.znode_reads import ZnodeReads, decode_many
-from controller.znodes import partition_lists, paths
+from controller.znodes import paths, topics
 
 CHUNK: Final = 2000
 """Topics or states per event: bounds the loop's work for one event."""
@@ -121,16 +132,16 @@ class Watches:
             for topic in wanted:
                 self._marked_topics.pop(topic, None)
         for chunk in _chunks(wanted):
-            self._bulk_worker.put(_bind(self._read_topics, chunk))
+            self._bulk_worker.put(partial(self._read_topics, chunk))
 
     def read_states(
-        self, partitions: Sequence[TopicPartition], *, watched: bool, read_generation: int
+        self, partitions: Sequence[TopicPartition], *, watch: bool, read_generation: int
     ) -> None:
         """Read partition states once; if watched, report the next change."""
         with self._lock:
             self._read_generation = read_generation
         for chunk in _chunks(tuple(partitions)):
-            self._bulk_worker.put(_bind(self._read_states, chunk, watched=watched))
+            self._bulk_worker.put(partial(self._read_states, chunk, watched=watch))
 
     def read_topic_trees(self, topics: Sequence[str]) -> None:
         """List the znodes of topics that are to be deleted."""
@@ -308,10 +319,6 @@ def _chunks(items: tuple[Item, ...]) -> Iterable[tuple[Item, ...]]:
     return (items[i : i + CHUNK] for i in range(0, len(items), CHUNK))
 
 
-def _bind(job: Callable[..., None], chunk: tuple[Item, ...], **options: bool) -> Callable[[], None]:
-    return lambda: job(chunk, **options)
-
-
 # --- levels --------------------------------------------------------------------------------------
 
 
@@ -325,35 +332,29 @@ def _specs(znodes: ZnodeReads) -> Event:
 
 
 def _isr_notifications(znodes: ZnodeReads) -> Event:
-    names, read = _list_and_decode(
-        znodes, paths.ISR_NOTIFICATIONS, partition_lists.decode_partition_list
-    )
+    names, read = _decode_all(znodes, paths.ISR_NOTIFICATIONS, topics.decode_partition_list)
     return IsrNotificationsRead(names, frozenset[TopicPartition]().union(*read))
 
 
 def _log_dir_events(znodes: ZnodeReads) -> Event:
-    names, read = _list_and_decode(
-        znodes, paths.LOG_DIR_EVENTS, partition_lists.decode_log_dir_event
-    )
+    names, read = _decode_all(znodes, paths.LOG_DIR_EVENTS, topics.decode_log_dir_event)
     return LogDirEventsRead(names, frozenset(read))
 
 
-def _list_and_decode(
+def _decode_all(
     znodes: ZnodeReads, directory: str, decode: Callable[[bytes], Value | str]
 ) -> tuple[tuple[str, ...], list[Value]]:
     """List a directory and decode its children; the names include unreadable ones."""
-    names = znodes.children(directory)
-    found = decode_many(
-        znodes, names, lambda name: f"{directory}/{name}", lambda _, znode: decode(znode.data)
-    )
-    return names, [v for _, v in found if v is not None and not isinstance(v, str)]
+    found = dict(decode_children(znodes, directory, lambda _, znode: decode(znode.data)))
+    read = [v for v in found.values() if v is not None and not isinstance(v, str)]
+    return tuple(found), read
 
 
 def _preferred_election(znodes: ZnodeReads) -> Event:
     znode = znodes.get(paths.PREFERRED_ELECTION)
     if znode is None:
         return PreferredElectionRead(None)
-    read = partition_lists.decode_partition_list(znode.data)
+    read = topics.decode_partition_list(znode.data)
     if isinstance(read, str):
         znodes.unreadable(paths.PREFERRED_ELECTION, read)
         read = frozenset()
@@ -389,14 +390,9 @@ _OURS: Mapping[ZnodeFamily, Callable[[ZnodeReads], Event]] = {
 
 def read_level(reader: Reader, level: ZnodeFamily, watcher: Watch) -> Event:
     """
-    Read a level.
+    Read a level; set the watch on znodes that other clients change.
 
-    Args:
-        reader: Reads the znodes.
-        level: The level.
-        watcher: Set on znodes that other clients change; only the leading daemon writes the records
-            of the daemons.
-
+    Only the leading daemon writes the records of the daemons.
     """
     ours = _OURS.get(level)
     return _WATCHED[level](WatchedReader(reader, watcher)) if ours is None else ours(reader)

@@ -36,23 +36,41 @@ AGAIN: Final = wait_random(0.025, 0.075)
 
 _LOOK_S: Final = 0.05
 
-_JOIN_S: Final = 2.0
+JOIN_S: Final = 2.0
 
 
-class Worker:
+class BackgroundThread:
+    """A thread that must not end by itself: the host checks ``is_alive``."""
+
+    def __init__(self, name: str) -> None:
+        """Prepare the thread; ``start`` begins ``_run``."""
+        self.name = name
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def _join(self, timeout_s: float = JOIN_S) -> None:
+        """Wait for the end of the thread, if it was started, but not long."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
+class Worker(BackgroundThread):
     """One thread and its queue."""
 
     def __init__(self, name: str, session: Session, *, again_s: float | None = None) -> None:
-        """
-        Start the thread.
-
-        Args:
-            name: The name of the thread.
-            session: The session that the jobs need.
-            again_s: Seconds until a refused job runs again; None: it is dropped.
-
-        """
-        self.name = name
+        """Start the thread; a refused job runs again after ``again_s``; None: it is dropped."""
+        super().__init__(name)
         self._session = session
         self._again_s = again_s
         self._refused: deque[tuple[float, Job]] = deque()
@@ -67,13 +85,7 @@ class Worker:
             retry_error_callback=lambda _: None,
         )
         self._log = structlog.stdlib.get_logger(__name__)
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
+        self.start()
 
     def put(self, job: Job) -> None:
         """Run a job after those put before; safe from any thread, never waits."""
@@ -87,7 +99,7 @@ class Worker:
         """Drop the jobs that wait and end the thread; does not wait long for it."""
         self._stopping.set()
         self._jobs.put(None)
-        self._thread.join(_JOIN_S)
+        self._join()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -125,39 +137,21 @@ Latency = Callable[[str, float], None]
 """Called with an operation and the seconds that it took."""
 
 
-class Pings:
+class Pings(BackgroundThread):
     """Times a small read every few seconds, while there is a connection."""
 
     def __init__(self, session: Session, report: Latency, *, every_s: float = EVERY_S) -> None:
-        """
-        Prepare; nothing is read yet.
-
-        Args:
-            session: The session whose connection is timed.
-            report: Receives each measurement, on the thread of the pings.
-            every_s: Seconds between two reads.
-
-        """
+        """Prepare; ``report`` receives each measurement, on the thread of the pings."""
+        super().__init__("zookeeper pings")
         self._session = session
         self._report = report
         self._every_s = every_s
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="zookeeper pings", daemon=True)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
 
     def stop(self) -> None:
         """End the thread; does not wait long for it."""
         self._stopping.set()
-        if self._thread.ident is not None:
-            self._thread.join(_JOIN_S)
+        self._join()
 
     def _run(self) -> None:
         while not self._stopping.is_set():

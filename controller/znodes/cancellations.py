@@ -1,5 +1,5 @@
 """
-Cancellations: ``/admin/cancel_reassignment_in_progress``.
+Cancellations, ``/admin/cancel_reassignment_in_progress``, and the kill switch.
 
 An empty node cancels everything in progress (KIP-236), as does an object without a selection. An
 object may select requests, topics and partitions. What is unreadable cancels nothing; an empty list
@@ -8,16 +8,20 @@ is refused, because without it everything would be selected.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.core.model import RequestId, TopicPartition, ZkVersion, Zxid
-from controller.core.requests.submissions import UNASKED, Cancellation, CancelScope
+from controller.core.model import TopicPartition, ZkVersion, Zxid
+from controller.core.requests.submissions import (
+    UNASKED,
+    Cancellation,
+    CancelScope,
+)
 from controller.errors import CancellationPendingError, ReassignmentConflictError
 from controller.znodes import json_documents as documents
-from controller.znodes.json_members import TEXT_MAX, Members
-from controller.znodes.partition_lists import read_partition
-from controller.znodes.paths import CANCEL, valid_request, valid_topic
+from controller.znodes.json_documents import TEXT_MAX, UnreadableError, excerpt
+from controller.znodes.paths import CANCEL, read_partition, read_request, read_topic
 
 _SELECTIONS: Final = ("requests", "topics", "partitions")
 _KEYS: Final = frozenset({"version", "scope", "reason", "requested_by", *_SELECTIONS})
@@ -30,92 +34,57 @@ def decode_cancellation(
     """Decode a cancellation; ``unreadable`` says what is wrong with it."""
     if not data:
         return Cancellation(version, czxid, created_ms, mzxid=mzxid)
+    try:
+        read = _read(data)
+    except UnreadableError as error:
+        return Cancellation(version, czxid, created_ms, unreadable=str(error), raw=data)
+    return replace(read, version=version, czxid=czxid, created_ms=created_ms, mzxid=mzxid)
+
+
+def _read(data: bytes) -> Cancellation:
     document = documents.read_document(data, unique=True)
-    if isinstance(document, str):
-        return _unreadable(data, version, czxid, created_ms, document)
-    members = Members(document)
-    members.only(_KEYS)
-    problem = documents.version_problem(document, (1,), absent=1)
-    if problem is not None:
-        members.wrong(problem)
-    selected: dict[str, tuple[object, ...]] = {}
+    members = documents.Members(document, _KEYS)
+    documents.check_version(document, absent=1)
+    selected: dict[str, Sequence[object]] = {}
     for key in _SELECTIONS:
         selected[key] = members.listed(key)
         if key in members and not selected[key]:
-            members.wrong(f"{key} is empty: without it, everything would be selected")
+            raise UnreadableError(f"{key} is empty: without it, everything would be selected")
     named = document.get("scope", CancelScope.IN_FLIGHT.value)
     scope = _SCOPES.get(named) if isinstance(named, str) else None
     if scope is None:
-        members.wrong(f'scope is "in_flight" or "all", not {documents.excerpt(named)}')
-    requests = {_request(members, value) for value in selected["requests"]}
-    topics = {_topic(members, value) for value in selected["topics"]}
-    partitions = {_partition(members, value) for value in selected["partitions"]}
-    reason, requested_by = members.text("reason"), members.text("requested_by")
-    if members.problem is not None:
-        return _unreadable(data, version, czxid, created_ms, members.problem)
+        raise UnreadableError(f'scope is "in_flight" or "all", not {excerpt(named)}')
     return Cancellation(
-        version,
-        czxid,
-        created_ms,
-        frozenset(request for request in requests if request is not None),
-        frozenset(topic for topic in topics if topic is not None),
-        frozenset(partition for partition in partitions if partition is not None),
-        scope or CancelScope.IN_FLIGHT,
-        reason,
-        requested_by,
-        mzxid=mzxid,
+        requests=frozenset(map(read_request, selected["requests"])),
+        topics=frozenset(map(read_topic, selected["topics"])),
+        partitions=frozenset(documents.read_rows(selected["partitions"], _read_row, "a partition")),
+        scope=scope,
+        reason=members.text("reason"),
+        requested_by=members.text("requested_by"),
     )
 
 
 def encode_cancellation(cancellation: Cancellation) -> bytes:
     """Encode a cancellation; one of everything, with no other member, is an empty node."""
-    document: dict[str, object] = {}
-    if cancellation.requests:
-        document["requests"] = sorted(cancellation.requests)
-    if cancellation.topics:
-        document["topics"] = sorted(cancellation.topics)
-    if cancellation.partitions:
-        document["partitions"] = [
+    is_default = cancellation.scope is CancelScope.IN_FLIGHT
+    members: dict[str, object] = {
+        "requests": sorted(cancellation.requests),
+        "topics": sorted(cancellation.topics),
+        "partitions": [
             {"topic": p.topic, "partition": p.partition} for p in sorted(cancellation.partitions)
-        ]
-    if cancellation.scope is not CancelScope.IN_FLIGHT:
-        document["scope"] = cancellation.scope.value
-    if cancellation.reason:
-        document["reason"] = cancellation.reason
-    if cancellation.requested_by:
-        document["requested_by"] = cancellation.requested_by
+        ],
+        "scope": None if is_default else cancellation.scope.value,
+        "reason": cancellation.reason,
+        "requested_by": cancellation.requested_by,
+    }
+    document = {key: value for key, value in members.items() if value}
     return documents.write_document({"version": 1} | document) if document else b""
 
 
-def _unreadable(
-    data: bytes, version: ZkVersion, czxid: Zxid, created_ms: int, reason: str
-) -> Cancellation:
-    return Cancellation(version, czxid, created_ms, unreadable=reason, raw=data)
-
-
-def _request(members: Members, value: object) -> RequestId | None:
-    if documents.is_text(value) and valid_request(value):
-        return RequestId(value)
-    members.wrong(f"{documents.excerpt(value)} is not a request id")
-    return None
-
-
-def _topic(members: Members, value: object) -> str | None:
-    if documents.is_text(value) and valid_topic(value):
-        return value
-    members.wrong(f"{documents.excerpt(value)} is not a topic name")
-    return None
-
-
-def _partition(members: Members, value: object) -> TopicPartition | None:
-    read = (
-        read_partition(value["topic"], value["partition"])
-        if documents.is_object(value) and value.keys() == {"topic", "partition"}
-        else None
-    )
-    if read is None:
-        members.wrong(f"{documents.excerpt(value)} is not a partition")
-    return read
+def _read_row(row: object) -> TopicPartition:
+    if not documents.is_object(row) or row.keys() != {"topic", "partition"}:
+        raise UnreadableError("not an object of topic and partition")
+    return read_partition(row["topic"], row["partition"])
 
 
 def combine(
@@ -146,9 +115,7 @@ def combine(
     reasons = dict.fromkeys(r for r in (found.reason, wanted.reason) if r)
     people = dict.fromkeys(p for p in (found.requested_by, wanted.requested_by) if p)
     whole = replace(
-        wanted,
-        reason="; ".join(reasons)[:TEXT_MAX],
-        requested_by=", ".join(people)[:TEXT_MAX],
+        wanted, reason="; ".join(reasons)[:TEXT_MAX], requested_by=", ".join(people)[:TEXT_MAX]
     )
     if is_selected or _covers(wanted, found):
         return whole
@@ -178,4 +145,44 @@ def _covers(wanted: Cancellation, found: Cancellation) -> bool:
         wanted.requests >= found.requests
         and wanted.topics >= found.topics
         and all(p in wanted.partitions or p.topic in wanted.topics for p in found.partitions)
+    )
+
+
+# --- the kill switch -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KillSwitch:
+    """
+    ``/admin/reassign_cancel``: while it exists, nothing new starts (KIP-236).
+
+    Its content has no effect. We write the reason, the author and the time for operators; other
+    content is shown as it is.
+    """
+
+    reason: str = ""
+    by: str = ""
+    since_ms: int = 0
+    """Milliseconds since 1970."""
+
+
+def decode_kill_switch(data: bytes, created_ms: int) -> KillSwitch:
+    """Decode the node; with any content, the switch is on."""
+    try:
+        document = documents.read_document(data)
+    except UnreadableError:
+        shown = excerpt(data.decode(errors="replace")) if data else ""
+        return KillSwitch(reason=shown, since_ms=created_ms)
+    reason, by, since = (document.get(key) for key in ("reason", "by", "since_ms"))
+    return KillSwitch(
+        reason if documents.is_text(reason) else "",
+        by if documents.is_text(by) else "",
+        since if documents.is_int(since, high=documents.LONG_MAX) else created_ms,
+    )
+
+
+def encode_kill_switch(switch: KillSwitch) -> bytes:
+    """Encode the node."""
+    return documents.write_document(
+        {"version": 1, "reason": switch.reason, "by": switch.by, "since_ms": switch.since_ms}
     )

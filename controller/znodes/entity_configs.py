@@ -15,28 +15,30 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from controller.core.model import ZkVersion
-from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, EntityConfig
+from controller.core.pacing.throttle_settings import (
+    COPY_RATES,
+    LISTS,
+    AppliedThrottle,
+    Entity,
+    EntityConfig,
+)
 from controller.znodes import json_documents as documents
+from controller.znodes.json_documents import UnreadableError, excerpt, total
 from controller.znodes.paths import parse_number, parse_throttle_name
 
 _ANNOUNCEMENT: Final = 2
 """Format 2 names the path, format 1 type and name; brokers since 0.9 read both."""
 
 
-def decode_entity_config(data: bytes, version: ZkVersion) -> EntityConfig | str:
+@total
+def decode_entity_config(data: bytes, version: ZkVersion) -> EntityConfig:
     """Decode the settings of an entity as read at a version; an empty node has none."""
     if not data:
         return EntityConfig({}, version)
-    document = documents.read_document(data)
-    if isinstance(document, str):
-        return document
-    config = document.get("config", {})
-    if not documents.is_object(config):
-        return f"config is not an object but {documents.excerpt(config)}"
     values: dict[str, str] = {}
-    for key, value in config.items():
+    for key, value in _config(data).items():
         if not documents.is_text(key) or not documents.is_text(value):
-            return f"{documents.excerpt(key)}: {documents.excerpt(value)} is not a setting"
+            raise _setting_error(key, value)
         values[key] = value
     return EntityConfig(values, version)
 
@@ -51,29 +53,17 @@ def encode_announcement(entity: Entity) -> bytes:
     return documents.write_document({"version": _ANNOUNCEMENT, "entity_path": entity})
 
 
-TOPIC_KEYS: Final = (
-    "leader.replication.throttled.replicas",
-    "follower.replication.throttled.replicas",
-)
-BROKER_KEYS: Final = (
-    "leader.replication.throttled.rate",
-    "follower.replication.throttled.rate",
-)
 EVERYTHING: Final[frozenset[int]] = frozenset({-1})
 """Stands for ``*``, every replica of the topic; compared by identity."""
 
 
-def decode_throttles(data: bytes) -> dict[str, str] | str:
+@total
+def decode_throttles(data: bytes) -> dict[str, str]:
     """Decode the throttles of a topic or broker from its settings."""
-    document = documents.read_document(data)
-    if isinstance(document, str):
-        return document
-    config = document.get("config", {})
-    if not documents.is_object(config):
-        return f"config is not an object but {documents.excerpt(config)}"
+    config = _config(data)
     return {
         key: value
-        for key in (*TOPIC_KEYS, *BROKER_KEYS)
+        for key in (*LISTS, *COPY_RATES)
         if documents.is_text(value := config.get(key)) and value
     }
 
@@ -86,24 +76,19 @@ def throttled_partitions(value: str) -> frozenset[int]:
     return frozenset(n for n in numbers if n is not None)
 
 
-def decode_applied_throttle(name: str, data: bytes, version: ZkVersion) -> AppliedThrottle | str:  # noqa: PLR0911 - one return per reason
+@total
+def decode_applied_throttle(name: str, data: bytes, version: ZkVersion) -> AppliedThrottle:
     """Decode the record of a throttle from the last component of its path and its content."""
     entity = parse_throttle_name(name)
     if entity is None:
-        return f"{documents.excerpt(name)} is neither a topic nor a broker"
+        raise UnreadableError(f"{excerpt(name)} is neither a topic nor a broker")
     document = documents.read_versioned(data)
-    if isinstance(document, str):
-        return document
-    ours, before = _settings(document.get("ours")), _settings(document.get("before"))
-    if isinstance(ours, str):
-        return f"ours: {ours}"
-    if isinstance(before, str):
-        return f"before: {before}"
+    ours, before = _settings(document, "ours"), _settings(document, "before")
     if not ours.keys() <= before.keys():
-        return "before does not say what stood where something is ours"
+        raise UnreadableError("before does not say what stood where something is ours")
     set_by_us = {key: value for key, value in ours.items() if value is not None}
     if len(set_by_us) < len(ours):
-        return "ours: a setting without a value"
+        raise UnreadableError("ours: a setting without a value")
     return AppliedThrottle(entity, set_by_us, before, version)
 
 
@@ -118,12 +103,22 @@ def encode_applied_throttle(applied: AppliedThrottle) -> bytes:
     )
 
 
-def _settings(value: object) -> Mapping[str, str | None] | str:
+def _config(data: bytes) -> documents.Document:
+    return documents.read_object(documents.read_document(data), "config", {})
+
+
+def _settings(document: documents.Document, where: str) -> Mapping[str, str | None]:
+    """Read settings, with None for those that did not exist."""
+    value = document.get(where)
     if not documents.is_object(value):
-        return f"an object of settings was expected, not {documents.excerpt(value)}"
+        raise UnreadableError(f"{where}: an object of settings was expected, not {excerpt(value)}")
     read: dict[str, str | None] = {}
     for key, setting in value.items():
         if not documents.is_text(key) or not (setting is None or documents.is_text(setting)):
-            return f"{documents.excerpt(key)}: {documents.excerpt(setting)} is not a setting"
+            raise _setting_error(key, setting, f"{where}: ")
         read[key] = setting
     return read
+
+
+def _setting_error(key: object, value: object, where: str = "") -> UnreadableError:
+    return UnreadableError(f"{where}{excerpt(key)}: {excerpt(value)} is not a setting")

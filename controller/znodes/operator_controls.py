@@ -24,8 +24,8 @@ from controller.core.pacing.controls import (
 )
 from controller.core.requests.submissions import PRIORITY_MAX, Window
 from controller.znodes import json_documents as documents
-from controller.znodes.json_members import Members
-from controller.znodes.paths import parse_number, valid_request
+from controller.znodes.json_documents import Members, UnreadableError, excerpt, total
+from controller.znodes.paths import parse_number, read_request
 
 _PAUSES: Final = frozenset({"version", "everything", "requests", "brokers"})
 _PAUSE: Final = frozenset(member.name for member in fields(Pause))
@@ -41,13 +41,12 @@ _Choice = TypeVar("_Choice", QueueOrder, UnderMinIsr)
 # --- pauses --------------------------------------------------------------------------------------
 
 
-def decode_pauses(data: bytes) -> Pauses | str:
+@total
+def decode_pauses(data: bytes) -> Pauses:
     """Decode pauses."""
     members = _members(data, _PAUSES)
-    if isinstance(members, str):
-        return members
     everything = _pause(members, "everything", members.mapping("everything"))
-    pauses = Pauses(
+    return Pauses(
         everything if "everything" in members else None,
         {
             request: _pause(members, f"requests: {request}", value)
@@ -58,7 +57,6 @@ def decode_pauses(data: bytes) -> Pauses | str:
             for broker, value in _by_broker(members).items()
         },
     )
-    return pauses if members.problem is None else members.problem
 
 
 def encode_pauses(pauses: Pauses) -> bytes:
@@ -74,23 +72,19 @@ def encode_pauses(pauses: Pauses) -> bytes:
 
 
 def _pause(outer: Members, key: str, value: object) -> Pause:
-    members = outer.within(key, value)
-    members.only(_PAUSE)
+    members = outer.within(key, value, _PAUSE)
     since_ms = members.number("since_ms", low=0, high=documents.LONG_MAX)
-    pause = Pause(members.text("reason"), members.text("by"), since_ms or 0)
-    outer.adopt(members)
-    return pause
+    return Pause(members.text("reason"), members.text("by"), since_ms or 0)
 
 
 # --- limits --------------------------------------------------------------------------------------
 
 
-def decode_limits(data: bytes) -> Limits | str:
+@total
+def decode_limits(data: bytes) -> Limits:
     """Decode the limits that operators changed."""
     members = _members(data, _LIMITS)
-    if isinstance(members, str):
-        return members
-    limits = Limits(
+    return Limits(
         max_partitions_in_flight=members.number("max_partitions_in_flight"),
         max_incoming_per_broker=members.number("max_incoming_per_broker"),
         max_outgoing_per_broker=members.number("max_outgoing_per_broker"),
@@ -111,7 +105,6 @@ def decode_limits(data: bytes) -> Limits | str:
             for request, value in _by_request(members).items()
         },
     )
-    return limits if members.problem is None else members.problem
 
 
 def encode_limits(limits: Limits) -> bytes:
@@ -141,48 +134,40 @@ def _one_of(members: Members, key: str, values: Mapping[str, _Choice]) -> _Choic
         return None
     named = members.text(key)
     if named not in values:
-        members.wrong(f"{key} is one of {', '.join(values)}, not {documents.excerpt(named)}")
-    return values.get(named)
+        raise members.error(f"{key} is one of {', '.join(values)}, not {excerpt(named)}")
+    return values[named]
 
 
 def _broker_limits(outer: Members, key: str, value: object) -> BrokerLimits:
-    members = outer.within(key, value)
-    members.only(_BROKER)
+    members = outer.within(key, value, _BROKER)
     # 0 is a limit too: no copies to, or from, that broker.
-    limits = BrokerLimits(
+    return BrokerLimits(
         max_incoming=members.number("max_incoming", low=0),
         max_outgoing=members.number("max_outgoing", low=0),
     )
-    outer.adopt(members)
-    return limits
 
 
 def _request_limits(outer: Members, key: str, value: object) -> RequestLimits:
-    members = outer.within(key, value)
-    members.only(_REQUEST)
-    limits = RequestLimits(
+    members = outer.within(key, value, _REQUEST)
+    return RequestLimits(
         priority=members.number("priority", -PRIORITY_MAX, PRIORITY_MAX),
         step_size=members.step_size("step_size"),
         max_partitions_in_flight=members.number("max_partitions_in_flight"),
         throttle=members.rate("throttle"),
         window=members.window("window"),
     )
-    outer.adopt(members)
-    return limits
 
 
 # --- throttle ------------------------------------------------------------------------------------
 
 
-def decode_throttle(data: bytes) -> int | str:
+@total
+def decode_throttle(data: bytes) -> int:
     """Decode the throttle of all requests, in bytes per second and broker."""
-    members = _members(data, frozenset({"version", "bytes_per_s"}))
-    if isinstance(members, str):
-        return members
-    rate = members.rate("bytes_per_s")
-    if members.problem is not None:
-        return members.problem
-    return "bytes_per_s is missing" if rate is None else rate
+    rate = _members(data, frozenset({"version", "bytes_per_s"})).rate("bytes_per_s")
+    if rate is None:
+        raise UnreadableError("bytes_per_s is missing")
+    return rate
 
 
 def encode_throttle(bytes_per_s: int) -> bytes:
@@ -193,22 +178,13 @@ def encode_throttle(bytes_per_s: int) -> bytes:
 # --- shared --------------------------------------------------------------------------------------
 
 
-def _members(data: bytes, known: frozenset[str]) -> Members | str:
-    document = documents.read_versioned(data, unique=True)
-    if isinstance(document, str):
-        return document
-    members = Members(document)
-    members.only(known)
-    return members
+def _members(data: bytes, known: frozenset[str]) -> Members:
+    return Members(documents.read_versioned(data, unique=True), known)
 
 
 def _by_request(members: Members) -> dict[RequestId, object]:
-    read: dict[RequestId, object] = {}
-    for name, value in members.mapping("requests").items():
-        if not valid_request(name):
-            members.wrong(f"requests: {documents.excerpt(name)} is not a request id")
-        read[RequestId(name)] = value
-    return read
+    named = members.mapping("requests").items()
+    return {read_request(name, "requests: "): value for name, value in named}
 
 
 def _by_broker(members: Members) -> dict[BrokerId, object]:
@@ -216,7 +192,6 @@ def _by_broker(members: Members) -> dict[BrokerId, object]:
     for name, value in members.mapping("brokers").items():
         number = parse_number(name)
         if number is None:
-            members.wrong(f"brokers: {documents.excerpt(name)} is not a broker id")
-        else:
-            read[BrokerId(number)] = value
+            raise UnreadableError(f"brokers: {excerpt(name)} is not a broker id")
+        read[BrokerId(number)] = value
     return read

@@ -1,7 +1,8 @@
 """
 The path of every znode, relative to the cluster's chroot.
 
-Names from outside become path components only after ``valid_topic`` or ``valid_request``.
+Names from outside become path components only after ``valid_topic`` or ``valid_request``, which
+``read_topic`` and ``read_request`` apply.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.pacing.throttle_settings import Entity, broker_entity, topic_entity
-from controller.znodes.json_documents import INT_MAX
+from controller.znodes.json_documents import INT_MAX, UnreadableError, excerpt, is_int, is_text
 
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
@@ -50,6 +51,12 @@ APPLIED_THROTTLES: Final = "/reassigner/throttles"
 CONFIGS: Final = "/config/"
 CONFIG_CHANGES: Final = "/config/changes"
 
+_SUBMISSION: Final = "request_"
+NEW_SUBMISSION: Final = f"{REQUESTS}/{_SUBMISSION}"
+"""The prefix under which a client creates a request, sequentially."""
+NEW_ANNOUNCEMENT: Final = f"{CONFIG_CHANGES}/config_change_"
+"""The prefix of notifications that make brokers read changed settings."""
+
 KAFKA_ROOTS: Final = (TOPICS, "/admin")
 """The first of these that is not open to everyone sets the permissions of the daemon's znodes."""
 
@@ -68,7 +75,6 @@ _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _REQUEST: Final = re.compile(r"[a-zA-Z0-9._-]{1,255}")
 _DOTS: Final = frozenset({".", ".."})
-_SUBMISSION: Final = "request_"
 _RESERVED: Final = re.compile(r"foreign|(legacy|queue|cancel)-.*")
 """Requests without a submitted znode."""
 _SHARD: Final = re.compile(r"(accepted|ended)-([0-9]{1,10})-([0-9]{1,10})-([0-9]{1,10})")
@@ -91,11 +97,6 @@ def is_submission(name: str) -> bool:
     return name.startswith(_SUBMISSION) and valid_request(name)
 
 
-def is_part(name: str) -> bool:
-    """Whether it may name a part: a submitted request, or the version of a cancellation."""
-    return is_submission(name) or parse_number(name) is not None
-
-
 def is_reserved(request: RequestId) -> bool:
     """Whether only the daemon gives the id; no submitted request may have it."""
     return _RESERVED.fullmatch(request) is not None
@@ -115,6 +116,28 @@ def parse_topic_partition(text: str) -> TopicPartition | None:
     if not dash or partition is None or not valid_topic(topic):
         return None
     return TopicPartition(topic, partition)
+
+
+def read_request(value: object, where: str = "") -> RequestId:
+    """Read a request id; ``where`` precedes the text of an error."""
+    if not is_text(value) or not valid_request(value):
+        raise UnreadableError(f"{where}{excerpt(value)} is not a request id")
+    return RequestId(value)
+
+
+def read_topic(value: object) -> str:
+    """Read the name of a topic."""
+    if not is_text(value) or not valid_topic(value):
+        raise UnreadableError(f"{excerpt(value)} is not a topic name")
+    return value
+
+
+def read_partition(topic: object, partition: object) -> TopicPartition:
+    """Read a partition from its two members."""
+    name = read_topic(topic)
+    if not is_int(partition):
+        raise UnreadableError(f"{excerpt(partition)} is not a partition number")
+    return TopicPartition(name, partition)
 
 
 def broker_path(broker: BrokerId) -> str:
@@ -171,11 +194,6 @@ def orphan_path(broker: BrokerId, partition: TopicPartition) -> str:
 def submission_path(name: str) -> str:
     """Return a request as submitted."""
     return f"{REQUESTS}/{name}"
-
-
-def submissions_path() -> str:
-    """Return the prefix under which a client creates a request, sequentially."""
-    return f"{REQUESTS}/{_SUBMISSION}"
 
 
 # --- what is kept of requests --------------------------------------------------------------------
@@ -274,11 +292,6 @@ def parse_entity(text: str) -> Entity | None:
 def entity_config_path(entity: Entity) -> str:
     """Return the dynamic settings of a topic or a broker."""
     return f"{CONFIGS}{entity}"
-
-
-def announcements_path() -> str:
-    """Return the prefix of notifications that make brokers read changed settings."""
-    return f"{CONFIG_CHANGES}/config_change_"
 
 
 def applied_throttle_path(entity: Entity) -> str:

@@ -1,93 +1,80 @@
 """
-The record of one reassignment: ``/admin/reassignments/<topic>/<partition>``.
+The records of reassignments, and of replicas that could not be deleted (orphans).
 
-It keeps what the topic znode does not: the original replicas in their order, replicas of earlier
-targets, which topic of that name it was accepted for, the replicas that were approved, and the log
-directories that the entry names. ``top`` and ``legacy`` are for operators and other tools
-(KIP-236); they follow from the rest and are not decoded.
+``/admin/reassignments/<topic>/<partition>`` keeps what the topic znode does not: the original
+replicas in their order, replicas of earlier targets, which topic of that name it was accepted for,
+the replicas that were approved, and the log directories that the entry names. ``top`` and
+``legacy`` are for operators and other tools (KIP-236); they follow from the rest and are not
+decoded.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeGuard
+from typing import Final
 
 from controller.core import model
+from controller.core.reassignments.model import Orphan
 from controller.core.requests.submissions import listed_dirs
 from controller.znodes import json_documents as documents
-from controller.znodes.paths import valid_request
+from controller.znodes.json_documents import UnreadableError, excerpt, total
+from controller.znodes.paths import parse_number, parse_topic_partition, read_request
 
 _ROUTES: Final = {route.value: route for route in (model.Route.LEGACY, model.Route.REQUEST)}
 """A foreign reassignment has no record."""
 
 
-def decode_spec(data: bytes, version: model.ZkVersion) -> model.ReassignmentSpec | str:  # noqa: PLR0911 - one return per reason
+@total
+def decode_spec(data: bytes, version: model.ZkVersion) -> model.ReassignmentSpec:
     """Decode a record as read at a version."""
     document = documents.read_versioned(data)
-    if isinstance(document, str):
-        return document
-    target = documents.read_replicas(document.get("target"))
-    if isinstance(target, str):
-        return f"target: {target}"
-    others = _read_others(document)
-    if isinstance(others, str):
-        return others
-    request = document.get("request")
-    if not _is_request(request):
-        return f"{documents.excerpt(request)} is not a request id"
+    target = documents.read_replicas(document.get("target"), "target: ")
+    original, expected, asked = (
+        _optional_replicas(document, key) for key in ("original", "expected", "asked")
+    )
+    request = read_request(document.get("request"))
     named = document.get("route")
     route = _ROUTES.get(named) if isinstance(named, str) else None
     if route is None:
-        return f"route {documents.excerpt(named)} is not known"
-    cancelled_by, czxid = document.get("cancelled_by"), document.get("topic_czxid")
-    if cancelled_by is not None and not _is_request(cancelled_by):
-        return f"cancelled_by: {documents.excerpt(cancelled_by)} is not a request id"
-    if czxid is not None and not documents.is_int(czxid, high=documents.LONG_MAX):
-        return f"topic_czxid is not a zxid but {documents.excerpt(czxid)}"
-    brokers = _read_brokers(document)
+        raise UnreadableError(f"route {excerpt(named)} is not known")
+    cancelled_by = document.get("cancelled_by")
+    if cancelled_by is not None:
+        cancelled_by = read_request(cancelled_by, "cancelled_by: ")
+    czxid = document.get("topic_czxid")
+    if czxid is not None:
+        czxid = _topic_czxid(document)
+    abandoned, unplaced = (_broker_set(document, key) for key in ("abandoned", "unplaced"))
     log_dirs = documents.read_log_dirs(document.get("log_dirs", ["any"] * len(target)), target)
-    if isinstance(brokers, str) or isinstance(log_dirs, str):
-        return brokers if isinstance(brokers, str) else str(log_dirs)
     return model.ReassignmentSpec(
         target,
-        others["original"],
-        model.RequestId(request),
+        original,
+        request,
         route,
         version,
-        None if cancelled_by is None else model.RequestId(cancelled_by),
-        brokers["abandoned"],
-        None if czxid is None else model.Zxid(czxid),
-        others["expected"],
-        others["asked"],
+        cancelled_by,
+        abandoned,
+        czxid,
+        expected,
+        asked,
         log_dirs,
-        brokers["unplaced"],
+        unplaced,
     )
 
 
-def _read_others(document: documents.Document) -> dict[str, model.Replicas | None] | str:
-    """Read the replica lists that may be missing."""
-    others: dict[str, model.Replicas | None] = {}
-    for key in ("original", "expected", "asked"):
-        listed = document.get(key)
-        read = None if listed is None else documents.read_replicas(listed)
-        if isinstance(read, str):
-            return f"{key}: {read}"
-        others[key] = read
-    return others
+def _optional_replicas(document: documents.Document, key: str) -> model.Replicas | None:
+    listed = document.get(key)
+    return None if listed is None else documents.read_replicas(listed, f"{key}: ")
 
 
-def _read_brokers(document: documents.Document) -> dict[str, frozenset[model.BrokerId]] | str:
-    """Read the sets of brokers that may be missing."""
-    others: dict[str, frozenset[model.BrokerId]] = {}
-    for key in ("abandoned", "unplaced"):
-        read = documents.read_broker_ids(document.get(key, []))
-        if isinstance(read, str):
-            return f"{key}: {read}"
-        others[key] = frozenset(read) or model.NO_BROKERS
-    return others
+def _broker_set(document: documents.Document, key: str) -> frozenset[model.BrokerId]:
+    return (
+        frozenset(documents.read_broker_ids(document.get(key, []), f"{key}: ")) or model.NO_BROKERS
+    )
 
 
-def _is_request(value: object) -> TypeGuard[str]:
-    return documents.is_text(value) and valid_request(value)
+def _topic_czxid(document: documents.Document) -> model.Zxid:
+    return model.Zxid(
+        documents.read_int(document, "topic_czxid", "a zxid", high=documents.LONG_MAX)
+    )
 
 
 def encode_spec(spec: model.ReassignmentSpec) -> bytes:
@@ -101,18 +88,46 @@ def encode_spec(spec: model.ReassignmentSpec) -> bytes:
         "route": spec.route.value,
         "legacy": spec.route is model.Route.LEGACY,
     }
-    if spec.cancelled_by is not None:
-        document["cancelled_by"] = spec.cancelled_by
-    if spec.abandoned:
-        document["abandoned"] = sorted(spec.abandoned)
-    if spec.topic_czxid is not None:
-        document["topic_czxid"] = spec.topic_czxid
-    if spec.expected is not None:
-        document["expected"] = spec.expected
-    if spec.asked is not None:
-        document["asked"] = spec.asked
-    if spec.log_dirs:
-        document["log_dirs"] = listed_dirs(spec.target, spec.log_dirs)
-    if spec.unplaced:
-        document["unplaced"] = sorted(spec.unplaced)
+    optional: dict[str, object] = {
+        "cancelled_by": spec.cancelled_by,
+        "abandoned": sorted(spec.abandoned) or None,
+        "topic_czxid": spec.topic_czxid,
+        "expected": spec.expected,
+        "asked": spec.asked,
+        "log_dirs": listed_dirs(spec.target, spec.log_dirs) if spec.log_dirs else None,
+        "unplaced": sorted(spec.unplaced) or None,
+    }
+    document |= {key: value for key, value in optional.items() if value is not None}
+    return documents.write_document(document)
+
+
+@total
+def decode_orphan(broker: str, name: str, data: bytes) -> Orphan:
+    """Decode ``/reassigner/orphans/<broker>/<topic>-<partition>``."""
+    broker_id, partition = parse_number(broker), parse_topic_partition(name)
+    if broker_id is None:
+        raise UnreadableError(f"{excerpt(broker)} is not a broker id")
+    if partition is None:
+        raise UnreadableError(f"{excerpt(name)} is not a partition")
+    document = documents.read_versioned(data)
+    czxid, reason = _topic_czxid(document), document.get("reason")
+    if not documents.is_text(reason):
+        raise UnreadableError(f"reason is not a text but {excerpt(reason)}")
+    failed_in = None
+    if document.get("failed_in") is not None:
+        failed_in = model.BrokerEpoch(
+            documents.read_int(document, "failed_in", "a broker epoch", high=documents.LONG_MAX)
+        )
+    return Orphan(model.BrokerId(broker_id), partition, czxid, reason, failed_in)
+
+
+def encode_orphan(orphan: Orphan) -> bytes:
+    """Encode an orphan; broker and partition are the path."""
+    document: dict[str, object] = {
+        "version": 1,
+        "topic_czxid": orphan.topic_czxid,
+        "reason": orphan.reason,
+    }
+    if orphan.failed_in is not None:
+        document["failed_in"] = orphan.failed_in
     return documents.write_document(document)

@@ -26,7 +26,7 @@ from controller.zk.leadership import Leadership
 from controller.zk.sessions import RECONNECT, Session
 from controller.zk.store import ZkStore
 from controller.znodes import paths
-from controller.znodes.controller import encode_controller
+from controller.znodes.cluster import encode_controller
 from tests.contracts.rigs import CONTROLLER_ID
 
 WITHIN_S: Final = 15.0

@@ -29,9 +29,9 @@ from controller.errors import ControllerError
 from controller.setting_sources import load_settings
 from controller.web.forms import options_of
 from controller.web.steering import PageAction, PagePlans, Steering
-from controller.znodes.json_members import TEXT_MAX
-from controller.znodes.kill_switches import KillSwitch
-from controller.znodes.submissions import encode_submission
+from controller.znodes.cancellations import KillSwitch
+from controller.znodes.json_documents import TEXT_MAX
+from controller.znodes.plans import encode_submission
 from tests.cli.builders import CZXID, REQUEST, FakeCluster, Terminal
 from tests.cli.families import FakeOperator
 from tests.cli.scripted_answers import AT_MS, CANCEL_CZXID, QUEUE, QUEUE_CZXID

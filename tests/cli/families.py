@@ -36,18 +36,13 @@ from controller.doctor.snapshot import Znodes
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.reactor.ports import Check
 from controller.settings import HttpAccess
-from controller.zk.cluster_znodes import ClusterZnodes
+from controller.zk.cluster_znodes import ClusterZnodes, PartitionZnodes, ThrottleZnodes
 from controller.zk.operator_client import OperatorClient
-from controller.zk.outcome_znodes import OutcomeZnodes
-from controller.zk.partition_znodes import PartitionZnodes
 from controller.zk.request_writes import RequestWrites
-from controller.zk.request_znodes import RequestZnodes
-from controller.zk.retirement import Retired, Retirement
-from controller.zk.throttle_writes import ThrottleWrites
-from controller.zk.throttle_znodes import ThrottleZnodes
+from controller.zk.request_znodes import OutcomeZnodes, RequestZnodes
+from controller.zk.retirement import Retired, Retirement, ThrottleWrites
 from controller.znodes import operator_controls, paths
-from controller.znodes.cancellations import combine
-from controller.znodes.kill_switches import KillSwitch
+from controller.znodes.cancellations import KillSwitch, combine
 
 if TYPE_CHECKING:
     from tests.cli.builders import FakeCluster

@@ -32,9 +32,8 @@ from controller.core.requests.submissions import (
     Submission,
 )
 from controller.errors import ReassignmentConflictError
-from controller.znodes.cancellations import decode_cancellation, encode_cancellation
-from controller.znodes.kill_switches import KillSwitch
-from controller.znodes.submissions import decode_submission
+from controller.znodes.cancellations import KillSwitch, decode_cancellation, encode_cancellation
+from controller.znodes.plans import decode_submission
 
 CANCEL_CZXID = Zxid(0x51)
 CANCEL = RequestId("cancel-0000000000000051")

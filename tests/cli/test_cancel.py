@@ -28,7 +28,7 @@ from controller.core.requests.submissions import (
 )
 from controller.errors import CancellationPendingError, ReassignmentConflictError
 from controller.znodes.cancellations import combine
-from controller.znodes.submissions import encode_submission
+from controller.znodes.plans import encode_submission
 from tests.cli.builders import USER, FakeCluster, Terminal, a_status
 from tests.cli.scripted_answers import CANCEL, CANCEL_CZXID
 from tests.core.builders import replicas, tp

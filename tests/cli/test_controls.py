@@ -21,7 +21,7 @@ from controller.core.pacing.controls import (
 )
 from controller.core.requests.outcomes import Part, RequestHistory, Summary
 from controller.core.requests.submissions import LegacyPlan, RequestOptions, Window
-from controller.znodes.submissions import encode_submission
+from controller.znodes.plans import encode_submission
 from tests.cli.builders import USER, FakeCluster, Terminal, a_status
 from tests.cli.scripted_answers import AT_MS
 

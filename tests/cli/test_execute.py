@@ -25,7 +25,7 @@ from controller.core.requests.submissions import LegacyPlan, RequestOptions, Sub
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import SessionSuspendedError
 from controller.previews.plan_files import document_of, read_plan
-from controller.znodes.kill_switches import KillSwitch
+from controller.znodes.cancellations import KillSwitch
 from tests.cli.builders import USER, FakeCluster, Step, Terminal, a_partition, a_status
 from tests.cli.families import OWN_ID
 from tests.cli.scripted_answers import AT_MS

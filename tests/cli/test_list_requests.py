@@ -8,8 +8,8 @@ import pytest
 
 from controller.core.model import OutcomeKind, PartitionOutcome, RequestId
 from controller.core.requests.submissions import RequestOptions
-from controller.znodes.kill_switches import KillSwitch
-from controller.znodes.submissions import encode_submission
+from controller.znodes.cancellations import KillSwitch
+from controller.znodes.plans import encode_submission
 from tests.cli.builders import FakeCluster, Terminal, a_request, a_status
 from tests.cli.scripted_answers import AT_MS, CANCEL
 from tests.core.builders import replicas, tp

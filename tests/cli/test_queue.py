@@ -10,7 +10,7 @@ import pytest
 from controller.core.model import ZkVersion
 from controller.core.requests.submissions import LegacyPlan
 from controller.previews.plan_files import document_of
-from controller.znodes.kill_switches import KillSwitch
+from controller.znodes.cancellations import KillSwitch
 from tests.cli.builders import REQUEST, FakeCluster, Terminal
 from tests.cli.scripted_answers import AT_MS, QUEUE, QUEUE_CZXID
 from tests.core.builders import replicas, tp

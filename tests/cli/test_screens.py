@@ -24,8 +24,8 @@ from controller.core.blocked_reasons import IN_TURN
 from controller.core.model import NO_LEADER, BlockedBy, OutcomeKind, RequestId
 from controller.core.requests.submissions import RequestOptions
 from controller.telemetry.advice import ADVICE
-from controller.znodes.kill_switches import KillSwitch
-from controller.znodes.submissions import encode_submission
+from controller.znodes.cancellations import KillSwitch
+from controller.znodes.plans import encode_submission
 from docs.generate.verbs import command_line
 from tests.cli.builders import FakeCluster, Terminal, a_partition, a_request, a_status
 from tests.cli.scripted_answers import AT_MS

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.requests.submissions import RequestOptions
-from controller.znodes.submissions import decode_submission, submissions_of
+from controller.znodes.plans import decode_submission, submissions_of
 from tests.core.builders import replicas, tp
 
 OWN = RequestId("req-1")

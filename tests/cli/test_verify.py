@@ -11,7 +11,7 @@ from controller.core.model import OutcomeKind, ReassignmentSpec, RequestId, Rout
 from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import AcceptedEntry, RequestOptions
 from controller.previews.plan_files import document_of
-from controller.znodes.submissions import encode_submission
+from controller.znodes.plans import encode_submission
 from tests.cli.builders import REQUEST, FakeCluster, Terminal
 from tests.core.builders import replicas, tp
 

@@ -65,13 +65,10 @@ from controller.znodes.entity_configs import (
     encode_applied_throttle,
     encode_entity_config,
 )
-from controller.znodes.legacy_plans import encode_legacy_plan
+from controller.znodes.histories import encode_accepted, encode_ended, encode_outcome, encode_part
 from controller.znodes.operator_controls import encode_limits, encode_pauses, encode_throttle
-from controller.znodes.orphans import encode_orphan
-from controller.znodes.outcome_parts import encode_accepted, encode_ended, encode_part
-from controller.znodes.outcomes import encode_outcome
-from controller.znodes.reassignments import encode_spec
-from controller.znodes.submissions import encode_submission
+from controller.znodes.plans import encode_legacy_plan, encode_submission
+from controller.znodes.reassignments import encode_orphan, encode_spec
 from tests.contracts.rigs import P0, P1, Rigs, StoreRig, data_of
 
 R1, R2, R3 = (RequestId(f"request_000000000{n}") for n in (1, 2, 3))
@@ -82,7 +79,7 @@ PAPERWORK: tuple[Operation, ...] = (
     Create(paths.reassignment_path(P0), b""),
     Create("/reassigner/orphans/1/t-0", b""),
     Create("/config/topics/t", b""),
-    CreateSequential(paths.announcements_path(), b""),
+    CreateSequential(paths.NEW_ANNOUNCEMENT, b""),
 )
 
 
@@ -155,9 +152,9 @@ class RequestContract(Rigs):
     def test_sequential_znodes_get_names_of_their_own(self, claimed: StoreRig) -> None:
         """Two announcements in one multi are two znodes."""
         claimed.put(paths.CONFIG_CHANGES)
-        multi = [CreateSequential(paths.announcements_path(), data) for data in (b"0", b"1")]
+        multi = [CreateSequential(paths.NEW_ANNOUNCEMENT, data) for data in (b"0", b"1")]
         assert claimed.store.commit([multi]) == [Committed()]
-        names = [f"{paths.announcements_path()}{n:010d}" for n in range(2)]
+        names = [f"{paths.NEW_ANNOUNCEMENT}{n:010d}" for n in range(2)]
         assert [data_of(claimed, name) for name in names] == [b"0", b"1"]
 
     def test_settings_are_written_with_their_announcement_or_not_at_all(
@@ -171,13 +168,13 @@ class RequestContract(Rigs):
         multi: list[Operation] = [
             Create(paths.applied_throttle_path(entity), encode_applied_throttle(lease)),
             SetData(paths.entity_config_path(entity), b"ours", ZkVersion(0)),
-            CreateSequential(paths.announcements_path(), encode_announcement(entity)),
+            CreateSequential(paths.NEW_ANNOUNCEMENT, encode_announcement(entity)),
         ]
         claimed.put(paths.entity_config_path(entity), b"theirs")
         assert claimed.store.commit([multi]) == [Rejected(1, WriteError.BAD_VERSION)]
         assert data_of(claimed, paths.entity_config_path(entity)) == b"theirs"
         assert claimed.get(paths.applied_throttle_path(entity)) is None
-        assert claimed.get(f"{paths.announcements_path()}{0:010d}") is None
+        assert claimed.get(f"{paths.NEW_ANNOUNCEMENT}{0:010d}") is None
 
     def test_settings_of_a_topic_that_kafka_does_not_know_are_not_made(self, rig: StoreRig) -> None:
         """Only Kafka creates its own directories."""

@@ -57,11 +57,9 @@ from controller.reactor.ports import (
     ZnodeFamily,
 )
 from controller.znodes import paths
-from controller.znodes.controller import ControllerNode, decode_controller
-from controller.znodes.orphans import encode_orphan
-from controller.znodes.producer_ids import encode_producer_ids
-from controller.znodes.reassignments import encode_spec
-from controller.znodes.states import encode_state
+from controller.znodes.cluster import ControllerNode, decode_controller, encode_producer_ids
+from controller.znodes.reassignments import encode_orphan, encode_spec
+from controller.znodes.topics import encode_state
 from tests.contracts.rigs import CONTROLLER_ID, P0, P1, Rigs, StoreRig, data_of
 
 BROKER = {

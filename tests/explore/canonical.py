@@ -33,7 +33,7 @@ IGNORED: Final[dict[str, frozenset[str]]] = {
     "Reactor": frozenset(
         {
             "_store", "_channels", "_configs", "_clock", "_observer", "_broker_settings", "_sizes",
-            "_endpoint", "_submissions", "_failpoints", "_lease", "_awake_at", "_heap", "changes",
+            "_endpoint", "_submissions", "_failpoints", "_lease", "_awake_at", "changes",
         }
     ),
     "Commits": frozenset({"_view", "_store", "_observer", "_failpoints", "_carry_out"}),

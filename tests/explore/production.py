@@ -162,16 +162,16 @@ from controller.reactor.znode_operations import is_paperwork as is_paperwork
 from controller.zk.multis import too_large as too_large
 from controller.znodes import paths as paths
 from controller.znodes.cancellations import encode_cancellation as encode_cancellation
-from controller.znodes.controller import (
+from controller.znodes.cluster import (
     decode_controller_epoch as decode_controller_epoch,
 )
-from controller.znodes.controller import (
+from controller.znodes.cluster import (
     encode_controller as encode_controller,
 )
-from controller.znodes.legacy_plans import encode_legacy_plan as encode_legacy_plan
-from controller.znodes.states import decode_state as decode_state
-from controller.znodes.states import encode_state as encode_state
-from controller.znodes.submissions import encode_submission as encode_submission
+from controller.znodes.plans import encode_legacy_plan as encode_legacy_plan
+from controller.znodes.plans import encode_submission as encode_submission
+from controller.znodes.topics import decode_state as decode_state
+from controller.znodes.topics import encode_state as encode_state
 from controller.znodes.topics import encode_topic as encode_topic
 from tests.sim.decoded import read_state as read_state
 from tests.sim.decoded import read_topic as read_topic

@@ -772,6 +772,6 @@ def submit(system: System) -> None:
     """Submit the plan of the shape."""
     target = tuple(p.BrokerId(r) for r in system.shape.target)
     data = p.encode_submission({PARTITION: target}, p.RequestOptions())
-    make = p.Make(p.paths.submissions_path(), data, sequential=True)
+    make = p.Make(p.paths.NEW_SUBMISSION, data, sequential=True)
     system.zookeeper.transact(p.NO_SESSION, [make])
     system.dispatch()

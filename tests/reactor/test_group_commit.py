@@ -62,8 +62,8 @@ from controller.reactor.outcome_rows import SHARD_BYTES
 from controller.reactor.ports import Check, Create, CreateSequential, Delete, Operation, SetData
 from controller.zk.multis import too_large
 from controller.znodes import paths
-from controller.znodes.legacy_plans import decode_legacy_plan
-from controller.znodes.outcome_parts import decode_accepted, decode_ended
+from controller.znodes.histories import decode_accepted, decode_ended
+from controller.znodes.plans import decode_legacy_plan
 from controller.znodes.topics import decode_topic
 
 MAX_OPERATIONS = Options().multi_operations

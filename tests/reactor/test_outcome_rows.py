@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from controller.core.model import OutcomeKind, PartitionOutcome, Refusal, RefusalReason, RequestId
 from controller.core.requests.submissions import AcceptedEntry
 from controller.reactor.outcome_rows import Row, row_size
+from controller.znodes.histories import accepted_row, ending_row, refusal_row
 from controller.znodes.json_documents import write_document
-from controller.znodes.outcome_parts import accepted_row, ending_row
-from controller.znodes.outcomes import write_refusal
 from tests.znodes.strategies import PARTITIONS, REPLICAS, WORDS
 
 R = RequestId("request_0000000001")
@@ -38,7 +37,7 @@ def written(row: Row) -> int:
         case PartitionOutcome():
             document = ending_row(row)
         case Refusal():
-            document = write_refusal(row)
+            document = refusal_row(row)
     return len(write_document({"": document})) - len('{"":}') + 1
 
 

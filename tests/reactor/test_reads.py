@@ -78,7 +78,7 @@ def test_each_kind_is_requested_once_and_topics_first() -> None:
         (paths.topic_path("t"), []),
         (paths.state_path(TopicPartition("t", 0)), []),
         *((path, []) for path in paths.NOTIFICATION_DIRECTORIES.values()),
-        (paths.announcements_path(), []),
+        (paths.NEW_ANNOUNCEMENT, []),
     ],
 )
 def test_what_the_write_was_about_is_read(path: str, znodes: list[ZnodeFamily]) -> None:

@@ -34,7 +34,7 @@ from controller.telemetry.json_values import Clocks
 from controller.telemetry.partition_documents import Filter, listing_of
 from controller.units import parse_bytes
 from controller.znodes import paths
-from controller.znodes.legacy_plans import encode_legacy_plan
+from controller.znodes.plans import encode_legacy_plan
 from integration.rigs.failpoint_names import NamedFailpoints
 from integration.rigs.failpoints import Failpoint
 from tests.scenarios import descriptions

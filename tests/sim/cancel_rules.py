@@ -21,8 +21,8 @@ from controller.core.model import (
 from controller.core.requests.submissions import AcceptedEntry, Cancellation, CancelScope
 from controller.core.requests.undo import UNDO_PART
 from controller.znodes import paths
-from controller.znodes.outcome_parts import decode_accepted
-from controller.znodes.submissions import decode_submission
+from controller.znodes.histories import decode_accepted
+from controller.znodes.plans import decode_submission
 from tests.sim.decoded import cancellation_of
 from tests.sim.rules import Rule
 

@@ -29,9 +29,9 @@ from controller.core.requests.outcomes import Part
 from controller.core.requests.submissions import RequestOptions, StepSize
 from controller.core.requests.undo import UNDO_PART
 from controller.znodes import paths
+from controller.znodes.histories import decode_part
 from controller.znodes.operator_controls import decode_limits, decode_pauses
-from controller.znodes.outcome_parts import decode_part
-from controller.znodes.submissions import decode_submission
+from controller.znodes.plans import decode_submission
 from tests.sim.rules import Rule
 from tests.sim.zookeeper import Transaction, Written
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.core.model import TopicAssignment, ZkVersion, Zxid
 from controller.znodes.cancellations import decode_cancellation
-from controller.znodes.states import decode_state
-from controller.znodes.topics import decode_topic
+from controller.znodes.topics import decode_state, decode_topic
 
 if TYPE_CHECKING:
     from controller.core.model import PartitionState

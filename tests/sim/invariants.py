@@ -25,8 +25,8 @@ from controller.core.model import (
 )
 from controller.reactor.ports import Check, LeaderAndIsr, LeaderAndIsrState
 from controller.znodes import paths
-from controller.znodes.controller import decode_controller
-from controller.znodes.legacy_plans import decode_legacy_plan
+from controller.znodes.cluster import decode_controller
+from controller.znodes.plans import decode_legacy_plan
 from tests.sim.data_rules import DataRules
 from tests.sim.decoded import read_topic
 from tests.sim.deletion_rules import DeletionRules

@@ -40,9 +40,8 @@ from controller.reactor.ports import (
     UpdateMetadataState,
 )
 from controller.znodes import paths
-from controller.znodes.brokers import decode_broker
-from controller.znodes.states import encode_state
-from controller.znodes.topics import encode_topic
+from controller.znodes.cluster import decode_broker
+from controller.znodes.topics import encode_state, encode_topic
 from tests.sim.brokers import DELETED_LEADER
 from tests.sim.decoded import read_state, read_topic
 from tests.sim.links import Link

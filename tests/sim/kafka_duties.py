@@ -22,7 +22,7 @@ from controller.core.model import (
 )
 from controller.reactor.ports import Delete
 from controller.znodes import paths
-from controller.znodes.partition_lists import decode_partition_list
+from controller.znodes.topics import decode_partition_list
 from tests.sim.brokers import DELETED_LEADER
 from tests.sim.kafka_cluster import ControllerMoved, KafkaCluster
 from tests.sim.kafka_reassignments import KafkaReassignments

@@ -24,7 +24,7 @@ from controller.core.model import (
 )
 from controller.reactor.ports import Delete
 from controller.znodes import paths
-from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan
+from controller.znodes.plans import decode_legacy_plan, encode_legacy_plan
 from tests.sim.zookeeper import Put
 
 if TYPE_CHECKING:

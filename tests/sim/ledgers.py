@@ -34,11 +34,9 @@ from controller.core.requests.submissions import (
     Submission,
 )
 from controller.znodes import paths
-from controller.znodes.legacy_plans import decode_legacy_plan
-from controller.znodes.outcome_parts import decode_accepted, decode_ended
-from controller.znodes.outcomes import decode_outcome
+from controller.znodes.histories import decode_accepted, decode_ended, decode_outcome
+from controller.znodes.plans import decode_legacy_plan, decode_submission
 from controller.znodes.reassignments import decode_spec
-from controller.znodes.submissions import decode_submission
 from tests.sim.cancel_rules import CancelRules
 from tests.sim.decoded import cancellation_of
 from tests.sim.rules import Rule

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from controller.core.model import Replicas, TopicPartition, ZkVersion, Zxid
 from controller.reactor.ports import Delete
 from controller.znodes import paths
-from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan
+from controller.znodes.plans import decode_legacy_plan, encode_legacy_plan
 from tests.sim.control_rules import ControlRules
 from tests.sim.expected_targets import ExpectedTargets
 from tests.sim.ledgers import Ledger

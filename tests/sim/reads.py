@@ -42,16 +42,19 @@ from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.reactor.ports import Inbox, ZnodeFamily
 from controller.reactor.reads import CANCELLABLE, OWN_RECORDS
 from controller.znodes import paths
-from controller.znodes.brokers import decode_broker
-from controller.znodes.controller import decode_controller, decode_feature, decode_migration
-from controller.znodes.legacy_plans import decode_legacy_plan
-from controller.znodes.orphans import decode_orphan
-from controller.znodes.partition_lists import (
+from controller.znodes.cluster import (
+    decode_broker,
+    decode_controller,
+    decode_feature,
+    decode_migration,
+    decode_producer_ids,
+)
+from controller.znodes.plans import decode_legacy_plan
+from controller.znodes.reassignments import decode_orphan, decode_spec
+from controller.znodes.topics import (
     decode_log_dir_event,
     decode_partition_list,
 )
-from controller.znodes.producer_ids import decode_producer_ids
-from controller.znodes.reassignments import decode_spec
 from tests.sim.decoded import read_state, read_topic
 from tests.sim.requests import SimRequests
 from tests.sim.zookeeper import NO_SESSION, SimZooKeeper, Watch

@@ -12,8 +12,8 @@ from typing import Final
 
 from controller.core.model import Replicas, TopicPartition, ZkVersion, Zxid
 from controller.znodes import paths
-from controller.znodes.legacy_plans import decode_legacy_plan
 from controller.znodes.paths import deletion_path, topic_path
+from controller.znodes.plans import decode_legacy_plan
 from integration.rigs.failpoints import Failpoint
 from tests.sim.builders import ids
 from tests.sim.daemons import SimDaemon

@@ -18,7 +18,7 @@ from controller.core.model import BrokerId, LeaderEpoch, TopicPartition, ZkVersi
 from controller.core.model import ControllerEpoch as Epoch
 from controller.reactor.ports import SetData
 from controller.znodes import paths
-from controller.znodes.states import encode_state
+from controller.znodes.topics import encode_state
 from tests.sim.logs import Record
 from tests.sim.zookeeper import Make, SessionExpiredError, TransactionFailedError
 

@@ -205,7 +205,7 @@ class Requesters:
     def _garble_request(self) -> str:
         garbage = self._chance.choice(GARBAGE)
         self._world.zookeeper.ensure(paths.REQUESTS)
-        make = Make(paths.submissions_path(), garbage, sequential=True)
+        make = Make(paths.NEW_SUBMISSION, garbage, sequential=True)
         self._world.zookeeper.transact(NO_SESSION, [make])
         return repr(garbage)
 

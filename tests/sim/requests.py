@@ -1,7 +1,7 @@
 """
 The simulated store's reads of requests: submissions, and what is kept of them.
 
-The same levels as ``controller.zk.request_znodes`` and ``outcome_znodes`` read, at once and from
+The same levels as ``controller.zk.request_znodes`` reads, at once and from
 the server itself. When they are read, and what that takes, is ``reads``.
 """
 
@@ -34,10 +34,9 @@ from controller.core.requests.records import (
 from controller.core.requests.submissions import AcceptedEntry, RequestOptions, Submission
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_applied_throttle, decode_entity_config
-from controller.znodes.legacy_plans import decode_legacy_plan
+from controller.znodes.histories import decode_accepted, decode_ended, decode_part, part_name
 from controller.znodes.operator_controls import decode_limits, decode_pauses, decode_throttle
-from controller.znodes.outcome_parts import decode_accepted, decode_ended, decode_part, part_name
-from controller.znodes.submissions import decode_submission
+from controller.znodes.plans import decode_legacy_plan, decode_submission
 from tests.sim.decoded import cancellation_of
 from tests.sim.zookeeper import SimZooKeeper, Watch
 

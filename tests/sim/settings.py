@@ -56,7 +56,7 @@ class Settings:
         path = paths.entity_config_path(entity)
         data = encode_entity_config(sorted(values.items()))
         is_there = self._zookeeper.get(path) is not None
-        announce = Make(paths.announcements_path(), encode_announcement(entity), sequential=True)
+        announce = Make(paths.NEW_ANNOUNCEMENT, encode_announcement(entity), sequential=True)
         write = Put(path, data) if is_there else Make(path, data)
         self._zookeeper.transact(NO_SESSION, [write, announce])
 

@@ -22,7 +22,7 @@ from controller.core.model import (
 )
 from controller.reactor.ports import BrokerRequest, SetData
 from controller.znodes import paths
-from controller.znodes.states import decode_state, encode_state
+from controller.znodes.topics import decode_state, encode_state
 from tests.contracts.broker_contract import ONE, Answered, BrokerContract, BrokerRig, Controller
 from tests.contracts.disk_contract import DiskContract, DiskRig
 from tests.sim.brokers import SimBroker

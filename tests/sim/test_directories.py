@@ -24,7 +24,7 @@ from controller.core.requests.outcomes import Summary
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.znodes import paths
-from controller.znodes.outcomes import decode_outcome
+from controller.znodes.histories import decode_outcome
 from tests.sim.directories import number_of, placing
 from tests.sim.disks import SimDisks, path_of
 from tests.sim.histories import SilentObserver, is_finished

@@ -22,7 +22,7 @@ from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, Replicas, 
 from controller.core.options import TenurePolicy
 from controller.reactor.ports import Check, SetData
 from controller.znodes import paths
-from controller.znodes.states import encode_state
+from controller.znodes.topics import encode_state
 from tests.core.builders import replicas, tp
 from tests.sim import broker_to_controller
 from tests.sim.controller_endpoints import SimEndpoint

@@ -34,8 +34,7 @@ from controller.reactor.ports import Check, Create, Delete, LeaderAndIsr, WriteE
 from controller.zk.claims import GRACE_S
 from controller.znodes import paths
 from controller.znodes.reassignments import encode_spec
-from controller.znodes.states import encode_state
-from controller.znodes.topics import encode_topic
+from controller.znodes.topics import encode_state, encode_topic
 from tests.sim.brokers import SimBroker
 from tests.sim.builders import Recorder, ids, leader_and_isr, stop_replica, update_metadata
 from tests.sim.judges import InvariantViolationError

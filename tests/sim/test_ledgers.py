@@ -36,8 +36,7 @@ from controller.reactor.ports import Check, Delete
 from controller.zk.claims import GRACE_S
 from controller.znodes import paths
 from controller.znodes.entity_configs import encode_entity_config
-from controller.znodes.outcome_parts import encode_ended, encode_part
-from controller.znodes.outcomes import encode_outcome
+from controller.znodes.histories import encode_ended, encode_outcome, encode_part
 from controller.znodes.reassignments import encode_spec
 from controller.znodes.topics import encode_topic
 from tests.sim.builders import Recorder, ids

@@ -15,8 +15,8 @@ from controller.core.requests.submissions import CancelScope, RequestOptions
 from controller.core.view import ClusterView
 from controller.reactor.ports import WriteError
 from controller.znodes import paths
-from controller.znodes.outcomes import decode_outcome
-from controller.znodes.submissions import encode_submission
+from controller.znodes.histories import decode_outcome
+from controller.znodes.plans import encode_submission
 from tests.sim.histories import SilentObserver, is_finished, reactors
 from tests.sim.store_faults import Refusal
 from tests.sim.world import World
@@ -108,14 +108,14 @@ def test_a_name_that_comes_again_is_a_request_of_its_own(
     assert (outcome.total, outcome.done) == (1, 1)
 
 
-@pytest.mark.parametrize("path", [paths.submissions_path(), paths.LEGACY_PLAN, paths.QUEUE])
+@pytest.mark.parametrize("path", [paths.NEW_SUBMISSION, paths.LEGACY_PLAN, paths.QUEUE])
 def test_a_plan_with_very_many_malformed_entries_ends(world: World, path: str) -> None:
     """Its refusals are more than a multi may hold."""
     entry = {"topic": "orders.eu", "partition": 0, "replicas": [1, 2, 3], "log_dirs": ["/d"]}
     rows = [entry | {"partition": n} for n in range(6000)]
     data = json.dumps({"version": 1, "partitions": rows}, separators=(",", ":")).encode()
     world.zookeeper.ensure(paths.REQUESTS)
-    is_request = path == paths.submissions_path()
+    is_request = path == paths.NEW_SUBMISSION
     (made,) = world.zookeeper.transact(NO_SESSION, [Make(path, data, sequential=is_request)])
     world.run_for(120.0)
     assert world.zookeeper.get(made) is None

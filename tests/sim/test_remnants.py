@@ -14,7 +14,7 @@ from controller.core.model import (
 from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.model import Orphan
 from controller.znodes import paths
-from controller.znodes.orphans import encode_orphan
+from controller.znodes.reassignments import encode_orphan
 from tests.sim.builders import ids
 from tests.sim.histories import is_finished, reactors
 from tests.sim.seeds import seeds

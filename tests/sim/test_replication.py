@@ -18,8 +18,7 @@ from controller.core.model import (
 )
 from controller.reactor.ports import Check
 from controller.znodes import paths
-from controller.znodes.states import encode_state
-from controller.znodes.topics import encode_topic
+from controller.znodes.topics import encode_state, encode_topic
 from tests.sim.brokers import SimBroker
 from tests.sim.builders import ids, leader_and_isr, update_metadata
 from tests.sim.world import World

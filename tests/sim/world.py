@@ -37,9 +37,8 @@ from controller.core.requests.submissions import (
 from controller.errors import ReassignmentConflictError
 from controller.znodes import paths
 from controller.znodes.cancellations import combine, encode_cancellation
-from controller.znodes.legacy_plans import encode_legacy_plan
 from controller.znodes.operator_controls import encode_limits, encode_pauses, encode_throttle
-from controller.znodes.submissions import encode_submission
+from controller.znodes.plans import encode_legacy_plan, encode_submission
 from controller.znodes.topics import encode_topic
 from tests.sim.brokers import SimBroker
 from tests.sim.daemons import Build, SimDaemon
@@ -260,7 +259,7 @@ class World:
         options = options or RequestOptions()
         data = encode_submission(wanted, options, log_dirs=log_dirs)
         self.zookeeper.ensure(paths.REQUESTS)
-        make = Make(paths.submissions_path(), data, sequential=True)
+        make = Make(paths.NEW_SUBMISSION, data, sequential=True)
         (path,) = self.zookeeper.transact(NO_SESSION, [make])
         return options.part_of or RequestId(path.rpartition("/")[2])
 

@@ -14,7 +14,7 @@ from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.plan_files import PlanFile
 from controller.setting_sources import load_settings
 from controller.web.steering import PagePlans
-from controller.znodes.kill_switches import KillSwitch
+from controller.znodes.cancellations import KillSwitch
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator
 from tests.core.builders import replicas

@@ -21,8 +21,8 @@ from controller.zk import client_submissions
 from controller.zk.client_submissions import ClientSubmissions
 from controller.zk.request_writes import RequestWrites
 from controller.znodes.cancellations import combine
-from controller.znodes.json_members import TEXT_MAX
-from controller.znodes.submissions import decode_submission
+from controller.znodes.json_documents import TEXT_MAX
+from controller.znodes.plans import decode_submission
 from tests.core.builders import replicas, tp
 from tests.zk.fakes import FakeClock
 

@@ -12,13 +12,11 @@ from controller.core.requests.outcomes import Part
 from controller.core.requests.records import HistoryRead
 from controller.core.role.records import BrokersRead
 from controller.reactor.ports import ZnodeFamily
-from controller.zk.outcome_znodes import OutcomeZnodes
-from controller.zk.readers import Reader, watch
-from controller.zk.request_znodes import RequestZnodes
+from controller.zk.readers import ANY_VERSION, Reader, watch
+from controller.zk.request_znodes import OutcomeZnodes, RequestZnodes
 from controller.zk.watches import read_level
-from controller.zk.znode_reads import ANY_VERSION
 from controller.znodes import paths
-from controller.znodes.outcome_parts import encode_part
+from controller.znodes.histories import encode_part
 from tests.zk.fakes import FakeClient, connected_session
 
 WHY = "ZooKeeper does not show it: NoAuthError"

@@ -7,10 +7,10 @@ from dataclasses import replace
 from controller.core.model import BrokerId, RequestId, TopicPartition, Zxid
 from controller.core.requests.outcomes import Part
 from controller.core.requests.submissions import AcceptedEntry
-from controller.zk.outcome_znodes import OutcomeZnodes
 from controller.zk.readers import Reader
+from controller.zk.request_znodes import OutcomeZnodes
 from controller.znodes import paths
-from controller.znodes.outcome_parts import encode_accepted, encode_part
+from controller.znodes.histories import encode_accepted, encode_part
 from tests.zk.fakes import FakeClient, connected_session
 
 CANCELLATION = RequestId("cancel-00000000000000ad")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 
-from controller.zk.readers import Reader, watch
-from controller.zk.znode_reads import WINDOW, decode_many
+from controller.zk.readers import WINDOW, Reader, decode_many, watch
 from tests.zk.fakes import SESSION, FakeClient, Stat, connected_session
 
 

@@ -21,17 +21,16 @@ from controller.core.reassignments.model import Orphan
 from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Operation
 from controller.zk.connections import ZooKeeperConnection
+from controller.zk.readers import Key, Znode
 from controller.zk.retirement import TOGETHER, Retired, Retirement
-from controller.zk.znode_reads import Key, Znode
 from controller.znodes import paths
-from controller.znodes.controller import encode_leader
+from controller.znodes.cluster import encode_leader
 from controller.znodes.entity_configs import (
     decode_entity_config,
     encode_applied_throttle,
     encode_entity_config,
 )
-from controller.znodes.orphans import encode_orphan
-from controller.znodes.reassignments import encode_spec
+from controller.znodes.reassignments import encode_orphan, encode_spec
 from tests.core.builders import tp
 from tests.sim.zookeeper import NO_SESSION, Make, SimZooKeeper, TransactionFailedError
 from tests.telemetry.builders import a_goal

@@ -99,7 +99,7 @@ def test_what_is_requested_is_read_in_that_order(bench: _Bench) -> None:
     bench.client.put(paths.topic_path("t"), TOPIC)
     free = bench.hold()
     bench.watches.read_topics(["t"], read_generation=1)
-    bench.watches.read_states([P], watched=False, read_generation=1)
+    bench.watches.read_states([P], watch=False, read_generation=1)
     free.set()
     bench.inbox.wait_for(StatesRead)
     assert [type(e) for e in bench.inbox.events] == [TopicsRead, StatesRead]
@@ -127,11 +127,11 @@ def test_topic_whose_watch_fired_is_read_before_a_state_requested_later(bench: _
     bench.inbox.wait_for(TopicsRead)
     free = bench.hold()
     bench.client.put(paths.topic_path("t"), TOPIC)
-    bench.watches.read_states([P], watched=False, read_generation=2)
+    bench.watches.read_states([P], watch=False, read_generation=2)
     free.set()
     bench.inbox.wait_for(StatesRead)
     assert [type(e) for e in bench.inbox.events] == [TopicsRead, TopicsRead, StatesRead]
-    bench.watches.read_states([P], watched=False, read_generation=2)
+    bench.watches.read_states([P], watch=False, read_generation=2)
     bench.inbox.wait_for(StatesRead, count=2)
     assert len(bench.inbox.of(TopicsRead)) == 2
 
@@ -149,7 +149,7 @@ def test_topics_of_large_clusters_are_read_before_their_states_after_an_interrup
     last = [TopicPartition(name, 0) for name in names[-2:]]
     free = bench.hold()
     bench.client.reconnect()
-    bench.watches.read_states(last, watched=False, read_generation=2)
+    bench.watches.read_states(last, watch=False, read_generation=2)
     free.set()
     bench.inbox.wait_for(TopicsRead, count=4)
     seen = [e for e in bench.inbox.events if isinstance(e, TopicsRead | StatesRead)]
@@ -169,7 +169,7 @@ def test_marked_topic_is_read_again_where_its_read_failed(bench: _Bench) -> None
     free = bench.hold()
     bench.client.put(paths.topic_path("t"), TOPIC)
     bench.client.failures.append(ConnectionLoss())
-    bench.watches.read_states([P], watched=False, read_generation=2)
+    bench.watches.read_states([P], watch=False, read_generation=2)
     free.set()
     bench.inbox.wait_for(StatesRead)
     assert [type(e) for e in bench.inbox.events] == [TopicsRead, TopicsRead, StatesRead]
@@ -181,7 +181,7 @@ def test_a_read_carries_the_read_generation_of_its_begin(bench: _Bench) -> None:
     bench.client.put(paths.state_path(P), STATE)
     free = bench.hold()
     bench.watches.read_topics(["t"], read_generation=1)
-    bench.watches.read_states([P], watched=True, read_generation=2)
+    bench.watches.read_states([P], watch=True, read_generation=2)
     free.set()
     assert bench.inbox.wait_for(TopicsRead).read_generation == 2
     assert bench.inbox.wait_for(StatesRead).read_generation == 2
@@ -193,7 +193,7 @@ def test_a_read_carries_the_read_generation_of_its_begin(bench: _Bench) -> None:
 def test_very_many_states_come_in_parts(bench: _Bench) -> None:
     """No turn of the loop becomes long for having read much."""
     partitions = [TopicPartition("t", n) for n in range(CHUNK + 1)]
-    bench.watches.read_states(partitions, watched=False, read_generation=1)
+    bench.watches.read_states(partitions, watch=False, read_generation=1)
     bench.inbox.wait_for(StatesRead, count=2)
     assert [len(e.states) for e in bench.inbox.of(StatesRead)] == [CHUNK, 1]
 
@@ -202,7 +202,7 @@ def test_a_read_that_failed_is_done_again(bench: _Bench) -> None:
     """The loop asks only once."""
     bench.client.put(paths.state_path(P), STATE)
     bench.client.failures.append(ConnectionLoss())
-    bench.watches.read_states([P], watched=False, read_generation=1)
+    bench.watches.read_states([P], watch=False, read_generation=1)
     assert bench.inbox.wait_for(StatesRead).states[P] is not None
 
 
@@ -213,7 +213,7 @@ def test_what_zookeeper_refuses_to_show_holds_up_nothing_else(bench: _Bench) -> 
         bench.client.put(paths.state_path(partition), STATE)
     bench.client.put(paths.topic_path("u"), TOPIC)
     bench.client.failures.append(NoAuthError())
-    bench.watches.read_states([P, other], watched=True, read_generation=1)
+    bench.watches.read_states([P, other], watch=True, read_generation=1)
     read = bench.inbox.wait_for(StatesRead)
     assert read.states[P] == "ZooKeeper does not show it: NoAuthError"
     assert isinstance(read.states[other], PartitionState)
@@ -234,7 +234,7 @@ def test_a_state_that_changed_while_others_were_read_is_not_reported_as_watched(
     bench.client.after_read[paths.state_path(other)] = lambda: bench.client.put(
         paths.state_path(P), STATE
     )
-    bench.watches.read_states([P, other], watched=True, read_generation=1)
+    bench.watches.read_states([P, other], watch=True, read_generation=1)
     assert bench.inbox.wait_for(StatesRead).armed == frozenset()
     assert bench.inbox.of(StateChanged) == [StateChanged(P)]
 
@@ -242,7 +242,7 @@ def test_a_state_that_changed_while_others_were_read_is_not_reported_as_watched(
 def test_a_watched_state_is_reported_once(bench: _Bench) -> None:
     """Then it has to be asked for again."""
     bench.client.put(paths.state_path(P), STATE)
-    bench.watches.read_states([P], watched=True, read_generation=1)
+    bench.watches.read_states([P], watch=True, read_generation=1)
     bench.inbox.wait_for(StatesRead)
     bench.client.put(paths.state_path(P), STATE)
     bench.client.put(paths.state_path(P), STATE)
@@ -256,7 +256,7 @@ def test_after_an_interruption_everything_watched_is_looked_at(bench: _Bench) ->
     bench.watches.read(ZnodeFamily.LEGACY_PLAN)
     bench.watches.read(ZnodeFamily.SPECS)
     bench.watches.read_topics(["t"], read_generation=1)
-    bench.watches.read_states([P], watched=True, read_generation=1)
+    bench.watches.read_states([P], watch=True, read_generation=1)
     bench.inbox.wait_for(LegacyPlanRead)
     bench.inbox.wait_for(StatesRead)
     bench.client.reconnect()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.znodes.controller import (
+from controller.znodes.cluster import (
     ControllerNode,
     decode_controller,
     decode_controller_epoch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from controller.znodes.controller import (
+from controller.znodes.cluster import (
     decode_feature,
     decode_leader,
     decode_migration,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.znodes.kill_switches import KillSwitch, decode_kill_switch, encode_kill_switch
+from controller.znodes.cancellations import KillSwitch, decode_kill_switch, encode_kill_switch
 
 SWITCH = KillSwitch("incident 42", "ann@desk", 1_750_000_000_000)
 

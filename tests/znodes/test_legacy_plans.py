@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, Replicas, TopicPartition, ZkVersion, Zxid
 from controller.core.requests.submissions import LegacyPlan
-from controller.znodes.legacy_plans import decode_legacy_plan, encode_legacy_plan
+from controller.znodes.plans import decode_legacy_plan, encode_legacy_plan
 from tests.znodes.strategies import ANY_BYTES, PARTITIONS, REPLICAS, document
 
 T0 = TopicPartition("t", 0)

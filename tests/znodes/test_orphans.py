@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller.core.model import BrokerEpoch, Zxid
 from controller.core.reassignments.model import Orphan
-from controller.znodes.orphans import decode_orphan, encode_orphan
+from controller.znodes.reassignments import decode_orphan, encode_orphan
 from tests.znodes.strategies import ANY_BYTES, BROKERS, PARTITIONS, document
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -19,7 +19,7 @@ from controller.core.model import (
 )
 from controller.core.requests.outcomes import Part
 from controller.core.requests.submissions import AcceptedEntry
-from controller.znodes.outcome_parts import (
+from controller.znodes.histories import (
     decode_accepted,
     decode_ended,
     decode_part,

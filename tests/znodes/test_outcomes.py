@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller.core.model import OutcomeKind, Refusal, RefusalReason, RequestId
 from controller.core.requests.outcomes import Summary
-from controller.znodes.outcomes import (
+from controller.znodes.histories import (
     OUTCOME_MAX_BYTES,
     RAW_MAX_BYTES,
     decode_outcome,

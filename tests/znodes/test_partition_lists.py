@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from controller.core.model import TopicPartition
-from controller.znodes.partition_lists import (
+from controller.znodes.topics import (
     decode_log_dir_event,
     decode_partition_list,
 )

@@ -25,7 +25,7 @@ def test_paths_are_those_of_kafka_and_of_the_design() -> None:
     assert paths.reassignment_path(partition) == "/admin/reassignments/a-b/3"
     assert paths.orphan_path(BrokerId(1), partition) == "/reassigner/orphans/1/a-b-3"
     assert paths.submission_path("request_1") == "/admin/reassignment_requests/request_1"
-    assert paths.submissions_path() == "/admin/reassignment_requests/request_"
+    assert paths.NEW_SUBMISSION == "/admin/reassignment_requests/request_"
     request = RequestId("r")
     assert paths.history_path(request) == "/reassigner/outcomes/r"
     assert paths.outcome_path(request) == "/reassigner/outcomes/r/summary"
@@ -33,7 +33,7 @@ def test_paths_are_those_of_kafka_and_of_the_design() -> None:
     shard = paths.Shard("accepted", 7, 2, 500)
     assert paths.shard_path(request, shard) == "/reassigner/outcomes/r/accepted-7-2-500"
     assert paths.entity_config_path(topic_entity("t")) == "/config/topics/t"
-    assert paths.announcements_path() == "/config/changes/config_change_"
+    assert paths.NEW_ANNOUNCEMENT == "/config/changes/config_change_"
     assert (
         paths.applied_throttle_path(broker_entity(BrokerId(5))) == "/reassigner/throttles/brokers:5"
     )
@@ -133,7 +133,7 @@ def test_the_ids_we_give_ourselves_are_reserved(name: str) -> None:
         paths.CANCEL,
         paths.QUEUE,
         paths.entity_config_path(broker_entity(BrokerId(5))),
-        paths.announcements_path(),
+        paths.NEW_ANNOUNCEMENT,
     ],
 )
 def test_our_own_records_are_paperwork(path: str) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.model import PartitionState, ZkVersion
-from controller.znodes.states import decode_state, encode_state
+from controller.znodes.topics import decode_state, encode_state
 from tests.znodes.strategies import ANY_BYTES, EPOCHS, document, without
 
 GOOD: dict[str, object] = {

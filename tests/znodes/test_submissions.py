@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.requests.submissions import RequestOptions, Submission, Window
-from controller.znodes.submissions import decode_submission, encode_submission
+from controller.znodes.plans import decode_submission, encode_submission
 from tests.znodes.strategies import ANY_BYTES, JSON, OPTIONS, PARTITIONS, REPLICAS, document
 
 NAME = "request_0000000007"

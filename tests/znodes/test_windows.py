@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from controller.core.requests.submissions import Window
-from controller.znodes.windows import read_window
+from controller.znodes.json_documents import read_window
 from tests.znodes.strategies import JSON, WINDOWS
 
 

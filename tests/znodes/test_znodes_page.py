@@ -13,18 +13,13 @@ import pytest
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.znodes import (
     cancellations,
-    controller,
+    cluster,
     entity_configs,
-    kill_switches,
-    legacy_plans,
+    histories,
     operator_controls,
-    orphans,
-    outcome_parts,
-    outcomes,
     paths,
+    plans,
     reassignments,
-    request_options,
-    submissions,
 )
 
 PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "znodes.md").read_text()
@@ -37,16 +32,16 @@ HERE: Final = (ZkVersion(1), Zxid(2))
 def rewritten_plan(data: bytes, path: str) -> bytes:
     """Read and write a plan."""
     del path
-    plan = legacy_plans.decode_legacy_plan(data, *HERE)
+    plan = plans.decode_legacy_plan(data, *HERE)
     assert (plan.unreadable, plan.refused) == (None, ())
-    return legacy_plans.encode_legacy_plan(plan.entries)
+    return plans.encode_legacy_plan(plan.entries)
 
 
 def rewritten_request(data: bytes, path: str) -> bytes:
     """Read and write a request."""
-    read = submissions.decode_submission(path.rpartition("/")[2], data, *HERE, created_ms=0)
+    read = plans.decode_submission(path.rpartition("/")[2], data, *HERE, created_ms=0)
     assert (read.unreadable, read.refused, read.warnings) == (None, (), ())
-    return submissions.encode_submission(read.entries, read.options)
+    return plans.encode_submission(read.entries, read.options)
 
 
 def rewritten_cancellation(data: bytes, path: str) -> bytes:
@@ -60,7 +55,7 @@ def rewritten_cancellation(data: bytes, path: str) -> bytes:
 def rewritten_kill_switch(data: bytes, path: str) -> bytes:
     """Read and write the kill switch."""
     del path
-    return kill_switches.encode_kill_switch(kill_switches.decode_kill_switch(data, 0))
+    return cancellations.encode_kill_switch(cancellations.decode_kill_switch(data, 0))
 
 
 def rewritten_pauses(data: bytes, path: str) -> bytes:
@@ -98,9 +93,9 @@ def rewritten_goal(data: bytes, path: str) -> bytes:
 def rewritten_leader(data: bytes, path: str) -> bytes:
     """Read and write a candidate's address."""
     del path
-    read = controller.decode_leader(data)
+    read = cluster.decode_leader(data)
     assert read is not None
-    return controller.encode_leader(read)
+    return cluster.encode_leader(read)
 
 
 def rewritten_lease(data: bytes, path: str) -> bytes:
@@ -113,44 +108,44 @@ def rewritten_lease(data: bytes, path: str) -> bytes:
 def rewritten_orphan(data: bytes, path: str) -> bytes:
     """Read and write an orphan."""
     broker, name = path.split("/")[-2:]
-    read = orphans.decode_orphan(broker, name, data)
+    read = reassignments.decode_orphan(broker, name, data)
     assert not isinstance(read, str), read
-    return orphans.encode_orphan(read)
+    return reassignments.encode_orphan(read)
 
 
 def rewritten_summary(data: bytes, path: str) -> bytes:
     """Read and write how a request ended."""
     del path
-    read = outcomes.decode_outcome(data)
+    read = histories.decode_outcome(data)
     assert not isinstance(read, str), read
-    return outcomes.encode_outcome(read)
+    return histories.encode_outcome(read)
 
 
 def rewritten_part(data: bytes, path: str) -> bytes:
     """Read and write what was asked for."""
-    read = outcome_parts.decode_part(path.rpartition("/")[2], data)
+    read = histories.decode_part(path.rpartition("/")[2], data)
     assert not isinstance(read, str), read
-    return outcome_parts.encode_part(read)
+    return histories.encode_part(read)
 
 
 def rewritten_accepted(data: bytes, path: str) -> bytes:
     """Read and write a shard of accepted entries; its name counts them."""
-    read = outcome_parts.decode_accepted(data)
+    read = histories.decode_accepted(data)
     assert not isinstance(read, str), read
     shard = paths.parse_shard(path.rpartition("/")[2])
     assert shard is not None
     assert (shard.kind, shard.rows) == ("accepted", len(read))
-    return outcome_parts.encode_accepted(read)
+    return histories.encode_accepted(read)
 
 
 def rewritten_ended(data: bytes, path: str) -> bytes:
     """Read and write a shard of endings; its name counts them."""
-    read = outcome_parts.decode_ended(RequestId("request_0000000007"), data)
+    read = histories.decode_ended(RequestId("request_0000000007"), data)
     assert not isinstance(read, str), read
     shard = paths.parse_shard(path.rpartition("/")[2])
     assert shard is not None
     assert (shard.kind, shard.rows) == ("ended", sum(map(len, read)))
-    return outcome_parts.encode_ended(*read)
+    return histories.encode_ended(*read)
 
 
 CODECS: Final[tuple[tuple[str, Callable[[bytes, str], bytes]], ...]] = (
@@ -212,4 +207,4 @@ def test_every_key_of_a_request_is_explained() -> None:
     section = next(s for p, s in SECTIONS.items() if p.startswith(paths.REQUESTS))
     rows = re.findall(r"^\| (`[^|]+`) \|", section, re.MULTILINE)
     explained = {key for row in rows for key in re.findall(r"`(\w+)`", row)}
-    assert explained == request_options.OPTION_KEYS | {"assignments", "partitions"}
+    assert explained == plans.OPTION_KEYS | {"assignments", "partitions"}

@@ -7,7 +7,7 @@ accepted, so that later requests are not cancelled with it. Nor is anything olde
 and plans are read after the cancellation and delivered before it (``ports.Store.read``), and each
 of them has to be known. The completion of the selection is recorded; then the ordinary steps lead
 back, and when the last one ends the znode is deleted. What clients add meanwhile replaces the
-selection in the znode (``znodes.cancellations.joined``): it selects what is there by then, also a
+selection in the znode (``znodes.cancellations.combine``): it selects what is there by then, also a
 newer reassignment of a partition that was selected before.
 
 Skipped are partitions without known original replicas, and those that would go offline (KIP-236):

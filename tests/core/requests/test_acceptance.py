@@ -33,8 +33,7 @@ from controller.core.role.invalidation import invalidate
 from controller.reactor.group_commit import Batcher
 from controller.zk.multis import too_large
 from controller.znodes import paths
-from controller.znodes.legacy_plans import decode_legacy_plan
-from controller.znodes.submissions import decode_submission
+from controller.znodes.plans import decode_legacy_plan, decode_submission
 from tests.core.builders import Driver, replicas, tp
 from tests.core.requests.test_submitted import outcomes, submission, submit
 
