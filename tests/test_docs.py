@@ -56,7 +56,7 @@ def problem_of(call: str) -> str | None:
     while hasattr(command, "commands") and words and words[0][:1].isalpha():
         if words[0] not in command.commands:
             return f"no verb {words[0]}"
-        command, words = command.commands[words[0]], words[1:]
+        command, words = command.get_command(None, words[0]), words[1:]
     known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)} | HELP
     return next((w for w in words if w[:1] == "-" and w.partition("=")[0] not in known), None)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final, NoReturn
 
@@ -17,8 +17,7 @@ from typer.core import TyperGroup
 
 from controller import DISTRIBUTION, installed_version
 from controller.cli.context import CommandContext
-from controller.cli.exits import Exit, exit_of
-from controller.cli.output import print_line, print_note
+from controller.cli.output import Exit, exit_of, print_line, print_note
 from controller.errors import ControllerError
 
 COMMANDS: Final = {
@@ -34,7 +33,7 @@ COMMANDS: Final = {
     "pause": ("pause", "pause", "Pause reassignments."),
     "resume": ("pause", "resume", "Remove a pause."),
     "limits": ("limits", "limits", "Show or change concurrency limits."),
-    "throttle": ("throttle", "throttle", "Show or change the replication throttle."),
+    "throttle": ("limits", "throttle", "Show or change the replication throttle."),
     "disable": ("pause", "disable", "Refuse new reassignments."),
     "enable": ("pause", "enable", "Accept new reassignments again."),
     "generate": ("generate", "generate", "Propose a plan."),
@@ -47,38 +46,8 @@ GROUPS: Final = frozenset({"queue", "pipeline"})
 """Commands with sub-commands: the function returns their application."""
 
 
-class LazyCommands(Mapping[str, Any]):
-    """
-    The commands by name. A command is imported when it is looked up.
-
-    ``--help`` lists all commands and a command needs only itself, while the imports of all commands
-    take half a second.
-    """
-
-    def __init__(self) -> None:
-        """Import nothing."""
-        self._loaded: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - typer hides its command classes
-        """Return a command."""
-        if name not in self._loaded:
-            self._loaded[name] = _load(name)
-        return self._loaded[name]
-
-    def __contains__(self, name: object) -> bool:
-        """Return whether there is such a command."""
-        return name in COMMANDS
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names."""
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        """Return the number of commands."""
-        return len(COMMANDS)
-
-
-def _load(name: str) -> Any:  # noqa: ANN401 - as above
+@cache
+def _load(name: str) -> Any:  # noqa: ANN401 - typer hides its command classes
     module, attribute, summary = COMMANDS[name]
     found = getattr(import_module(f"controller.cli.{module}"), attribute)
     if name in GROUPS:
@@ -96,17 +65,18 @@ class OneLineGroup(TyperGroup):
     """
     A group of commands that reports each error in one line and with its exit code.
 
-    Typer builds it without commands; they are ``COMMANDS``.
+    A command is imported when it is looked up: ``--help`` lists all commands and a command needs
+    only itself, while the imports of all commands take half a second.
     """
 
     def __init__(self, **keywords: Any) -> None:  # noqa: ANN401 - passed through
-        """Build the group, with commands that are imported when they are used."""
+        """Build the group with the names of its commands."""
         super().__init__(**keywords)
-        self.commands: Any = LazyCommands()
+        self.commands: Any = dict.fromkeys(COMMANDS)
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's signature
-        """Return the names of the commands."""
-        return list(COMMANDS)
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401, ARG002 - typer's signature
+        """Import and return a command, None if there is none of this name."""
+        return _load(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - as above
         """Write the commands into the help without importing them."""

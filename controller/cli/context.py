@@ -45,32 +45,14 @@ HTTP_TIMEOUT_S: Final = 5.0
 STATUS_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
-def fetch_status(address: str, access: HttpAccess) -> Mapping[str, Any]:
-    """
-    Return the status document of a daemon.
-
-    Raises:
-        TransientError: the daemon does not answer, or the server is not a daemon.
-
-    """
-    return _fetch(address, access, "/status", key="in_flight")
-
-
-def fetch_explanation(
-    address: str, access: HttpAccess, partition: TopicPartition
-) -> Mapping[str, Any]:
-    """
-    Return what a daemon knows about a partition.
-
-    Raises:
-        TransientError: the daemon does not answer, or the server is not a daemon.
-
-    """
-    return _fetch(address, access, f"/explain?partition={partition}", key="reassignment")
-
-
 def _fetch(address: str, access: HttpAccess, path: str, *, key: str) -> Mapping[str, Any]:
-    """Return a JSON object; one without ``key`` is not from a daemon."""
+    """
+    Return a JSON object of a daemon; one without ``key`` is not from a daemon.
+
+    Raises:
+        TransientError: the daemon does not answer, or the server is not a daemon.
+
+    """
     url = f"{address if '://' in address else f'http://{address}'}{path}"
     request = urllib.request.Request(url)  # noqa: S310 - http or https, as the daemon published it
     if access.token is not None:
@@ -94,6 +76,16 @@ def _fetch(address: str, access: HttpAccess, path: str, *, key: str) -> Mapping[
     if key not in document:
         raise SessionSuspendedError(f"{address} is not a reassigner")
     return document
+
+
+def _fetch_status(address: str, access: HttpAccess) -> Mapping[str, Any]:
+    return _fetch(address, access, "/status", key="in_flight")
+
+
+def _fetch_explanation(
+    address: str, access: HttpAccess, partition: TopicPartition
+) -> Mapping[str, Any]:
+    return _fetch(address, access, f"/explain?partition={partition}", key="reassignment")
 
 
 def connect(settings: Settings) -> AbstractContextManager[OperatorClient]:
@@ -142,9 +134,9 @@ class CommandContext:
     judge_settings: JudgeSettings = judge_settings
     query_min_insync: QueryMinInsyncOf = query_min_insync
     cluster_id_of: Callable[[Settings, str], str] = cluster_id_of
-    fetch: Callable[[str, HttpAccess], Mapping[str, Any]] = fetch_status
+    fetch: Callable[[str, HttpAccess], Mapping[str, Any]] = _fetch_status
     fetch_explanation: Callable[[str, HttpAccess, TopicPartition], Mapping[str, Any]] = (
-        fetch_explanation
+        _fetch_explanation
     )
     run_daemon: Callable[[Settings], int] = run_daemon
     now: Callable[[], float] = time.monotonic
@@ -154,13 +146,7 @@ class CommandContext:
     is_terminal: Callable[[], bool] = field(default=lambda: False)
 
     def screen(self, *, all_rows: bool = False) -> Screen | None:
-        """
-        Return the terminal for tables; None if output goes elsewhere, or it cannot draw them.
-
-        Args:
-            all_rows: Whether tables have all rows.
-
-        """
+        """Return the terminal for tables; None if output goes elsewhere, or it cannot draw them."""
         if not self.is_terminal() or self.environ.get("TERM") == "dumb":
             return None
         from controller.cli import tables  # noqa: PLC0415 - lines of text need no tables
@@ -213,13 +199,7 @@ class CommandContext:
 
 
 def require_leader(operator: OperatorClient) -> str:
-    """
-    Return the address of the leading daemon.
-
-    Raises:
-        SessionSuspendedError: no daemon leads.
-
-    """
+    """Return the address of the leading daemon; raise ``SessionSuspendedError`` without one."""
     address = operator.cluster.leader_address()
     if address is None:
         raise SessionSuspendedError("no reassigner leads: start one with `reassigner run`")

@@ -2,26 +2,29 @@
 ``doctor``: read a snapshot of the cluster, run the checks, and print the findings.
 
 ``--fix`` removes throttles that a daemon set and that no reassignment needs, and with
-``--no-daemon`` everything that daemons left (``repairs``). It changes nothing while a daemon leads.
+``--no-daemon`` everything that daemons left. It changes nothing while a daemon leads, which removes
+its throttles itself.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from controller.cli import options, repairs
+from controller.cli import options
 from controller.cli.context import CommandContext, context_of, query_leader
-from controller.cli.exits import Exit
-from controller.cli.output import print_json, print_line, print_lines
+from controller.cli.options import flag
+from controller.cli.output import Exit, print_json, print_line, print_lines
 from controller.cli.tables import Column, Listing, Name, Screen, fields
 from controller.core.options import EngineName
+from controller.core.pacing.throttle_settings import Entity
+from controller.core.reassignments.gates import ids
 from controller.doctor.checks import examine
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
@@ -29,14 +32,24 @@ from controller.endpoint.listing import configured_entry
 from controller.errors import InvalidInputError
 from controller.settings import EndpointMode, Settings
 from controller.zk.operator_client import OperatorClient
+from controller.znodes import paths
 
 EACH_MAX: Final = 10
 """Findings of one check that are printed, unless all are asked for."""
-STYLES: Final = {
-    Severity.CRITICAL: "red",
-    Severity.WARNING: "yellow",
-    Severity.INFO: "green",
+UNNEEDED: Final = frozenset({"orphan_throttle"})
+"""The check whose findings ``--fix`` repairs."""
+OWNED: Final = UNNEEDED | {
+    "throttle_left",
+    "record_left",
+    "lost_record",
+    "dead_target",
+    "submission_left",
+    "control_left",
+    "kill_switch",
+    "no_daemon",
 }
+"""The checks whose findings end with the records of the daemon."""
+STYLES: Final = {Severity.CRITICAL: "red", Severity.WARNING: "yellow", Severity.INFO: "green"}
 """On a terminal."""
 
 
@@ -46,20 +59,20 @@ def doctor(  # noqa: PLR0913 - the options of the command
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Remove throttles of a daemon that no reassignment needs.")
+        bool, flag("--fix", "Remove throttles of a daemon that no reassignment needs.")
     ] = False,
     no_daemon: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--no-daemon",
-            help="With --fix, where no daemon will run again: restore the settings before all "
+            "With --fix, where no daemon will run again: restore the settings before all "
             "throttles of daemons, and delete all their records, requests and controls.",
         ),
     ] = False,
     dry_run: options.DryRunOption = False,
     all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
-) -> None:
+) -> Exit:
     """
     Find problems of the cluster and of the daemon's znodes.
 
@@ -76,23 +89,19 @@ def doctor(  # noqa: PLR0913 - the options of the command
     context = context_of(ctx)
     settings = context.settings({"zookeeper": zookeeper}, config)
     with context.connect(settings) as operator:
-        snapshot = take_snapshot(context, operator, settings)
-        fixing = operator if fix else None
-        screen = context.screen(all_rows=all_rows)
-        raise typer.Exit(
-            diagnose(
-                snapshot,
-                fixing,
-                screen,
-                retires=no_daemon,
-                dry_run=dry_run,
-                all_rows=all_rows,
-                as_json=as_json,
-            )
+        snapshot = _take_snapshot(context, operator, settings)
+        return _diagnose(
+            snapshot,
+            operator if fix else None,
+            context.screen(all_rows=all_rows),
+            retires=no_daemon,
+            dry_run=dry_run,
+            each_max=None if all_rows else EACH_MAX,
+            as_json=as_json,
         )
 
 
-def take_snapshot(
+def _take_snapshot(
     context: CommandContext, operator: OperatorClient, settings: Settings
 ) -> Snapshot:
     """Read ZooKeeper, then the brokers, then ZooKeeper again (see ``Snapshot``)."""
@@ -125,35 +134,19 @@ def _engine_in(status: Mapping[str, Any] | None) -> EngineName | None:
     return next((e for e in EngineName if e.value == name and e is not EngineName.AUTO), None)
 
 
-def diagnose(  # noqa: PLR0913 - what is examined, and how it is printed
+def _diagnose(  # noqa: PLR0913 - what is examined, and how it is printed
     snapshot: Snapshot,
-    operator: OperatorClient | None = None,
-    screen: Screen | None = None,
+    operator: OperatorClient | None,
+    screen: Screen | None,
     *,
-    retires: bool = False,
-    dry_run: bool = False,
-    all_rows: bool = False,
+    retires: bool,
+    dry_run: bool,
+    each_max: int | None,
     as_json: bool,
 ) -> Exit:
-    """
-    Print the findings, and fix those that can be fixed.
-
-    Args:
-        snapshot: The state of the cluster.
-        operator: The connection that fixes; None: fix nothing.
-        screen: The terminal, None if the output goes elsewhere.
-        all_rows: Print every finding, not only the first ``EACH_MAX`` of each check.
-        retires: Remove everything that daemons left.
-        dry_run: Print what would be fixed.
-        as_json: Print JSON.
-
-    Raises:
-        ReassignmentConflictError: a setting that has to be restored cannot be read, or everything
-            is to be removed and a daemon lives.
-
-    """
+    """Print the findings and, with ``operator``, fix those that can be fixed."""
     findings = examine(snapshot)
-    repair = repairs.retire if retires else repairs.fix_throttles
+    repair = _retire if retires else _fix_throttles
     fixes = [] if operator is None else list(repair(snapshot, operator, dry_run=dry_run))
     if as_json:
         document: dict[str, Any] = {
@@ -164,17 +157,16 @@ def diagnose(  # noqa: PLR0913 - what is examined, and how it is printed
             document |= {"dry_run": dry_run, "fixed": [asdict(f) for f in fixes]}
         print_json(document)
     else:
-        each_max = None if all_rows else EACH_MAX
         if screen is not None:
-            screen.print(*_screen(findings, each_max))
+            screen.print(*_screen(findings))
         else:
             print_lines(_lines(findings, each_max))
         print_lines(map(str, fixes))
         if operator is not None and retires:
-            print_lines(repairs.steps_left(snapshot))
+            print_lines(_steps_left(snapshot))
         if operator is not None and not fixes:
-            print_line(f"Nothing was fixed: {repairs.why_nothing(snapshot)}.")
-    left = repairs.unrepaired_findings(findings, fixes, retires=retires)
+            print_line(f"Nothing was fixed: {_why_nothing(snapshot)}.")
+    left = _unrepaired_findings(findings, fixes, retires=retires)
     is_sound = all(f.severity is Severity.INFO for f in left)
     return Exit.DONE if is_sound else Exit.FINDINGS
 
@@ -206,7 +198,7 @@ def _counts_line(findings: list[Finding]) -> str:
     return ", ".join(f"{number} {severity}" for severity, number in _counts(findings).items())
 
 
-def _screen(findings: list[Finding], each_max: int | None) -> Iterator[RenderableType]:
+def _screen(findings: list[Finding]) -> Iterator[RenderableType]:
     """Return the findings for a terminal, those of one check below each other."""
     checks: dict[tuple[Severity, str, str], list[Finding]] = {}
     for finding in findings:
@@ -221,9 +213,117 @@ def _screen(findings: list[Finding], each_max: int | None) -> Iterator[Renderabl
                 Column("evidence", lambda f: Text(f.evidence), folds=True),
             ),
             rows=found,
-            rows_max=each_max,
+            rows_max=EACH_MAX,
         )
         yield fields([("what to do:", advice)])
         yield ""
     worst = findings[0].severity if findings else None
     yield Text(_counts_line(findings), "green" if worst is None else STYLES[worst])
+
+
+# --- repairs -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleFix:
+    """One throttle that was removed, would be removed, or was left alone."""
+
+    entity: Entity
+    what: str
+    restored: Mapping[str, str | None] = field(default_factory=dict)
+    """The restored settings; None: the setting was deleted."""
+    is_done: bool = False
+
+    def __str__(self) -> str:
+        return _with_settings(f"{self.what} {self.entity}", self.restored)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFix:
+    """Records of a daemon that were deleted, would be deleted, or had to stay."""
+
+    subject: str
+    what: str
+    restored: Mapping[str, str | None] = field(default_factory=dict)
+    is_done: bool = False
+    stays: bool = False
+    """Whether it could not be deleted."""
+
+    def __str__(self) -> str:
+        head = f"{self.subject} {self.what}" if self.stays else f"{self.what} {self.subject}"
+        return _with_settings(head, self.restored)
+
+
+Fix = ThrottleFix | RecordFix
+
+
+def _with_settings(head: str, restored: Mapping[str, str | None]) -> str:
+    settings = (f"{k} {'is deleted' if v is None else f'is {v}'}" for k, v in restored.items())
+    return ", ".join((head, *settings))
+
+
+def _fix_throttles(
+    snapshot: Snapshot, operator: OperatorClient, *, dry_run: bool
+) -> Iterator[ThrottleFix]:
+    """Remove the throttles that a daemon left, one after the other."""
+    if snapshot.znodes.daemons:
+        return
+    for throttle in snapshot.znodes.unneeded_throttles():
+        restored = None if dry_run else operator.throttle_writes.lift(throttle)
+        if restored is not None:
+            yield ThrottleFix(throttle.entity, "removed the throttle of", restored, is_done=True)
+        elif dry_run:
+            yield ThrottleFix(throttle.entity, "would remove the throttle of")
+        else:
+            yield ThrottleFix(throttle.entity, "left alone, because it has just changed:")
+
+
+def _why_nothing(snapshot: Snapshot) -> str:
+    if snapshot.znodes.daemons:
+        return "a daemon leads, which removes its throttles itself"
+    if snapshot.znodes.hidden:
+        return "znodes that may not be read may need the throttles"
+    return "no throttle of a daemon is left that no reassignment needs"
+
+
+def _retire(snapshot: Snapshot, operator: OperatorClient, *, dry_run: bool) -> Iterator[Fix]:
+    """Restore the settings before every throttle of a daemon, and delete its records."""
+    if not dry_run:
+        for done in operator.retirement.retire():
+            yield RecordFix(
+                done.subject, done.what, done.restored, done.is_done, stays=not done.is_done
+            )
+        return
+    operator.retirement.refuse_daemons()
+    znodes = snapshot.znodes
+    for entity in sorted(znodes.applied_throttles):
+        yield ThrottleFix(entity, "would remove the throttle of")
+    for path in operator.retirement.records():
+        yield RecordFix(path, "would delete")
+
+
+def _unrepaired_findings(
+    findings: Iterable[Finding], fixes: Iterable[Fix], *, retires: bool
+) -> list[Finding]:
+    if retires:
+        is_over = all(fix.is_done for fix in fixes)
+        return [f for f in findings if not is_over or not _is_owned(f)]
+    gone = {fix.entity for fix in fixes if isinstance(fix, ThrottleFix) and fix.is_done}
+    return [f for f in findings if f.check not in UNNEEDED or f.subject not in gone]
+
+
+def _is_owned(finding: Finding) -> bool:
+    is_ours = finding.subject.startswith((paths.ROOT, paths.REQUESTS, paths.REASSIGNMENTS))
+    return finding.check in OWNED or (finding.check == "unreadable" and is_ours)
+
+
+def _steps_left(snapshot: Snapshot) -> Iterator[str]:
+    """Describe the steps that the cluster's controller ends once the records are gone."""
+    for partition, spec in sorted(snapshot.znodes.specs.items()):
+        assignment = snapshot.znodes.assignment(partition)
+        if assignment is not None and assignment.is_reassigning:
+            to = ids(assignment.target_replicas)
+            yield (
+                f"{partition}: the cluster's controller ends the step to {to}, unthrottled; "
+                f"its target was {ids(spec.target)}"
+            )

@@ -18,9 +18,8 @@ import typer
 from controller.actions.submission import PlanSubmission, SubmissionKind
 from controller.cli import options, request_state, submitting
 from controller.cli.context import context_of
-from controller.cli.exits import Exit
-from controller.cli.output import print_json, print_line, print_lines, print_note
-from controller.cli.progress_display import display_of
+from controller.cli.options import flag, option
+from controller.cli.output import Exit, print_json, print_line, print_lines, print_note
 from controller.cli.request_state import RequestState
 from controller.cli.status_text import pause_lines
 from controller.core.model import TopicPartition
@@ -41,79 +40,64 @@ def execute(  # noqa: PLR0913 - the options of the command
     config: options.ConfigOption = None,
     reason: options.ReasonOption = "",
     requested_by: options.ByOption = None,
-    priority: Annotated[
-        int, typer.Option(metavar="N", help="Requests of a higher priority start first.")
-    ] = 0,
+    priority: Annotated[int, option("N", "Requests of a higher priority start first.")] = 0,
     step_size: options.StepSizeOption = None,
     throttle: Annotated[
         str | None,
-        typer.Option(
-            metavar="RATE",
-            help="Replication throttle in bytes per second and broker, for example 50MB. "
+        option(
+            "RATE",
+            "Replication throttle in bytes per second and broker, for example 50MB. "
             "Default: that of `reassigner throttle`.",
         ),
     ] = None,
     log_dirs_throttle: Annotated[
         str | None,
-        typer.Option(
-            metavar="RATE",
-            help="Throttle of moves between the disks of a broker, in bytes per second and broker. "
+        option(
+            "RATE",
+            "Throttle of moves between the disks of a broker, in bytes per second and broker. "
             "Default: none.",
         ),
     ] = None,
     window: options.WindowOption = None,
     max_partitions_in_flight: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Maximum number of its partitions in flight. Default: as many as the "
+        option(
+            "N",
+            "Maximum number of its partitions in flight. Default: as many as the "
             "limits of all requests permit.",
+            least=1,
         ),
     ] = None,
-    atomic: Annotated[
-        bool, typer.Option("--atomic", help="Start nothing if any entry is refused.")
-    ] = False,
+    atomic: Annotated[bool, flag("--atomic", "Start nothing if any entry is refused.")] = False,
     additional: Annotated[
-        bool, typer.Option("--additional", help="With --legacy: add to the plan in progress.")
+        bool, flag("--additional", "With --legacy: add to the plan in progress.")
     ] = False,
     legacy: Annotated[
-        bool,
-        typer.Option(
-            "--legacy", help="Write /admin/reassign_partitions, as Kafka's tool did before 2.6."
-        ),
+        bool, flag("--legacy", "Write /admin/reassign_partitions, as Kafka's tool did before 2.6.")
     ] = False,
     approved: Annotated[
         str | None,
-        typer.Option(
-            "--approved",
-            metavar="HASH",
-            help="Submit the file as the plan approved by this hash. Default: without approval.",
+        option(
+            "HASH", "Submit the file as the plan approved by this hash. Default: without approval."
         ),
     ] = None,
     approved_by: Annotated[
-        str,
-        typer.Option(
-            "--approved-by",
-            metavar="NAME",
-            help="With --approved: name of the approver. Default: none.",
-        ),
+        str, option("NAME", "With --approved: name of the approver. Default: none.")
     ] = "",
     wait: options.WaitOption = False,
     dry_run: options.DryRunOption = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="With --dry-run: write the plan for approval, with the present replicas and a "
+        option(
+            "FILE",
+            "With --dry-run: write the plan for approval, with the present replicas and a "
             "hash. Default: write no file.",
         ),
     ] = None,
     timeout: options.TimeoutOption = 60.0,
     all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
-) -> None:
+) -> Exit:
     """
     Submit a plan and wait until the daemon accepts it.
 
@@ -155,19 +139,14 @@ def execute(  # noqa: PLR0913 - the options of the command
         expected=None if approved is None else check_approval(file, approved),
     )
     submit = submitting.SubmitOptions(
-        wait=wait,
-        dry_run=dry_run,
-        all_rows=all_rows,
-        as_json=as_json,
-        timeout_s=timeout,
-        out=out,
+        wait=wait, dry_run=dry_run, all_rows=all_rows, as_json=as_json, timeout_s=timeout, out=out
     )
-    display = display_of(context.screen(), as_json=as_json)
     with context.inspected(zookeeper, config) as (operator, queries):
         kind = LegacyExecution if legacy else Execution
-        raise typer.Exit(
-            kind(context, operator, submission, submit, display, queries=queries).run()
+        run = kind(
+            context=context, operator=operator, wanted=submission, options=submit, queries=queries
         )
+        return run.run()
 
 
 class Execution(submitting.PlanExecution):
@@ -176,62 +155,58 @@ class Execution(submitting.PlanExecution):
     _is_accepted: bool
 
     def _notes(self, conflicts: Sequence[Conflict]) -> Iterable[str]:
-        pauses = self._operator.requests.controls().pauses
+        pauses = self.operator.requests.controls().pauses
         refused = (str(c) for c in conflicts if c.is_refused)
         return (*refused, *pause_lines(pauses))
 
-    # --- waiting -------------------------------------------------------------------------------
-
     def _wait(self) -> None:
         self._is_accepted = self._await_daemon(
-            lambda: not set(self._names) & set(self._operator.requests.open())
+            lambda: not set(self.names) & set(self.operator.requests.open())
         )
-        if self._is_accepted and self._options.wait:
+        if self._is_accepted and self.options.wait:
             self._follow()
 
     def _look(self) -> submitting.PlanProgress:
-        total = len(self._plan)
-        has_ended = self._operator.outcomes.outcome(self._request) is not None
+        total = len(self.plan)
+        has_ended = self.operator.outcomes.outcome(self.request) is not None
         ended = total if has_ended else total - len(self._open())
         return submitting.PlanProgress(f"{ended} of {total} ended", ended, is_over=has_ended)
 
     def _open(self) -> set[TopicPartition]:
-        topics = dict.fromkeys(p.topic for p in self._plan)
-        return self._plan.keys() & set(self._operator.partitions.reassigned_partitions(topics))
+        topics = dict.fromkeys(p.topic for p in self.plan)
+        return self.plan.keys() & set(self.operator.partitions.reassigned_partitions(topics))
 
     def _report_interrupt(self) -> Exit:
-        total, still = len(self._plan), len(self._open())
+        total, still = len(self.plan), len(self._open())
         print_note(
-            f"Interrupted; request {self._request} continues: {still} of {total} are not done."
+            f"Interrupted; request {self.request} continues: {still} of {total} are not done."
         )
         print_note(
-            f"See `reassigner status` and `reassigner verify {self._request}`; "
-            f"`reassigner cancel {self._request}` cancels it."
+            f"See `reassigner status` and `reassigner verify {self.request}`; "
+            f"`reassigner cancel {self.request}` cancels it."
         )
         return Exit.IN_PROGRESS
 
-    # --- the end -------------------------------------------------------------------------------
-
     def _report(self) -> Exit:
         is_accepted = self._is_accepted
-        state = request_state.read_request(self._operator, self._request)
+        state = request_state.read_request(self.operator, self.request)
         code = request_state.exit_of_request(state)
-        if code is Exit.IN_PROGRESS and is_accepted and not self._options.wait:
-            code = Exit.REFUSED if state.refused else Exit.DONE
-        if self._options.as_json:
-            print_json(self._document(state, read_entries(self._operator, self._plan), code))
+        if code is Exit.IN_PROGRESS and is_accepted and not self.options.wait:
+            code = Exit.REFUSED if state.history.refused else Exit.DONE
+        if self.options.as_json:
+            print_json(self._document(state, read_entries(self.operator, self.plan), code))
             return code
         if not is_accepted:
-            why = submitting.why_not_taken_up(self._operator, self._options.timeout_s)
-            print_note(f"Written as {self._request}, but not accepted yet ({why})")
+            why = submitting.why_not_taken_up(self.operator, self.options.timeout_s)
+            print_note(f"Written as {self.request}, but not accepted yet ({why})")
             return Exit.IN_PROGRESS
         print_lines(request_state.problem_lines(state))
         if state.has_ended:
-            print_line(f"Request {self._request} has ended: {state.sentence()}")
-        elif len(state.refused) < len(self._plan):
-            refused = {r.partition for r in state.refused}
-            accepted = [p for p in self._plan if p not in refused]
-            print_line(f"Accepted as {self._request}: {names_text(accepted)}")
+            print_line(f"Request {self.request} has ended: {state.sentence()}")
+        elif len(state.history.refused) < len(self.plan):
+            refused = {r.partition for r in state.history.refused}
+            accepted = [p for p in self.plan if p not in refused]
+            print_line(f"Accepted as {self.request}: {names_text(accepted)}")
         print_lines(self._superseded_lines())
         return code
 
@@ -239,14 +214,14 @@ class Execution(submitting.PlanExecution):
         self, state: RequestState, entries: Sequence[Entry], code: Exit
     ) -> dict[str, Any]:
         return {
-            "request": self._request,
-            "submitted": list(self._names),
+            "request": self.request,
+            "submitted": list(self.names),
             "result": code.name.lower(),
             "partitions": state.counts(),
             "entries": [e.document() for e in entries],
-            "refused": [request_state.refusal_document(r) for r in state.refused],
-            "conflicts": [c.document() for c in self._conflicts],
-            "rollback": self._rollback,
+            "refused": [request_state.refusal_document(r) for r in state.history.refused],
+            "conflicts": [c.document() for c in self.conflicts],
+            "rollback": self.rollback,
         }
 
 
@@ -262,15 +237,13 @@ class LegacyExecution(submitting.PlanExecution):
     _entries: list[Entry]
     """As last read."""
 
-    # --- waiting -------------------------------------------------------------------------------
-
     def _wait(self) -> None:
         self._await_daemon(lambda: all(e.state is not EntryState.SUBMITTED for e in self._read()))
-        if self._options.wait and any(e.state.is_open for e in self._entries):
+        if self.options.wait and any(e.state.is_open for e in self._entries):
             self._follow()
 
     def _read(self) -> list[Entry]:
-        self._entries = read_entries(self._operator, self._plan)
+        self._entries = read_entries(self.operator, self.plan)
         return self._entries
 
     def _look(self) -> submitting.PlanProgress:
@@ -287,15 +260,13 @@ class LegacyExecution(submitting.PlanExecution):
         print_note("See `reassigner status` and `reassigner verify`.")
         return Exit.IN_PROGRESS
 
-    # --- the end -------------------------------------------------------------------------------
-
     def _report(self) -> Exit:
         entries = self._entries
         refused = [e for e in entries if e.state is EntryState.REFUSED]
         submitted = [e for e in entries if e.state is EntryState.SUBMITTED]
         details = self._refusals() if refused else []
         code = Exit.REFUSED if refused else Exit.IN_PROGRESS if submitted else Exit.DONE
-        if self._options.as_json:
+        if self.options.as_json:
             print_json(self._document(entries, details, code))
             return code
         for entry in refused:
@@ -303,14 +274,14 @@ class LegacyExecution(submitting.PlanExecution):
                 f"{entry.partition} -> [{ids(entry.target)}] was refused{_why(entry, details)}"
             )
         if submitted:
-            why = submitting.why_not_taken_up(self._operator, self._options.timeout_s)
-            if self._operator.cluster.leader_address() is None:
+            why = submitting.why_not_taken_up(self.operator, self.options.timeout_s)
+            if self.operator.cluster.leader_address() is None:
                 why += ", or Kafka's controller"
             print_note(f"Written, but not accepted yet: {_names(submitted)} ({why})")
         accepted = [e for e in entries if e.state in (EntryState.ACCEPTED, EntryState.MOVING)]
         done = [e for e in entries if e.state is EntryState.DONE]
         if accepted:
-            print_line(f"Accepted as {self._request}: {_names(accepted)}")
+            print_line(f"Accepted as {self.request}: {_names(accepted)}")
         if done:
             print_line(f"Done: {_names(done)}")
         print_lines(self._superseded_lines())
@@ -320,21 +291,21 @@ class LegacyExecution(submitting.PlanExecution):
         self, entries: list[Entry], details: list[RefusalDocument], code: Exit
     ) -> dict[str, Any]:
         return {
-            "request": self._request,
+            "request": self.request,
             "result": code.name.lower(),
             "entries": [e.document() for e in entries],
             "refused": details,
-            "conflicts": [c.document() for c in self._conflicts],
-            "rollback": self._rollback,
+            "conflicts": [c.document() for c in self.conflicts],
+            "rollback": self.rollback,
         }
 
     def _refusals(self) -> list[RefusalDocument]:
         """Return the refusals, from the outcome if there is one, otherwise from the daemon."""
-        request = self._request
-        outcome = self._operator.outcomes.outcome(request)
+        request = self.request
+        outcome = self.operator.outcomes.outcome(request)
         if isinstance(outcome, Summary):
             return list(map(request_state.refusal_document, outcome.refused))
-        status = self._context.status_of_leader(self._operator)
+        status = self.context.status_of_leader(self.operator)
         return [
             {key: r[key] for key in ("entry", "reason", "detail")}
             for known in (status or {}).get("requests", ())

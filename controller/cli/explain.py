@@ -7,33 +7,102 @@ steps to come under its settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import RenderableType
 from rich.text import Text
 
 from controller.cli import options
-from controller.cli.context import CommandContext, context_of, query_leader
-from controller.cli.exits import Exit
-from controller.cli.output import print_json, print_lines, print_note
-from controller.cli.partition_facts import (
-    PartitionFacts,
-    PartitionStanding,
-    gather,
-    named_partition,
-)
-from controller.cli.request_state import outcome_line
+from controller.cli.context import context_of, query_leader
+from controller.cli.options import argument
+from controller.cli.output import print_note, print_result
+from controller.cli.request_state import open_requests, outcome_line, refusal_document
 from controller.cli.status_text import state_words, wait_words
 from controller.cli.tables import fields, paragraph
 from controller.core import model
 from controller.core.blocked_reasons import COPYING
+from controller.core.model import ReassignmentSpec, Replicas, TopicPartition
 from controller.core.reassignments.model import Orphan
+from controller.core.reassignments.steps import Step, steps_to
+from controller.core.requests.acceptance import entry_text
+from controller.core.requests.outcomes import Summary
+from controller.errors import InvalidInputError
 from controller.telemetry.advice import PHASE_MEANINGS, advice_for
 from controller.telemetry.partition_documents import step_document
 from controller.units import ids
 from controller.zk.operator_client import OperatorClient
+from controller.znodes.paths import parse_topic_partition
+
+
+class PartitionStanding(StrEnum):
+    """The state of a partition's reassignment, by ZooKeeper."""
+
+    MOVING = "moving"
+    """A record exists, and a step is in flight."""
+    WAITING = "waiting"
+    """A record exists, and no step is in flight."""
+    NOT_ACCEPTED = "not_accepted"
+    """``/admin/reassign_partitions`` has an entry, and there is no record."""
+    FOREIGN = "foreign"
+    """The topic znode has adding or removing replicas, and there is no record."""
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFacts:
+    """The state of a partition in ZooKeeper; a text is the reason why it cannot be decoded."""
+
+    partition: TopicPartition
+    assignment: model.PartitionAssignment
+    state: model.PartitionState | str | None
+    spec: ReassignmentSpec | str | None
+    planned: Replicas | None
+    """The target in ``/admin/reassign_partitions``."""
+    live: frozenset[model.BrokerId]
+    is_being_deleted: bool
+    orphans: tuple[Orphan | str, ...]
+    refusal: model.Refusal | None
+    """The last refusal."""
+    outcome: model.PartitionOutcome | None = None
+    """The last outcome other than done."""
+
+    @property
+    def standing(self) -> PartitionStanding:
+        """The state of the reassignment."""
+        if self.spec is not None:
+            is_moving = self.assignment.is_reassigning
+            return PartitionStanding.MOVING if is_moving else PartitionStanding.WAITING
+        if self.assignment.is_reassigning:
+            return PartitionStanding.FOREIGN
+        return PartitionStanding.IDLE if self.planned is None else PartitionStanding.NOT_ACCEPTED
+
+    @property
+    def target(self) -> Replicas | None:
+        """The target replicas, None without a reassignment."""
+        if isinstance(self.spec, ReassignmentSpec):
+            return self.spec.target
+        if self.assignment.is_reassigning:
+            return self.assignment.target_replicas
+        return self.planned
+
+    def steps(self, step_size: int | None) -> tuple[Step, ...]:
+        """Return the steps after the one in flight, if nothing changes."""
+        state, target = self.state, self.target
+        if target is None:
+            return ()
+        known = state if isinstance(state, model.PartitionState) else None
+        assignment = self.assignment
+
+        def is_sound(replica: model.BrokerId) -> bool:
+            is_kept = known is None or replica in known.isr or replica in assignment.adding_replicas
+            return is_kept and replica in self.live
+
+        leader = model.NO_LEADER if known is None else known.leader
+        return steps_to(self.assignment.target_replicas, target, leader, step_size, is_sound)
+
 
 WORDS: Final = {
     PartitionStanding.MOVING: "being reassigned",
@@ -56,9 +125,7 @@ STYLES: Final = {
 
 def explain(
     ctx: typer.Context,
-    partition: Annotated[
-        list[str], typer.Argument(metavar="TOPIC-PARTITION", help="Partition, as one word or two.")
-    ],
+    partition: Annotated[list[str], argument("TOPIC-PARTITION", "Partition, as one word or two.")],
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
@@ -73,60 +140,94 @@ def explain(
     or unknown partition.
     """
     context = context_of(ctx)
-    named = named_partition(partition)
+    # One word or two.
+    named = parse_topic_partition("-".join(partition)) if 1 <= len(partition) <= 2 else None  # noqa: PLR2004 - as above
+    if named is None:
+        raise InvalidInputError(
+            f"{' '.join(partition)!r} is not a partition: write TOPIC-PARTITION or TOPIC PARTITION"
+        )
     settings = context.settings({"zookeeper": zookeeper}, config)
+    step_size = settings.options().step_size
     with context.connect(settings) as operator:
-        size = settings.options().step_size
-        explain_partition(context, operator, named, step_size=size, as_json=as_json)
-    raise typer.Exit(Exit.DONE)
-
-
-def explain_partition(
-    context: CommandContext,
-    operator: OperatorClient,
-    partition: model.TopicPartition,
-    *,
-    step_size: int | None,
-    as_json: bool,
-) -> None:
-    """Print everything known about a partition."""
-    facts = gather(operator, partition)
-    live, why_not = query_leader(
-        operator, lambda address, http: context.fetch_explanation(address, http, partition)
-    )
+        facts = _gather(operator, named)
+        live, why_not = query_leader(
+            operator, lambda address, http: context.fetch_explanation(address, http, named)
+        )
     if live is None:
         why_not = why_not or "no reassigner leads"
-    if as_json:
-        print_json(_document(facts, live, why_not, step_size))
-        return
-    if why_not is not None:
+    if why_not is not None and not as_json:
         print_note(f"reassigner: by ZooKeeper alone: {why_not}")
-    screen = context.screen()
-    if screen is not None:
-        screen.print(*_screen(facts, live, step_size))
+    moved = None if live is None else live["reassignment"]
+    if live is not None and moved is not None:
+        steps = list(live["steps_to_come"])
     else:
-        print_lines(_lines(facts, live, step_size))
+        steps = list(map(step_document, facts.steps(step_size)))
+    headline = f"{facts.partition} is {WORDS[facts.standing]}"
+    rows = list(_rows(facts, live))
+    step_lines = list(_step_lines(steps, moved, step_size))
+    print_result(
+        _document(facts, live, steps, why_not),
+        (headline, *(f"  {name:<12}{words}" for name, words in rows), *step_lines),
+        (
+            paragraph(headline, "bold"),
+            fields(((name, Text(words, STYLES.get(name, ""))) for name, words in rows), indent=2),
+            *map(paragraph, step_lines),
+        ),
+        context.screen(),
+        as_json=as_json,
+    )
+
+
+# --- ZooKeeper -----------------------------------------------------------------------------------
+
+
+def _gather(operator: OperatorClient, partition: TopicPartition) -> PartitionFacts:
+    """Read the state of a partition from ZooKeeper; it must exist."""
+    plan = operator.requests.plan()
+    spec = operator.partitions.specs([partition]).get(partition)
+    topic = operator.partitions.topics([partition.topic]).get(partition.topic)
+    if topic is None:
+        raise InvalidInputError(f"there is no topic {partition.topic}")
+    if not isinstance(topic, model.TopicAssignment):
+        raise InvalidInputError(f"the topic znode of {partition.topic} cannot be decoded: {topic}")
+    assignment = topic.partitions.get(partition.partition)
+    if assignment is None:
+        raise InvalidInputError(f"topic {partition.topic} has no partition {partition.partition}")
+    outcomes = operator.newest_outcomes()
+    return PartitionFacts(
+        partition=partition,
+        assignment=assignment,
+        state=operator.partitions.states([partition]).get(partition),
+        spec=spec,
+        planned=None if plan is None else plan.entries.get(partition),
+        live=operator.cluster.broker_ids(),
+        is_being_deleted=partition.topic in operator.partitions.deletions(),
+        orphans=operator.partitions.orphans_of(partition),
+        refusal=_last_refusal(outcomes, partition),
+        outcome=_last_outcome(operator, outcomes, partition),
+    )
+
+
+def _last_refusal(outcomes: Sequence[Summary], partition: TopicPartition) -> model.Refusal | None:
+    begin = entry_text(partition, ()).removesuffix("]")
+    refused = (refusal for outcome in outcomes for refusal in outcome.refused)
+    return next((refusal for refusal in refused if refusal.entry.startswith(begin)), None)
+
+
+def _last_outcome(
+    operator: OperatorClient, outcomes: Sequence[Summary], partition: TopicPartition
+) -> model.PartitionOutcome | None:
+    """Search open requests, then requests with other outcomes than done, the newest first."""
+    others = [[summary.request] for summary in outcomes if any(summary.fates.values())]
+    for names in (open_requests(operator), *others):
+        for history in operator.outcomes.histories(names).values():
+            for outcome in history.endings:
+                if outcome.partition == partition:
+                    return outcome
+    return None
 
 
 # --- text --------------------------------------------------------------------------------------
-
-
-def _lines(
-    facts: PartitionFacts, live: Mapping[str, Any] | None, step_size: int | None
-) -> Iterator[str]:
-    yield f"{facts.partition} is {WORDS[facts.standing]}"
-    yield from (f"  {name:<12}{words}" for name, words in _rows(facts, live))
-    yield from _step_lines(facts, live, step_size)
-
-
-def _screen(
-    facts: PartitionFacts, live: Mapping[str, Any] | None, step_size: int | None
-) -> Iterator[RenderableType]:
-    """Return the same for a terminal; what prevents progress is coloured, with its remedy."""
-    yield paragraph(f"{facts.partition} is {WORDS[facts.standing]}", "bold")
-    yield fields(((n, Text(w, STYLES.get(n, ""))) for n, w in _rows(facts, live)), indent=2)
-    for line in _step_lines(facts, live, step_size):
-        yield paragraph(line)
 
 
 def _rows(facts: PartitionFacts, live: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
@@ -160,7 +261,7 @@ def _recorded_rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
     dead = [r for r in concerned if r not in facts.live]
     if dead:
         yield "not live", f"broker {ids(dead)}"
-    if isinstance(spec, model.ReassignmentSpec):
+    if isinstance(spec, ReassignmentSpec):
         yield "original", "unknown" if spec.original is None else ids(spec.original)
         yield "request", f"{spec.request} ({spec.route.value})"
         yield from (("log dir", f"{path} of broker {broker}") for broker, path in spec.log_dirs)
@@ -212,12 +313,8 @@ def _wait_rows(blocked: Mapping[str, Any], *, stalled: bool) -> Iterator[tuple[s
 
 
 def _step_lines(
-    facts: PartitionFacts,
-    live: Mapping[str, Any] | None,
-    step_size: int | None,
+    steps: Sequence[Mapping[str, Any]], moved: Mapping[str, Any] | None, step_size: int | None
 ) -> Iterator[str]:
-    moved = None if live is None else live["reassignment"]
-    steps = _steps(facts, live, moved, step_size)
     if not steps:
         return
     size = "all" if step_size is None else step_size
@@ -233,28 +330,24 @@ def _step_lines(
         yield f"    {number}. {ids(step['target'])}: {', '.join(parts) or 'order only'}"
 
 
-def _steps(
-    facts: PartitionFacts,
-    live: Mapping[str, Any] | None,
-    moved: Mapping[str, Any] | None,
-    step_size: int | None,
-) -> list[Mapping[str, Any]]:
-    if live is not None and moved is not None:
-        return list(live["steps_to_come"])
-    return list(map(step_document, facts.steps(step_size)))
-
-
 # --- JSON --------------------------------------------------------------------------------------
 
 
 def _document(
     facts: PartitionFacts,
     live: Mapping[str, Any] | None,
+    steps: Sequence[Mapping[str, Any]],
     why_not: str | None,
-    step_size: int | None,
 ) -> dict[str, Any]:
-    assignment, state, spec = facts.assignment, facts.state, facts.spec
+    assignment, state, refusal, outcome = (
+        facts.assignment,
+        facts.state,
+        facts.refusal,
+        facts.outcome,
+    )
     known = state if isinstance(state, model.PartitionState) else None
+    spec = facts.spec if isinstance(facts.spec, ReassignmentSpec) else None
+    original = None if spec is None else spec.original
     moved = None if live is None else live["reassignment"]
     blocked = None if live is None else live["not_accepted_because"]
     if moved is not None:
@@ -270,34 +363,23 @@ def _document(
         "leader": None if known is None else known.leader,
         "isr": None if known is None else list(known.isr),
         "state_problem": state if isinstance(state, str) else None,
-        "record_problem": spec if isinstance(spec, str) else None,
-        "original_replicas": list(spec.original)
-        if isinstance(spec, model.ReassignmentSpec) and spec.original is not None
-        else None,
+        "record_problem": facts.spec if isinstance(facts.spec, str) else None,
+        "original_replicas": None if original is None else list(original),
         "target_replicas": None if facts.target is None else list(facts.target),
-        "request": spec.request if isinstance(spec, model.ReassignmentSpec) else None,
-        "route": spec.route.value if isinstance(spec, model.ReassignmentSpec) else None,
+        "request": None if spec is None else spec.request,
+        "route": None if spec is None else spec.route.value,
         "topic_is_being_deleted": facts.is_being_deleted,
         "orphans": [
             {"problem": o} if isinstance(o, str) else {"broker": o.broker, "reason": o.reason}
             for o in facts.orphans
         ],
         "last_refusal": None
-        if facts.refusal is None
-        else {
-            "request": facts.refusal.request,
-            "entry": facts.refusal.entry,
-            "reason": facts.refusal.reason.value,
-            "detail": facts.refusal.detail,
-        },
+        if refusal is None
+        else {"request": refusal.request, **refusal_document(refusal)},
         "last_ending": None
-        if facts.outcome is None
-        else {
-            "request": facts.outcome.request,
-            "fate": facts.outcome.fate.value,
-            "detail": facts.outcome.detail,
-        },
-        "steps_to_come": _steps(facts, live, moved, step_size),
+        if outcome is None
+        else {"request": outcome.request, "fate": outcome.fate.value, "detail": outcome.detail},
+        "steps_to_come": steps,
         "blocked_on": blocked,
         "what_to_do": None if blocked is None else advice_for(blocked["by"]),
         "daemon": live,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +12,10 @@ from controller.actions.submission import PlanSubmission
 from controller.cli import options
 from controller.cli.context import CommandContext, context_of
 from controller.cli.execute import Execution
-from controller.cli.exits import Exit
-from controller.cli.output import print_json, print_line, print_note
-from controller.cli.preview_tables import forecast_screen
-from controller.cli.progress_display import display_of
-from controller.cli.stock.files import read_brokers, topics_of
-from controller.cli.stock.texts import proposal_text
+from controller.cli.options import argument, flag, option
+from controller.cli.output import Exit, print_json, print_line, print_note, write_json
+from controller.cli.plan_preview import forecast_screen
+from controller.cli.stock.formats import proposal_text, read_brokers, topics_of
 from controller.cli.submitting import SubmitOptions
 from controller.cli.tables import Screen, paragraph
 from controller.core.model import BrokerId, TopicPartition
@@ -37,86 +34,60 @@ from controller.zk.operator_client import OperatorClient
 
 def generate(  # noqa: PLR0913 - the options of the command
     ctx: typer.Context,
-    topics: Annotated[
-        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics to reassign.")
-    ] = None,
+    topics: Annotated[list[str] | None, argument("TOPIC", "Topics to reassign.")] = None,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     topics_file: Annotated[
         Path | None,
-        typer.Option(
-            "--topics-to-move-json-file",
-            metavar="FILE",
-            help='File with topics in the format of Kafka\'s tool: {"topics":[{"topic":"foo"}]}. '
+        option(
+            "FILE",
+            'File with topics in the format of Kafka\'s tool: {"topics":[{"topic":"foo"}]}. '
             "Default: the named topics.",
+            "--topics-to-move-json-file",
         ),
     ] = None,
-    all_topics: Annotated[bool, typer.Option("--all-topics", help="Reassign all topics.")] = False,
+    all_topics: Annotated[bool, flag("--all-topics", "Reassign all topics.")] = False,
     exclude_topics: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REGEX", help="Leave out topics whose whole name matches. Default: none."
-        ),
+        str | None, option("REGEX", "Leave out topics whose whole name matches. Default: none.")
     ] = None,
     broker_list: Annotated[
-        str | None,
-        typer.Option(
-            metavar="0,1,2", help="Place replicas on these brokers only. Default: all live ones."
-        ),
+        str | None, option("0,1,2", "Place replicas on these brokers only. Default: all live ones.")
     ] = None,
     remove_broker: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="ID",
-            min=0,
-            help="Move all replicas off this broker; may be repeated. Default: none.",
-        ),
+        option("ID", "Move all replicas off this broker; may be repeated. Default: none.", least=0),
     ] = None,
     add_broker: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="ID",
-            min=0,
-            help="Move an even share of the replicas to this broker; may be repeated. "
-            "Default: none.",
+        option(
+            "ID",
+            "Move an even share of the replicas to this broker; may be repeated. Default: none.",
+            least=0,
         ),
     ] = None,
     replication_factor: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, help="Number of replicas of every partition. Default: unchanged."
-        ),
+        option("N", "Number of replicas of every partition. Default: unchanged.", least=1),
     ] = None,
-    rebalance: Annotated[
-        bool, typer.Option("--rebalance", help="Balance replicas and leaders.")
-    ] = False,
-    spread_racks: Annotated[
-        bool, typer.Option("--spread-racks", help="Use as many racks as possible.")
-    ] = False,
-    disable_rack_aware: Annotated[
-        bool, typer.Option("--disable-rack-aware", help="Ignore racks.")
-    ] = False,
+    rebalance: Annotated[bool, flag("--rebalance", "Balance replicas and leaders.")] = False,
+    spread_racks: Annotated[bool, flag("--spread-racks", "Use as many racks as possible.")] = False,
+    disable_rack_aware: Annotated[bool, flag("--disable-rack-aware", "Ignore racks.")] = False,
     no_sizes: Annotated[
-        bool, typer.Option("--no-sizes", help="Do not query brokers for the sizes of replicas.")
+        bool, flag("--no-sizes", "Do not query brokers for the sizes of replicas.")
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write the proposal to this file. Default: standard output alone.",
-        ),
+        option("FILE", "Also write the proposal to this file. Default: standard output alone."),
     ] = None,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Submit the proposal as a request.")
-    ] = False,
+    execute: Annotated[bool, flag("--execute", "Submit the proposal as a request.")] = False,
     reason: options.ReasonOption = "",
     requested_by: options.ByOption = None,
     dry_run: options.DryRunOption = False,
     timeout: options.TimeoutOption = 60.0,
     all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
-) -> None:
+) -> Exit:
     """
     Propose a plan that copies as few replicas as possible.
 
@@ -135,8 +106,8 @@ def generate(  # noqa: PLR0913 - the options of the command
         all_topics=all_topics,
         excluded=exclude_topics,
         brokers=frozenset(() if broker_list is None else _parse_brokers(broker_list)),
-        removed=_brokers(remove_broker),
-        added=_brokers(add_broker),
+        removed=frozenset(map(BrokerId, remove_broker or ())),
+        added=frozenset(map(BrokerId, add_broker or ())),
         replication_factor=replication_factor,
         rebalance=rebalance,
         spread_racks=spread_racks,
@@ -167,15 +138,17 @@ def generate(  # noqa: PLR0913 - the options of the command
             summary = proposal.summary_lines(found, basis, sizes)
             _print(found, summary, preview, context.screen(all_rows=all_rows))
         if output is not None:
-            output.write_text(json.dumps(document_of(found.changed), indent=1) + "\n")
+            write_json(output, document_of(found.changed), indent=1)
         if not execute or not found.changed:
-            raise typer.Exit(Exit.DONE)
-        display = display_of(context.screen(), as_json=as_json)
-        queries = context.queries(settings)
-        submission = PlanSubmission(plan=PlanFile(entries=found.changed), options=wanted)
-        raise typer.Exit(
-            Execution(context, operator, submission, submit, display, queries=queries).run()
+            return Exit.DONE
+        execution = Execution(
+            context=context,
+            operator=operator,
+            wanted=PlanSubmission(plan=PlanFile(entries=found.changed), options=wanted),
+            options=submit,
+            queries=context.queries(settings),
         )
+        return execution.run()
 
 
 def _sizes(
@@ -192,15 +165,11 @@ def _parse_brokers(text: str) -> list[BrokerId]:
     return read_brokers(",".join(part.strip() for part in text.split(",")))
 
 
-def _brokers(found: Iterable[int] | None) -> frozenset[BrokerId]:
-    return frozenset(BrokerId(broker) for broker in found or ())
-
-
 def _print(
     found: Proposal, summary: Iterable[str], preview: Preview | None, screen: Screen | None
 ) -> None:
     if screen is not None:
-        forecast = () if preview is None else forecast_screen(preview, screen.rows_max)
+        forecast = () if preview is None else forecast_screen(preview)
         screen.note(*map(paragraph, summary), *forecast)
     else:
         for line in (*summary, *(() if preview is None else forecast_lines(preview))):

@@ -1,24 +1,30 @@
 """
-``limits``: show or change the limits of all work, of a broker or of a request.
+``limits`` and ``throttle``: show or change the limits of all work, of a broker or of a request.
 
-A limit set here is durable, holds for every leader, and overrides the daemon's settings.
+What is set here is durable, holds for every leader, and overrides the daemon's settings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from shlex import quote
 from typing import Annotated, Any, Final
 
 import typer
 
-from controller.actions.limits import NAMES, AnyLimits, LimitChanges, change_limits
-from controller.actions.named_requests import request_ids
+from controller.actions.work_control import (
+    NAMES,
+    AnyLimits,
+    LimitChanges,
+    change_limits,
+    request_ids,
+)
 from controller.cli import options
 from controller.cli.context import context_of
-from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines
-from controller.core.model import BrokerId
+from controller.cli.options import argument, option
+from controller.cli.output import print_change, print_result
+from controller.core.model import BrokerId, RequestId
 from controller.core.pacing import controls
 from controller.errors import InvalidInputError
 from controller.units import parse_bytes, show_bytes, show_rate
@@ -27,8 +33,8 @@ from controller.zk.operator_client import OperatorClient
 _ORDERS: Final = {order.value.replace("_", "-"): order for order in controls.QueueOrder}
 
 
-def _count(name: str, about: str) -> object:
-    return typer.Option(f"--{name}", metavar="N", min=1, help=f"{about} Default: unchanged.")
+def _count(about: str) -> Any:  # noqa: ANN401 - as ``option``
+    return option("N", f"{about} Default: unchanged.", least=1)
 
 
 def limits(  # noqa: PLR0913 - the options of the command
@@ -37,67 +43,56 @@ def limits(  # noqa: PLR0913 - the options of the command
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     broker: Annotated[
-        int | None,
-        typer.Option(metavar="ID", min=0, help="Set the limits of this broker. Default: of all."),
+        int | None, option("ID", "Set the limits of this broker. Default: of all.", least=0)
     ] = None,
     request: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Set the limits of this request. Default: of all."),
+        str | None, option("ID", "Set the limits of this request. Default: of all.")
     ] = None,
     max_partitions_in_flight: Annotated[
-        int | None, _count("max-partitions-in-flight", "Maximum number of partitions in flight.")
+        int | None, _count("Maximum number of partitions in flight.")
     ] = None,
     max_incoming: Annotated[
-        int | None,
-        _count("max-incoming", "Maximum number of replicas that a broker copies at a time."),
+        int | None, _count("Maximum number of replicas that a broker copies at a time.")
     ] = None,
     max_outgoing: Annotated[
         int | None,
-        _count(
-            "max-outgoing",
-            "Maximum number of partitions of which a broker serves copies at a time.",
-        ),
+        _count("Maximum number of partitions of which a broker serves copies at a time."),
     ] = None,
     leader_moves: Annotated[
-        int | None, _count("leader-moves", "Maximum number of leader moves per broker and second.")
+        int | None, _count("Maximum number of leader moves per broker and second.")
     ] = None,
     max_bytes: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Maximum number of bytes in flight, for example 10GB. Default: unchanged.",
-        ),
+        option("SIZE", "Maximum number of bytes in flight, for example 10GB. Default: unchanged."),
     ] = None,
     step_size: options.StepSizeOption = None,
     order: Annotated[
         str | None,
-        typer.Option(
-            metavar="|".join(_ORDERS),
-            help="Order of pending partitions of the same priority. Default: unchanged.",
+        option(
+            "|".join(_ORDERS),
+            "Order of pending partitions of the same priority. Default: unchanged.",
         ),
     ] = None,
     under_min_isr: Annotated[
         controls.UnderMinIsr | None,
-        typer.Option(
-            metavar="|".join(controls.UnderMinIsr),
-            help="While other partitions are below min.insync.replicas: wait with copies that "
+        option(
+            "|".join(controls.UnderMinIsr),
+            "While other partitions are below min.insync.replicas: wait with copies that "
             "could harm them, only warn, or ignore them. Default: unchanged.",
         ),
     ] = None,
     window: options.WindowOption = None,
     priority: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="With --request: requests of a higher priority start first. Default: unchanged.",
+        option(
+            "N", "With --request: requests of a higher priority start first. Default: unchanged."
         ),
     ] = None,
     unset: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Remove this limit, so that the setting applies again; may be repeated. "
-            "Default: none.",
+        option(
+            "NAME",
+            "Remove this limit, so that the setting applies again; may be repeated. Default: none.",
         ),
     ] = None,
     dry_run: options.DryRunOption = False,
@@ -132,10 +127,9 @@ def limits(  # noqa: PLR0913 - the options of the command
     context = context_of(ctx)
     with context.connected(zookeeper, config) as operator:
         if changes:
-            print_changes(operator, changes, dry_run=dry_run, as_json=as_json)
+            _print_changes(operator, changes, dry_run=dry_run, as_json=as_json)
         else:
-            show_limits(operator, context.status_of_leader(operator), as_json=as_json)
-    raise typer.Exit(Exit.DONE)
+            _show_limits(operator, context.status_of_leader(operator), as_json=as_json)
 
 
 def _parse_order(option: str, text: str) -> controls.QueueOrder:
@@ -145,30 +139,15 @@ def _parse_order(option: str, text: str) -> controls.QueueOrder:
     return found
 
 
-# --- changing ------------------------------------------------------------------------------------
-
-
-def print_changes(
+def _print_changes(
     operator: OperatorClient, changes: LimitChanges, *, dry_run: bool, as_json: bool
 ) -> None:
-    """
-    Change limits and print the new ones.
-
-    Raises:
-        InvalidInputError: there is no such limit, or the request has ended or is not known.
-
-    """
     found = change_limits(operator, changes, dry_run=dry_run)
-    if as_json:
-        print_json({"dry_run": dry_run, "limits": limits_document(found)})
-        return
-    print_lines(_changed_lines(found, changes))
-    if dry_run:
-        print_line(NOTHING_WRITTEN)
+    document, lines = {"limits": _limits_document(found)}, _changed_lines(found, changes)
+    print_change(document, lines, dry_run=dry_run, as_json=as_json)
 
 
 def _changed_lines(found: controls.Limits, changes: LimitChanges) -> Iterator[str]:
-    """Describe the limits of what was changed."""
     if changes.request is not None:
         requested = found.requests.get(changes.request, controls.RequestLimits())
         yield f"request {changes.request}: {_list_text(requested) or 'as submitted'}"
@@ -181,53 +160,46 @@ def _changed_lines(found: controls.Limits, changes: LimitChanges) -> Iterator[st
         yield from lines or ["No limit is set; the daemon's settings hold."]
 
 
-# --- printing ------------------------------------------------------------------------------------
-
-
-def show_limits(
+def _show_limits(
     operator: OperatorClient, status: Mapping[str, Any] | None, *, as_json: bool
 ) -> None:
     """Print the effective limits; those of the settings are known to the daemon only."""
     found = operator.requests.controls()
     effective = (status or {}).get("limits")
-    if as_json:
-        print_json(
-            {
-                "limits": limits_document(found.limits),
-                "throttle": found.throttle,
-                "effective": effective,
-                "unreadable": dict(found.unreadable),
-            }
-        )
-        return
+    document = {
+        "limits": _limits_document(found.limits),
+        "throttle": found.throttle,
+        "effective": effective,
+        "unreadable": dict(found.unreadable),
+    }
+    print_result(document, _shown_lines(found, effective), as_json=as_json)
+
+
+def _shown_lines(found: controls.Controls, effective: object) -> Iterator[str]:
     for path, why in found.unreadable.items():
-        print_line(f"{path} cannot be decoded, its previous content holds: {why}")
+        yield f"{path} cannot be decoded, its previous content holds: {why}"
     for own in fields(controls.Limits):
         if own.name not in NAMES:
             continue
         value = getattr(found.limits, own.name)
+        text = "as in the daemon's settings"
         if value is not None:
-            print_line(f"{NAMES[own.name]}: {_value_text(own.name, value)} (set live)")
+            text = f"{_value_text(own.name, value)} (set live)"
         elif own.name == "window":
-            print_line("window: none")
+            text = "none"
         elif isinstance(effective, Mapping) and own.name in effective:
-            print_line(
-                f"{NAMES[own.name]}: {_value_text(own.name, effective[own.name])} (settings)"
-            )
-        else:
-            print_line(f"{NAMES[own.name]}: as in the daemon's settings")
-    print_lines(_special_lines(found.limits))
-    print_line(throttle_line(found.throttle))
+            text = f"{_value_text(own.name, effective[own.name])} (settings)"
+        yield f"{NAMES[own.name]}: {text}"
+    yield from _special_lines(found.limits)
+    yield _throttle_line(found.throttle)
 
 
-def throttle_line(bytes_per_s: int | None) -> str:
-    """Describe the throttle of all requests without their own."""
+def _throttle_line(bytes_per_s: int | None) -> str:
     rate = "none" if bytes_per_s is None else f"{show_rate(bytes_per_s)} per broker"
     return f"throttle: {rate}, except for requests with their own"
 
 
-def limits_document(found: controls.Limits) -> dict[str, Any]:
-    """Return limits for ``--json``."""
+def _limits_document(found: controls.Limits) -> dict[str, Any]:
     return {
         **_document(found),
         "brokers": {str(broker): _document(own) for broker, own in found.brokers.items()},
@@ -259,7 +231,6 @@ def _list_text(found: controls.BrokerLimits | controls.RequestLimits) -> str:
 
 
 def _values(found: AnyLimits) -> Iterator[tuple[str, Any]]:
-    """Yield the limits that are set, by field."""
     for own in fields(found):
         value = getattr(found, own.name)
         if own.name in NAMES and value is not None:
@@ -274,3 +245,123 @@ def _value_text(name: str, value: object) -> str:
     if name == "throttle" and isinstance(value, int):
         return show_rate(value)
     return str(value)
+
+
+# --- the throttle --------------------------------------------------------------------------------
+
+
+def throttle(  # noqa: PLR0913 - the options of the command
+    ctx: typer.Context,
+    rate: Annotated[
+        str | None,
+        argument(
+            "RATE|none",
+            "Bytes per second and broker, for example 50MB. Default: show the present one.",
+        ),
+    ] = None,
+    *,
+    zookeeper: options.ZookeeperOption = None,
+    config: options.ConfigOption = None,
+    request: Annotated[
+        str | None,
+        option(
+            "ID",
+            "Set the throttle of this request, in place of the submitted one. "
+            "Default: the throttle of all requests without one.",
+        ),
+    ] = None,
+    dry_run: options.DryRunOption = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """
+    Show, change or remove the replication throttle while work is in progress.
+
+    Example: reassigner throttle 50MB --zookeeper zk1:2181/kafka
+
+    Without --request, set the throttle of all requests without one of their own, and list the open
+    requests with one. With --request, set the throttle of that request, until `reassigner limits
+    --request ID --unset throttle` restores the submitted one. none removes a throttle and restores
+    the settings of brokers and topics. A broker obeys the lowest rate of the requests that copy to
+    or from it.
+    """
+    ids = request_ids([] if request is None else [request])
+    with context_of(ctx).connected(zookeeper, config) as operator:
+        if rate is None:
+            _show_throttle(operator, as_json=as_json)
+        elif ids:
+            wanted = controls.UNTHROTTLED if rate == "none" else parse_bytes("RATE", rate)
+            changes = LimitChanges(request=ids[0], values={"throttle": wanted})
+            _print_changes(operator, changes, dry_run=dry_run, as_json=as_json)
+        else:
+            _change_throttle(operator, rate, dry_run=dry_run, as_json=as_json)
+
+
+def _show_throttle(operator: OperatorClient, *, as_json: bool) -> None:
+    """Print the general throttle, and those of open requests with their own."""
+    found = operator.requests.controls()
+    own = _own_throttles(operator, found)
+    rates = {name: throttle.rate for name, throttle in own.items()}
+    lines = [_throttle_line(found.throttle)]
+    lines += [f"request {name}: {throttle}" for name, throttle in own.items()]
+    print_result({"throttle": found.throttle, "requests": rates}, lines, as_json=as_json)
+
+
+def _change_throttle(operator: OperatorClient, rate: str, *, dry_run: bool, as_json: bool) -> None:
+    """Set or remove the general throttle, and list the requests that it does not reach."""
+    bytes_per_s = None if rate == "none" else parse_bytes("RATE", rate)
+    if dry_run:
+        before = operator.requests.controls().throttle
+    else:
+        before = operator.writes.set_throttle(bytes_per_s)
+    missed = {
+        name: own
+        for name, own in _own_throttles(operator, operator.requests.controls()).items()
+        if own.rate != bytes_per_s
+    }
+    document = {
+        "throttle": bytes_per_s,
+        "before": before,
+        "not_reached": {name: own.rate for name, own in missed.items()},
+    }
+    lines = [_throttle_line(bytes_per_s)]
+    for name, own in missed.items():
+        lines += [
+            f"request {name} keeps its own throttle: {own}",
+            f"  to change it: reassigner throttle {quote(rate)} --request {name}",
+        ]
+    print_change(document, lines, dry_run=dry_run, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnThrottle:
+    """The throttle of one request, which overrides the general one."""
+
+    rate: int | None
+    """Bytes per second and broker; None: removed after submission."""
+    is_live: bool
+    """Whether it was set after submission."""
+
+    def __str__(self) -> str:
+        rate = "none" if self.rate is None else f"{show_rate(self.rate)} per broker"
+        return f"{rate}, {'set live' if self.is_live else 'as submitted'}"
+
+
+def _own_throttles(
+    operator: OperatorClient, found: controls.Controls
+) -> dict[RequestId, OwnThrottle]:
+    kept = operator.outcomes.ended_requests()
+    histories = operator.outcomes.histories([name for name, ended in kept.items() if not ended])
+    requested = {name: history.options for name, history in histories.items()}
+    for submission in operator.requests.open_submissions():
+        requested.setdefault(submission.request, submission.options)
+    rates = {name: options.throttle for name, options in requested.items()}
+    live = {
+        name: own.throttle
+        for name, own in found.limits.requests.items()
+        if own.throttle is not None and not kept.get(name)
+    }
+    return {
+        name: OwnThrottle(None if rate == controls.UNTHROTTLED else rate, name in live)
+        for name, rate in sorted((rates | live).items())
+        if rate is not None
+    }

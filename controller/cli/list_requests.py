@@ -7,39 +7,42 @@ Requests are read from ZooKeeper. The progress of open ones comes from the daemo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
-from controller.actions.named_requests import request_ids
-from controller.cli import options, request_state, request_tables
+from controller.actions.work_control import request_ids
+from controller.cli import options, request_state
 from controller.cli.context import context_of
-from controller.cli.exits import Exit
-from controller.cli.output import print_json, print_line, print_lines
+from controller.cli.options import argument, flag, option
+from controller.cli.output import print_json, print_line, print_lines, print_result
+from controller.cli.status_screen import time_left
 from controller.cli.status_text import pause_lines, request_line
-from controller.cli.tables import Screen, paragraph
+from controller.cli.tables import Column, Listing, Name, Screen, fields, number_text, paragraph
 from controller.core.model import ReassignmentSpec, RequestId
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.core.requests.submissions import RequestOptions, Submission
-from controller.units import show_bytes, show_rate, show_time
+from controller.previews.entries import EntryState
+from controller.units import MS_PER_S, ids, show_bytes, show_duration, show_rate, show_time
 from controller.zk.operator_client import OperatorClient
+
+_ORDER: Final = {"in_flight": 0, "waiting": 1, "open": 2, "not_accepted": 3}
+STYLES: Final = {"in_flight": "green", "not_accepted": "yellow"}
+"""Styles of states."""
+Document = Mapping[str, Any]
 
 
 def list_requests(  # noqa: PLR0913 - the options of the command
     ctx: typer.Context,
-    request: Annotated[
-        str | None, typer.Argument(metavar="REQUEST", help="Show all details of this request.")
-    ] = None,
+    request: Annotated[str | None, argument("REQUEST", "Show all details of this request.")] = None,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
-    history: Annotated[
-        bool, typer.Option("--history", help="List ended requests, newest first.")
-    ] = False,
-    limit: Annotated[
-        int, typer.Option(metavar="N", min=1, help="With --history: maximum number of requests.")
-    ] = 50,
+    history: Annotated[bool, flag("--history", "List ended requests, newest first.")] = False,
+    limit: Annotated[int, option("N", "With --history: maximum number of requests.", least=1)] = 50,
     all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -51,36 +54,28 @@ def list_requests(  # noqa: PLR0913 - the options of the command
     Exit code: 0 listed, 1 error or unknown request.
     """
     context = context_of(ctx)
-    ids = request_ids([] if request is None else [request])
+    named = request_ids([] if request is None else [request])
     screen = context.screen(all_rows=all_rows)
     with context.connected(zookeeper, config) as operator:
-        if ids:
-            show_request(operator, ids[0], screen, as_json=as_json)
+        if named:
+            _show_request(operator, named[0], screen, as_json=as_json)
         elif history:
-            list_ended(operator, screen, newest=limit, as_json=as_json)
+            _list_ended(operator, screen, newest=limit, as_json=as_json)
         else:
             status, now_ms = context.status_of_leader(operator), context.wall_ms()
-            list_open(operator, status, screen, now_ms=now_ms, as_json=as_json)
-    raise typer.Exit(Exit.DONE)
+            _list_open(operator, status, screen, now_ms=now_ms, as_json=as_json)
 
 
-# --- open requests -------------------------------------------------------------------------------
-
-
-def list_open(
+def _list_open(
     operator: OperatorClient,
     status: Mapping[str, Any] | None,
-    screen: Screen | None = None,
+    screen: Screen | None,
     *,
-    now_ms: int = 0,
+    now_ms: int,
     as_json: bool,
 ) -> None:
-    """Print the requests that have not ended."""
     submitted = operator.requests.open_submissions()
-    open_ids = [
-        name for name, has_ended in operator.outcomes.ended_requests().items() if not has_ended
-    ]
-    histories = operator.outcomes.histories(open_ids)
+    histories = operator.outcomes.histories(request_state.open_requests(operator))
     known = {r["id"]: r for r in (status or {}).get("requests", ())}
     open_counts = _open_counts(operator) if histories and not known else Counter()
     rows = [_open_row(h, known.get(name), open_counts[name]) for name, h in histories.items()]
@@ -89,16 +84,12 @@ def list_open(
     if as_json:
         print_json({"requests": rows, "notes": notes, "daemon_answers": status is not None})
         return
-    if screen is not None:
-        screen.print(request_tables.open_screen(rows, known, now_ms, screen.rows_max))
+    nothing = [] if rows else ["No request is open."]
+    if screen is None:
+        print_lines([*(_open_line(row, known.get(row["id"])) for row in rows), *nothing, *notes])
     else:
-        print_lines(_open_line(row, known.get(row["id"])) for row in rows)
-    if not rows:
-        print_line("No request is open.")
-    if screen is not None:
-        screen.print(*(paragraph(note, "yellow") for note in notes))
-    else:
-        print_lines(notes)
+        table = _open_screen(rows, known, now_ms)
+        screen.print(table, *nothing, *(paragraph(note, "yellow") for note in notes))
 
 
 def _open_counts(operator: OperatorClient) -> Counter[RequestId]:
@@ -142,13 +133,7 @@ def _submitted_row(submission: Submission) -> dict[str, Any]:
 
 
 def _origin(options: RequestOptions) -> dict[str, Any]:
-    return {
-        "reason": options.reason,
-        "requested_by": options.requested_by,
-        "approved": options.approved,
-        "approved_by": options.approved_by,
-        "priority": options.priority,
-    }
+    return _parts(options, "reason", "requested_by", "approved", "approved_by", "priority")
 
 
 def _open_line(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> str:
@@ -168,7 +153,6 @@ def _open_line(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> str:
 
 
 def _notes(operator: OperatorClient) -> Iterator[str]:
-    """Describe the kill switch, pauses, cancellation and queue."""
     switch = operator.requests.kill_switch()
     if switch is not None:
         why = f": {switch.reason}" if switch.reason else ""
@@ -182,11 +166,8 @@ def _notes(operator: OperatorClient) -> Iterator[str]:
         yield f"{len(queue.entries)} partitions wait in the queue"
 
 
-# --- ended requests ------------------------------------------------------------------------------
-
-
-def list_ended(
-    operator: OperatorClient, screen: Screen | None = None, *, newest: int, as_json: bool
+def _list_ended(
+    operator: OperatorClient, screen: Screen | None, *, newest: int, as_json: bool
 ) -> None:
     """Print the outcomes of the last requests, the newest first."""
     ended = [name for name, has_ended in operator.outcomes.ended_requests().items() if has_ended]
@@ -196,24 +177,19 @@ def list_ended(
     # Outcomes of an older format have no time: they keep the order in which they were written.
     summaries.reverse()
     shown = sorted(summaries, key=lambda s: s.ended_ms, reverse=True)[:newest]
-    if as_json:
-        print_json({"requests": [summary_document(s) for s in shown]})
-        return
-    if screen is not None:
-        screen.print(request_tables.ended_screen(shown, screen.rows_max))
-    else:
-        print_lines(map(summary_line, shown))
-    if not shown:
+    document = {"requests": [_summary_document(s) for s in shown]}
+    table = _ended_screen(shown)
+    print_result(document, map(_summary_line, shown), [table], screen, as_json=as_json)
+    if not shown and not as_json:
         print_line("No request has ended yet, or its outcome is no longer kept.")
 
 
-def summary_line(summary: Summary) -> str:
-    """Describe the outcome of a request."""
+def _summary_line(summary: Summary) -> str:
     when = f"{show_time(summary.ended_ms)}  " if summary.ended_ms else ""
-    refused = len(summary.refused) + summary.refused_left_out
+    refused = request_state.refused_count(summary)
     parts = [f"{summary.done} of {summary.total} done"]
     parts += [f"{refused} refused"] if refused else []
-    parts += [f"{n} {kind.value.replace('_', ' ')}" for kind, n in summary.fates.items() if n]
+    parts += _other_outcomes(summary)
     if summary.moved_bytes is not None:
         parts.append(f"{show_bytes(summary.moved_bytes)} moved")
     by = f", by {summary.requested_by}" if summary.requested_by else ""
@@ -221,62 +197,45 @@ def summary_line(summary: Summary) -> str:
     return f"{when}{summary.request} ({summary.kind}): {', '.join(parts)}{by}{why}"
 
 
-def summary_document(summary: Summary) -> dict[str, Any]:
-    """Return the outcome of a request for ``--json``."""
+def _summary_document(summary: Summary) -> dict[str, Any]:
     return {
         "id": summary.request,
         "kind": summary.kind,
         "total": summary.total,
         "done": summary.done,
-        "refused": len(summary.refused) + summary.refused_left_out,
+        "refused": request_state.refused_count(summary),
         **{kind.value: number for kind, number in summary.fates.items()},
-        "reason": summary.reason,
-        "requested_by": summary.requested_by,
-        "approved": summary.approved,
-        "approved_by": summary.approved_by,
-        "submitted_ms": summary.submitted_ms,
-        "ended_ms": summary.ended_ms,
-        "moved_bytes": summary.moved_bytes,
+        **_parts(summary, "reason", "requested_by", "approved", "approved_by"),
+        **_parts(summary, "submitted_ms", "ended_ms", "moved_bytes"),
     }
 
 
-# --- one request ---------------------------------------------------------------------------------
+def _parts(found: Summary | RequestOptions, *names: str) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in names}
 
 
-def show_request(
-    operator: OperatorClient, request: RequestId, screen: Screen | None = None, *, as_json: bool
+def _show_request(
+    operator: OperatorClient, request: RequestId, screen: Screen | None, *, as_json: bool
 ) -> None:
-    """
-    Print everything about one request.
-
-    Raises:
-        InvalidInputError: the request is not known.
-
-    """
     state = request_state.read_request(operator, request)
-    if as_json:
-        print_json(_request_document(state))
-        return
     headline = f"request {state.request}: {state.sentence()}"
-    if state.summary is not None:
-        headline = summary_line(state.summary)
-    if screen is not None:
-        rows_max, details = screen.rows_max, _detail_lines(state)
-        screen.print(*request_tables.request_screen(state, headline, details, rows_max))
-    else:
-        problems = request_state.problem_lines(state)
-        print_lines((headline, *_detail_lines(state), *problems))
+    if state.history.summary is not None:
+        headline = _summary_line(state.history.summary)
+    details = list(_detail_lines(state))
+    lines = (headline, *details, *request_state.problem_lines(state))
+    tables = _request_screen(state, headline, details)
+    print_result(_request_document(state), lines, tables, screen, as_json=as_json)
 
 
 def _detail_lines(state: request_state.RequestState) -> Iterator[str]:
     history = state.history
     yield from _option_lines(state.options)
-    for part in () if history is None else history.parts.values():
+    for part in history.parts.values():
         yield f"part {part.name}: {part.total} partitions, submitted {show_time(part.created_ms)}"
     for submission in state.submitted:
         what = submission.unreadable or f"{len(submission.entries)} partitions"
         yield f"part {submission.name}: not accepted yet, {what}"
-    for name, why in () if history is None else history.unreadable.items():
+    for name, why in history.unreadable.items():
         yield f"{name} cannot be decoded: {why}"
 
 
@@ -288,10 +247,8 @@ def _option_lines(options: RequestOptions) -> Iterable[str]:
         "approved by": options.approved_by or None,
         "priority": options.priority or None,
         "step size": options.step_size,
-        "throttle": None if options.throttle is None else show_rate(options.throttle),
-        "log dirs throttle": None
-        if options.log_dirs_throttle is None
-        else show_rate(options.log_dirs_throttle),
+        "throttle": _rate_text(options.throttle),
+        "log dirs throttle": _rate_text(options.log_dirs_throttle),
         "window": options.window,
         "max partitions in flight": options.max_partitions_in_flight,
         "atomic": "yes" if options.atomic else None,
@@ -299,27 +256,133 @@ def _option_lines(options: RequestOptions) -> Iterable[str]:
     return (f"{name}: {value}" for name, value in values.items() if value is not None)
 
 
+def _rate_text(bytes_per_s: int | None) -> str | None:
+    return None if bytes_per_s is None else show_rate(bytes_per_s)
+
+
 def _request_document(state: request_state.RequestState) -> dict[str, Any]:
-    summary, history, options = state.summary, state.history, state.options
+    summary, history, options = state.history.summary, state.history, state.options
     return {
         "id": state.request,
-        "summary": None if summary is None else summary_document(summary),
+        "summary": None if summary is None else _summary_document(summary),
         "partitions": state.counts(),
         "options": {
             **_origin(options),
-            "step_size": options.step_size,
-            "throttle": options.throttle,
-            "log_dirs_throttle": options.log_dirs_throttle,
+            **_parts(options, "step_size", "throttle", "log_dirs_throttle"),
             "window": None if options.window is None else str(options.window),
-            "max_partitions_in_flight": options.max_partitions_in_flight,
-            "atomic": options.atomic,
+            **_parts(options, "max_partitions_in_flight", "atomic"),
         },
         "parts": [
             {"znode": p.name, "total": p.total, "submitted_ms": p.created_ms}
-            for p in (() if history is None else history.parts.values())
+            for p in history.parts.values()
         ],
         "not_accepted": [s.name for s in state.submitted],
         "entries": [e.document() for e in state.entries],
-        "refused": [request_state.refusal_document(r) for r in state.refused],
-        "endings": request_state.outcome_documents(state.outcomes),
+        "refused": [request_state.refusal_document(r) for r in state.history.refused],
+        "endings": request_state.outcome_documents(state.history.endings),
     }
+
+
+# --- tables for a terminal -----------------------------------------------------------------------
+
+
+def _open_screen(
+    rows: Sequence[Document], known: Mapping[str, Document], now_ms: int
+) -> RenderableType:
+    """Return the open requests; ``known`` has what the daemon knows about them, by id."""
+
+    def age(submitted_ms: float) -> str:
+        return show_duration(max(0.0, (now_ms - submitted_ms) / MS_PER_S))
+
+    return Listing(
+        columns=(
+            Column("request", lambda r: Name(r["id"])),
+            Column("state", lambda r: Text(r["state"], STYLES.get(r["state"], ""))),
+            Column("done", _done_text, is_number=True),
+            Column("open", _open_text, is_number=True),
+            Column("refused", lambda r: number_text(_counts(r).get("refused", 0)), is_number=True),
+            Column("left", lambda r: time_left(known.get(r["id"], {}).get("eta_s"))),
+            Column("age", lambda r: number_text(r["submitted_ms"], age), is_number=True),
+            Column("submitted", lambda r: number_text(r["submitted_ms"], show_time), is_extra=True),
+            Column("by", lambda r: Name(r["requested_by"]), is_extra=True),
+            Column("reason", lambda r: Text(r.get("unreadable") or r["reason"] or ""), folds=True),
+        ),
+        rows=sorted(rows, key=lambda r: (not r.get("unreadable"), _ORDER.get(r["state"], 4))),
+    )
+
+
+def _counts(row: Document) -> Mapping[str, int]:
+    """Return the counts of a request; one that is not accepted yet has only a total."""
+    counts: Mapping[str, int] | None = row.get("partitions")
+    return {"total": row["total"]} if counts is None else counts
+
+
+def _done_text(row: Document) -> str:
+    counts = _counts(row)
+    return f"{counts.get('done', 0)}/{counts['total']}" if counts["total"] else ""
+
+
+def _open_text(row: Document) -> str:
+    counts = _counts(row)
+    in_flight = counts.get("in_flight", 0) + counts.get("waiting", 0)
+    return number_text(counts.get("open", in_flight))
+
+
+def _ended_screen(summaries: Sequence[Summary]) -> RenderableType:
+    """Return the outcomes of requests."""
+    return Listing(
+        columns=(
+            Column("ended", lambda s: number_text(s.ended_ms, show_time)),
+            Column("request", lambda s: Name(s.request)),
+            Column("done", lambda s: f"{s.done}/{s.total}", is_number=True),
+            Column("refused", _refused_text, is_number=True),
+            Column("moved", _moved_text, is_number=True),
+            Column("other", lambda s: Text(", ".join(_other_outcomes(s))), folds=True),
+            Column("by", lambda s: Name(s.requested_by), is_extra=True),
+            Column("kind", lambda s: s.kind, is_extra=True),
+            Column("reason", lambda s: Text(s.reason), is_extra=True, folds=True),
+        ),
+        rows=summaries,
+    )
+
+
+def _moved_text(summary: Summary) -> str:
+    return "" if summary.moved_bytes is None else show_bytes(summary.moved_bytes)
+
+
+def _refused_text(summary: Summary) -> Text:
+    return Text(number_text(request_state.refused_count(summary)), "red")
+
+
+def _other_outcomes(summary: Summary) -> list[str]:
+    """Count the outcomes other than done and refused."""
+    return [f"{n} {kind.value.replace('_', ' ')}" for kind, n in summary.fates.items() if n]
+
+
+def _request_screen(
+    state: request_state.RequestState, headline: str, details: Iterable[str]
+) -> Iterator[RenderableType]:
+    """Return everything about one request; what was refused or cancelled comes first."""
+    yield paragraph(headline, "bold")
+    pairs = (line.partition(": ") for line in details)
+    yield fields((name, value) for name, _, value in pairs)
+    yield Listing(
+        columns=(
+            Column("partition", lambda r: Name(r[0])),
+            Column("state", lambda r: Text(r[1], r[3])),
+            Column("", lambda r: Text(r[2]), folds=True),
+        ),
+        rows=list(_entries(state)),
+    )
+
+
+def _entries(state: request_state.RequestState) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, state, detail and style of the entries that are not done."""
+    for refusal in state.history.refused:
+        yield refusal.entry, "refused", refusal.detail, "red"
+    for outcome in state.history.endings:
+        yield str(outcome.partition), outcome.fate.replace("_", " "), outcome.detail, "yellow"
+    still_open = (e for e in state.entries if e.state.is_open)
+    for entry in sorted(still_open, key=lambda e: e.state is not EntryState.MOVING):
+        now = ids(entry.assignment.replicas) if entry.assignment is not None else "?"
+        yield str(entry.partition), entry.state.value, f"{now} -> {ids(entry.target)}", ""

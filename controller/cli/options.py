@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -22,87 +23,94 @@ _Given = TypeVar("_Given")
 _Parsed = TypeVar("_Parsed")
 ZOOKEEPER_METAVAR: Final = "HOST:PORT[,HOST:PORT][/chroot]"
 
+
+def option(metavar: str, about: str, *names: str, least: int | None = None) -> Any:  # noqa: ANN401 - as typer
+    """Return an option with a value; without ``names``, it has the name of its parameter."""
+    return typer.Option(*names, metavar=metavar, min=least, help=about)
+
+
+def flag(name: str, about: str, *others: str) -> Any:  # noqa: ANN401 - as above
+    """Return an option without a value."""
+    return typer.Option(name, *others, help=about)
+
+
+def argument(metavar: str, about: str) -> Any:  # noqa: ANN401 - as above
+    """Return an argument, which is given by its place."""
+    return typer.Argument(metavar=metavar, help=about)
+
+
+def signature_of(options: Mapping[str, object]) -> Signature:
+    """Return the signature of a command with these options; one that is not given is None."""
+    ctx = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    given = (
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in options.items()
+    )
+    return Signature([ctx, *given])
+
+
+def set_signature(command: Callable[..., object], signature: Signature) -> None:
+    """Let a command that takes ``**given`` have the options of a signature."""
+    command.__signature__ = signature  # type: ignore[attr-defined] # functions have any attribute
+    command.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
+
+
 ZookeeperOption = Annotated[
     str | None,
-    typer.Option(
-        "--zookeeper",
-        metavar=ZOOKEEPER_METAVAR,
-        help="ZooKeeper of the cluster. Default: REASSIGNER_ZOOKEEPER.",
+    option(
+        ZOOKEEPER_METAVAR, "ZooKeeper of the cluster. Default: REASSIGNER_ZOOKEEPER.", "--zookeeper"
     ),
 ]
 ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", metavar="FILE", help="TOML file with settings. Default: REASSIGNER_CONFIG."
-    ),
+    Path | None, option("FILE", "TOML file with settings. Default: REASSIGNER_CONFIG.", "--config")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, flag("--json", "Print JSON.")]
 HttpOption = Annotated[
     str | None,
-    typer.Option(
-        "--http",
-        metavar="HOST:PORT",
-        help="Query this daemon. Default: the leader that ZooKeeper names.",
-    ),
+    option("HOST:PORT", "Query this daemon. Default: the leader that ZooKeeper names.", "--http"),
 ]
 AllRowsOption = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--all-rows",
-        help=f"Print every row. Default: on a terminal, the first {ROWS_MAX} of each table.",
+        f"Print every row. Default: on a terminal, the first {ROWS_MAX} of each table.",
     ),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the changes, write nothing.")]
+DryRunOption = Annotated[bool, flag("--dry-run", "Print the changes, write nothing.")]
 WaitOption = Annotated[
-    bool,
-    typer.Option("--wait", help="Show progress and wait for the end, not only for acceptance."),
+    bool, flag("--wait", "Show progress and wait for the end, not only for acceptance.")
 ]
 StepSizeOption = Annotated[
     str | None,
-    typer.Option(
-        "--step-size",
-        metavar="N|all",
-        help="Replicas to add per step. Default: the limit in force.",
-    ),
+    option("N|all", "Replicas to add per step. Default: the limit in force.", "--step-size"),
 ]
 WindowOption = Annotated[
     str | None,
-    typer.Option(
-        "--window",
-        metavar="HOURS",
-        help='Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin". '
+    option(
+        "HOURS",
+        'Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin". '
         "Default: the window in force.",
+        "--window",
     ),
 ]
 TimeoutOption = Annotated[
-    float,
-    typer.Option(
-        "--timeout", metavar="SECONDS", min=0, help="Maximum time to wait for the daemon."
-    ),
+    float, option("SECONDS", "Maximum time to wait for the daemon.", "--timeout", least=0)
 ]
 ReasonOption = Annotated[
-    str,
-    typer.Option("--reason", metavar="TEXT", help="Reason, recorded in ZooKeeper. Default: none."),
+    str, option("TEXT", "Reason, recorded in ZooKeeper. Default: none.", "--reason")
 ]
 ByOption = Annotated[
-    str | None,
-    typer.Option(
-        "--requested-by", metavar="NAME", help="Name of the requester. Default: user@host."
-    ),
+    str | None, option("NAME", "Name of the requester. Default: user@host.", "--requested-by")
 ]
 RequestsOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--request",
-        metavar="ID",
-        help="Apply to this request; may be repeated. Default: everything.",
-    ),
+    option("ID", "Apply to this request; may be repeated. Default: everything.", "--request"),
 ]
 PlanArgument = Annotated[
     Path,
-    typer.Argument(
-        metavar="PLAN.json",
-        help='Plan in the format of Kafka\'s tool: {"version":1,"partitions":[{"topic":"t",'
+    argument(
+        "PLAN.json",
+        'Plan in the format of Kafka\'s tool: {"version":1,"partitions":[{"topic":"t",'
         '"partition":0,"replicas":[1,2,3]}]}. Of the output of its --generate, the proposed '
         "plan is taken.",
     ),
@@ -110,13 +118,7 @@ PlanArgument = Annotated[
 
 
 def read_plan_argument(path: Path) -> PlanFile:
-    """
-    Read a plan; print a note if only a part of the file was taken.
-
-    Raises:
-        InvalidInputError: the file cannot be read, or has an error.
-
-    """
+    """Read a plan; print a note if only a part of the file was taken."""
     file = read_plan(path)
     for note in file.notes:
         print_note(f"Note: {note}")
@@ -131,13 +133,7 @@ def parse(
 
 
 def address_of(text: str) -> str:
-    """
-    Parse the value of ``--http``, ``HOST:PORT`` or ``https://HOST:PORT``.
-
-    Raises:
-        InvalidInputError: ``text`` is not an address.
-
-    """
+    """Parse the value of ``--http``, ``HOST:PORT`` or ``https://HOST:PORT``."""
     from controller.setting_values import parse_address  # noqa: PLC0415 - for this option alone
 
     is_tls = text.startswith("https://")
@@ -149,13 +145,7 @@ def address_of(text: str) -> str:
 
 
 def partitions_of(texts: Iterable[str] | None) -> list[TopicPartition]:
-    """
-    Parse partitions as Kafka's tools write them, ``TOPIC-N``.
-
-    Raises:
-        InvalidInputError: a text is not a partition.
-
-    """
+    """Parse partitions as Kafka's tools write them, ``TOPIC-N``."""
     found: list[TopicPartition] = []
     for text in texts or ():
         partition = parse_topic_partition(text)
@@ -166,13 +156,7 @@ def partitions_of(texts: Iterable[str] | None) -> list[TopicPartition]:
 
 
 def topics_of(texts: Iterable[str] | None) -> list[str]:
-    """
-    Check the names of topics.
-
-    Raises:
-        InvalidInputError: a text cannot be the name of a topic.
-
-    """
+    """Check the names of topics."""
     found = list(texts or ())
     for text in found:
         if not valid_topic(text):
@@ -181,13 +165,7 @@ def topics_of(texts: Iterable[str] | None) -> list[str]:
 
 
 def parse_step_size(option: str, text: str) -> StepSize:
-    """
-    Parse a number of replicas, or ``all``.
-
-    Raises:
-        InvalidInputError: ``text`` is neither.
-
-    """
+    """Parse a number of replicas, or ``all``."""
     if text == "all":
         return "all"
     if text.isascii() and text.isdigit() and int(text) >= 1:
@@ -196,13 +174,7 @@ def parse_step_size(option: str, text: str) -> StepSize:
 
 
 def parse_window(option: str, text: str) -> Window:
-    """
-    Parse hours such as ``22:00-05:00 Europe/Berlin``.
-
-    Raises:
-        InvalidInputError: ``text`` has another form, or the time zone does not exist.
-
-    """
+    """Parse hours such as ``22:00-05:00 Europe/Berlin``."""
     window = read_window(text)
     if isinstance(window, str):
         raise InvalidInputError(f"{option}: {window}")
@@ -210,13 +182,7 @@ def parse_window(option: str, text: str) -> Window:
 
 
 def check_priority(option: str, priority: int) -> int:
-    """
-    Return a priority that is within bounds.
-
-    Raises:
-        InvalidInputError: it is not.
-
-    """
+    """Return a priority that is within bounds."""
     if abs(priority) > PRIORITY_MAX:
         raise InvalidInputError(
             f"{option}: between -{PRIORITY_MAX} and {PRIORITY_MAX}, not {priority}"

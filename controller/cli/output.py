@@ -1,14 +1,56 @@
-"""Output of the commands: results on standard output, notes on standard error."""
+"""
+Exit codes and output of the commands: results on standard output, notes on standard error.
+
+Scripts rely on the exit codes and on JSON; ``stock`` has those of Kafka's tool.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import typer
 
+from controller.errors import (
+    ControllerError,
+    InvalidInputError,
+    NativeRefusedError,
+    NotApprovedError,
+    ReassignmentConflictError,
+)
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from controller.cli.tables import Screen
+
 NOTHING_WRITTEN: Final = "Nothing was written."
+
+
+class Exit(IntEnum):
+    """Exit codes of every command but ``stock``."""
+
+    DONE = 0
+    """Done; of a submission: accepted."""
+    ERROR = 1
+    """Error or wrong usage."""
+    IN_PROGRESS = 2
+    """In progress, or not accepted yet."""
+    FINDINGS = 2
+    """``doctor`` has findings that need attention."""
+    REFUSED = 3
+    """Refused, at least in part."""
+    CANCELLED = 4
+
+
+def exit_of(error: ControllerError) -> Exit:
+    """Return the exit code of a command that ended with an error."""
+    if isinstance(error, ReassignmentConflictError | NativeRefusedError | NotApprovedError):
+        return Exit.REFUSED
+    return Exit.ERROR
 
 
 def print_line(line: str) -> None:
@@ -30,3 +72,40 @@ def print_note(line: str) -> None:
 def print_json(document: object) -> None:
     """Print a result as JSON."""
     typer.echo(json.dumps(document, indent=2))
+
+
+def write_json(path: Path, document: object, *, indent: int | None = None) -> None:
+    """Write a document to a file that the user named."""
+    try:
+        path.write_text(json.dumps(document, indent=indent) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidInputError(f"{path}: {error.strerror or error}") from error
+
+
+def print_result(
+    document: object,
+    lines: Iterable[str],
+    tables: Iterable[RenderableType] = (),
+    screen: Screen | None = None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print a result as JSON, as tables on a terminal (if there are any), or as lines."""
+    if as_json:
+        print_json(document)
+    elif screen is not None:
+        screen.print(*tables)
+    else:
+        print_lines(lines)
+
+
+def print_change(
+    document: Mapping[str, object], lines: Iterable[str], *, dry_run: bool, as_json: bool
+) -> None:
+    """Print what a command changed, or would change in a dry run."""
+    if as_json:
+        print_json({"dry_run": dry_run, **document})
+        return
+    print_lines(lines)
+    if dry_run:
+        print_line(NOTHING_WRITTEN)

@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
-from controller.actions import pauses
-from controller.actions.named_requests import request_ids
+from controller.actions import work_control
+from controller.actions.work_control import request_ids
 from controller.cli import options
 from controller.cli.context import context_of
-from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines, print_note
+from controller.cli.options import flag, option
+from controller.cli.output import print_change, print_note
 from controller.cli.status_text import pause_lines
 from controller.core.model import BrokerId
 from controller.core.pacing.controls import Pause, Pauses
@@ -26,11 +26,8 @@ from controller.znodes.cancellations import KillSwitch
 
 BrokersOption = Annotated[
     list[int] | None,
-    typer.Option(
-        "--broker",
-        metavar="ID",
-        min=0,
-        help="Apply to this broker; may be repeated. Default: everything.",
+    option(
+        "ID", "Apply to this broker; may be repeated. Default: everything.", "--broker", least=0
     ),
 ]
 
@@ -63,9 +60,8 @@ def pause(  # noqa: PLR0913 - the options of the command
         absent = sorted(set(brokers) - operator.cluster.broker_ids())
         if absent:
             print_note(f"Note: broker {ids(absent)} is not live.")
-        found = pauses.pause(operator, new, requests, brokers, dry_run=dry_run)
+        found = work_control.pause(operator, new, requests, brokers, dry_run=dry_run)
     _print_pauses(found, dry_run=dry_run, as_json=as_json)
-    raise typer.Exit(Exit.DONE)
 
 
 def resume(  # noqa: PLR0913 - the options of the command
@@ -76,8 +72,7 @@ def resume(  # noqa: PLR0913 - the options of the command
     request: options.RequestsOption = None,
     broker: BrokersOption = None,
     everything: Annotated[
-        bool,
-        typer.Option("--all", help="Remove all pauses, including those of requests and brokers."),
+        bool, flag("--all", "Remove all pauses, including those of requests and brokers.")
     ] = False,
     dry_run: options.DryRunOption = False,
     as_json: options.JsonOption = False,
@@ -90,32 +85,20 @@ def resume(  # noqa: PLR0913 - the options of the command
     requests, brokers = request_ids(request), list(map(BrokerId, broker or ()))
 
     with context_of(ctx).connected(zookeeper, config) as operator:
-        if everything:
-            found = pauses.resume_all(operator, dry_run=dry_run)
-        else:
-            found = pauses.resume(operator, requests, brokers, dry_run=dry_run)
+        found = work_control.resume(
+            operator, requests, brokers, everything=everything, dry_run=dry_run
+        )
     _print_pauses(found, dry_run=dry_run, as_json=as_json)
-    raise typer.Exit(Exit.DONE)
 
 
 def _print_pauses(found: Pauses, *, dry_run: bool, as_json: bool) -> None:
-    if as_json:
-        print_json({"dry_run": dry_run, "paused": _pauses_document(found)})
-        return
-    print_lines(pause_lines(found) or ["nothing is paused"])
-    if dry_run:
-        print_line(NOTHING_WRITTEN)
-
-
-def _pauses_document(found: Pauses) -> dict[str, object]:
-    return {
+    paused = {
         "everything": None if found.everything is None else asdict(found.everything),
         "requests": {name: asdict(p) for name, p in found.requests.items()},
         "brokers": {str(broker): asdict(p) for broker, p in found.brokers.items()},
     }
-
-
-# --- the kill switch -----------------------------------------------------------------------------
+    lines = pause_lines(found) or ["nothing is paused"]
+    print_change({"paused": paused}, lines, dry_run=dry_run, as_json=as_json)
 
 
 def disable(  # noqa: PLR0913 - the options of the command
@@ -137,17 +120,11 @@ def disable(  # noqa: PLR0913 - the options of the command
     switch = KillSwitch(reason, context.requested_by(requested_by), context.wall_ms())
     with context.connected(zookeeper, config) as operator:
         before = operator.requests.kill_switch() if dry_run else operator.writes.disable(switch)
-    if as_json:
-        found = {"disabled": True, "was_disabled": before is not None}
-        print_json({"dry_run": dry_run, **found, **asdict(before or switch)})
-        raise typer.Exit(Exit.DONE)
+    found = {"disabled": True, "was_disabled": before is not None, **asdict(before or switch)}
+    line = "Disabled: new reassignments are refused; those that have begun continue."
     if before is not None:
-        print_line(f"Disabled already, since {since_words(before)}.")
-    else:
-        print_line("Disabled: new reassignments are refused; those that have begun continue.")
-    if dry_run:
-        print_line(NOTHING_WRITTEN)
-    raise typer.Exit(Exit.DONE)
+        line = f"Disabled already, since {since_words(before)}."
+    print_change(found, [line], dry_run=dry_run, as_json=as_json)
 
 
 def enable(
@@ -165,12 +142,6 @@ def enable(
     """
     with context_of(ctx).connected(zookeeper, config) as operator:
         was_disabled = operator.requests.is_disabled() if dry_run else operator.writes.enable()
-    if as_json:
-        print_json({"dry_run": dry_run, "disabled": False, "was_disabled": was_disabled})
-        raise typer.Exit(Exit.DONE)
-    print_line(
-        "Enabled: new reassignments are accepted." if was_disabled else "It was not disabled."
-    )
-    if dry_run:
-        print_line(NOTHING_WRITTEN)
-    raise typer.Exit(Exit.DONE)
+    found = {"disabled": False, "was_disabled": was_disabled}
+    line = "Enabled: new reassignments are accepted." if was_disabled else "It was not disabled."
+    print_change(found, [line], dry_run=dry_run, as_json=as_json)

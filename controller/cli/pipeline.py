@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,11 +10,10 @@ import typer
 
 from controller.cli import options
 from controller.cli.context import context_of
-from controller.cli.exits import Exit
-from controller.cli.output import print_json, print_line, print_lines
-from controller.cli.snapshot import snapshot
-from controller.cli.spark import MasterOption, MemoryOption, OutOption, spark_session
-from controller.core.model import LogDirs, Replicas
+from controller.cli.options import argument, flag, option
+from controller.cli.output import Exit, print_line, print_result, write_json
+from controller.cli.snapshot import MasterOption, MemoryOption, OutOption, snapshot, spark_session
+from controller.core.model import LogDirs, TopicPartition
 from controller.errors import InvalidInputError
 from controller.planning.plan_basis import Basis
 from controller.previews import plan_files
@@ -49,114 +47,82 @@ def pipeline_app() -> typer.Typer:
 
 def plan(  # noqa: PLR0913 - the options of the command
     ctx: typer.Context,
-    snapshot: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Directory of a snapshot.")],
+    snapshot: Annotated[str, argument("SNAPSHOT", "Directory of a snapshot.")],
     *,
     out: OutOption,
     tolerance: Annotated[
-        float,
-        typer.Option(
-            metavar="FRACTION", help="Accepted deviation from an even distribution: 0.05 is 5 %."
-        ),
+        float, option("FRACTION", "Accepted deviation from an even distribution: 0.05 is 5 %.")
     ] = 0.05,
     drain: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="BROKER",
-            help="Move all replicas off this broker; may be repeated. Default: none.",
-        ),
+        option("BROKER", "Move all replicas off this broker; may be repeated. Default: none."),
     ] = None,
     replace: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="OLD:NEW",
-            help="Move the replicas of OLD to NEW; may be repeated. Default: none.",
-        ),
+        option("OLD:NEW", "Move the replicas of OLD to NEW; may be repeated. Default: none."),
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of replicas. Default: unchanged.")
+        int | None, option("N", "Number of replicas. Default: unchanged.")
     ] = None,
     leaders_only: Annotated[
-        bool,
-        typer.Option("--leaders-only", help="Change only the order of replicas; copy nothing."),
+        bool, flag("--leaders-only", "Change only the order of replicas; copy nothing.")
     ] = False,
     balance: Annotated[
         bool | None,
-        typer.Option(
+        flag(
             "--balance/--no-balance",
-            help="Balance the cluster. Default: unless --drain, --replace or "
+            "Balance the cluster. Default: unless --drain, --replace or "
             "--replication-factor is given.",
         ),
     ] = None,
     place_dirs: Annotated[
-        bool,
-        typer.Option("--place-dirs", help="Choose the log directory of each new replica."),
+        bool, flag("--place-dirs", "Choose the log directory of each new replica.")
     ] = False,
     balance_dirs: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--balance-dirs",
-            help="Even out the log directories within brokers instead; no replica changes its "
-            "broker.",
+            "Even out the log directories within brokers instead; no replica changes its broker.",
         ),
     ] = False,
     broker: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="BROKER",
-            help="With --balance-dirs: a broker to even out; may be repeated. Default: all.",
+        option(
+            "BROKER", "With --balance-dirs: a broker to even out; may be repeated. Default: all."
         ),
     ] = None,
     include: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REGEX", help="Plan only topics whose whole name matches. Default: all."
-        ),
+        str | None, option("REGEX", "Plan only topics whose whole name matches. Default: all.")
     ] = None,
     exclude: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REGEX", help="Leave out topics whose whole name matches. Default: none."
-        ),
+        str | None, option("REGEX", "Leave out topics whose whole name matches. Default: none.")
     ] = None,
     pin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TOPIC", help="Do not move this topic; may be repeated. Default: none."
-        ),
+        list[str] | None, option("TOPIC", "Do not move this topic; may be repeated. Default: none.")
     ] = None,
     max_bytes: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Maximum number of bytes to copy. Default: no limit."),
+        str | None, option("SIZE", "Maximum number of bytes to copy. Default: no limit.")
     ] = None,
     max_moves: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Maximum number of replicas to move. Default: no limit."),
+        int | None, option("N", "Maximum number of replicas to move. Default: no limit.")
     ] = None,
-    fill: Annotated[
-        float, typer.Option(metavar="FRACTION", help="Maximum fraction of a disk to use.")
-    ] = 0.9,
+    fill: Annotated[float, option("FRACTION", "Maximum fraction of a disk to use.")] = 0.9,
     wave_partitions: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Maximum number of partitions per request.")
+        int, option("N", "Maximum number of partitions per request.", least=1)
     ] = 1_000,
     wave_bytes_in: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Maximum number of bytes to a broker per request. Default: no limit.",
-        ),
+        option("SIZE", "Maximum number of bytes to a broker per request. Default: no limit."),
     ] = None,
     wave_bytes_out: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Maximum number of bytes from a broker per request. Default: no limit.",
-        ),
+        option("SIZE", "Maximum number of bytes from a broker per request. Default: no limit."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed yields the same plan.")] = 0,
+    seed: Annotated[int, option("N", "The same seed yields the same plan.")] = 0,
     master: MasterOption = None,
     driver_memory: MemoryOption = "4g",
     as_json: options.JsonOption = False,
-) -> None:
+) -> Exit:
     """
     Make a plan that copies as few bytes as possible, and split it into requests.
 
@@ -196,22 +162,21 @@ def plan(  # noqa: PLR0913 - the options of the command
             bytes_out=options.parse(parse_bytes, "--wave-bytes-out", wave_bytes_out),
         )
         made: tuple[PlanSummary | DirectorySummary, list[Wave], list[Path]]
-        lines: Iterator[str]
+        arguments = spark, snapshot, wanted, limits, str(out), note
         if balance_dirs:
-            made = found = commands.balance_directories(
-                spark, snapshot, wanted, limits, str(out), note
-            )
+            made = found = commands.balance_directories(*arguments)
             lines = _directory_lines(*found[:2])
         else:
-            made = planned = commands.make_plan(spark, snapshot, wanted, limits, str(out), note)
+            made = planned = commands.make_plan(*arguments)
             lines = _summary_lines(*planned[:2])
     summary, _, files = made
-    if as_json:
-        print_json(summary.document() | {"requests": [str(path) for path in files]})
-    else:
-        print_lines(lines)
-        print_line(f"{len(files)} requests: {out}/requests")
-    raise typer.Exit(Exit.IN_PROGRESS if summary.notes else Exit.DONE)
+    document = summary.document() | {"requests": [str(path) for path in files]}
+    print_result(
+        document,
+        (*lines, *(f"Note: {n}" for n in summary.notes), f"{len(files)} requests: {out}/requests"),
+        as_json=as_json,
+    )
+    return Exit.IN_PROGRESS if summary.notes else Exit.DONE
 
 
 def _pair(text: str) -> tuple[int, int]:
@@ -222,7 +187,6 @@ def _pair(text: str) -> tuple[int, int]:
 
 
 def _summary_lines(summary: PlanSummary, waves: list[Wave]) -> Iterator[str]:
-    """Describe a plan and its requests."""
     yield (
         f"{summary.changed} of {summary.partitions} partitions change; {summary.moves} replicas "
         f"({summary.moves_ratio:.3f} times the least) and {summary.bytes_moved} bytes "
@@ -253,18 +217,11 @@ def _summary_lines(summary: PlanSummary, waves: list[Wave]) -> Iterator[str]:
             f"fill of log directories: {min(before):.1%} to {max(before):.1%} before, "
             f"{min(after):.1%} to {max(after):.1%} after; each of them: summary.json"
         )
-    for number, wave in enumerate(waves, start=1):
-        yield (
-            f"request {number}: {wave.partitions} partitions, {int(wave.size_in.sum())} bytes, at "
-            f"most {int(wave.size_in.max())} to one broker; fullest disk at its peak: "
-            f"{int(wave.peak.max())} bytes"
-        )
-    for note in summary.notes:
-        yield f"Note: {note}"
+    for line, wave in zip(_wave_lines(waves, "partitions", "broker"), waves, strict=True):
+        yield f"{line}; fullest disk at its peak: {int(wave.peak.max())} bytes"
 
 
 def _directory_lines(summary: DirectorySummary, waves: list[Wave]) -> Iterator[str]:
-    """Describe a plan that evens out log directories."""
     yield (
         f"{summary.moves} replicas change their log directory on {summary.brokers} brokers; "
         f"{summary.bytes_moved} bytes ({summary.bytes_ratio:.3f} times the least) are copied"
@@ -273,26 +230,26 @@ def _directory_lines(summary: DirectorySummary, waves: list[Wave]) -> Iterator[s
     yield from (found.text() for found in changed[:LISTED])
     if len(changed) > LISTED:
         yield f"and {len(changed) - LISTED} more log directories: summary.json"
+    yield from _wave_lines(waves, "replicas", "log directory")
+
+
+def _wave_lines(waves: list[Wave], what: str, where: str) -> Iterator[str]:
     for number, wave in enumerate(waves, start=1):
         yield (
-            f"request {number}: {wave.partitions} replicas, {int(wave.size_in.sum())} bytes, at "
-            f"most {int(wave.size_in.max())} to one log directory"
+            f"request {number}: {wave.partitions} {what}, {int(wave.size_in.sum())} bytes, at most "
+            f"{int(wave.size_in.max())} to one {where}"
         )
-    for note in summary.notes:
-        yield f"Note: {note}"
 
 
 def rebase(  # noqa: PLR0913 - the options of the command
     ctx: typer.Context,
-    plan: Annotated[
-        Path, typer.Argument(metavar="REQUEST.json", help="File of one request of a plan.")
-    ],
+    plan: Annotated[Path, argument("REQUEST.json", "File of one request of a plan.")],
     *,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")],
+    out: Annotated[Path, option("FILE", "File to write.")],
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     as_json: options.JsonOption = False,
-) -> None:
+) -> Exit:
     """
     Adapt a request of a plan to a cluster that has changed, partition by partition.
 
@@ -310,42 +267,34 @@ def rebase(  # noqa: PLR0913 - the options of the command
         plan_files.check_cluster(operator, file)
         found = plan_files.compare(operator, file.entries, file.originals)
     kept = {p: r.target for p, r in found.items() if r.target is not None}
-    named = {p: _of_target(log_dirs[p], target) for p, target in kept.items() if p in log_dirs}
+    named: dict[TopicPartition, LogDirs] = {
+        p: tuple((broker, path) for broker, path in log_dirs[p] if broker in target)
+        for p, target in kept.items()
+        if p in log_dirs
+    }
     lost = {p: r for p, r in found.items() if r.basis in (Basis.GONE, Basis.CONFLICTING)}
-    try:
-        out.write_text(json.dumps(plan_files.document_of(kept, named)) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InvalidInputError(f"{out}: {error.strerror or error}") from error
+    write_json(out, plan_files.document_of(kept, named))
     counts = {b.value: sum(r.basis is b for r in found.values()) for b in Basis}
-    if as_json:
-        left_out = {str(p): r.basis.value for p, r in sorted(lost.items())}
-        print_json({"counts": counts, "left_out": left_out, "file": str(out)})
-    else:
-        changed = ((p, r) for p, r in found.items() if r.basis is not Basis.UNCHANGED)
-        print_lines(plan_files.change_lines(changed))
-        print_line(", ".join(f"{n} {name}" for name, n in counts.items() if n) + f": {out}")
-    raise typer.Exit(Exit.IN_PROGRESS if lost else Exit.DONE)
+    left_out = {str(p): r.basis.value for p, r in sorted(lost.items())}
+    document = {"counts": counts, "left_out": left_out, "file": str(out)}
+    changed = ((p, r) for p, r in found.items() if r.basis is not Basis.UNCHANGED)
+    total = ", ".join(f"{n} {name}" for name, n in counts.items() if n) + f": {out}"
+    print_result(document, (*plan_files.change_lines(changed), total), as_json=as_json)
+    return Exit.IN_PROGRESS if lost else Exit.DONE
 
 
 def report(  # noqa: PLR0913 - the options of the command
     ctx: typer.Context,
-    journals: Annotated[
-        list[Path], typer.Argument(metavar="JOURNAL", help="Journal directories of daemons.")
-    ],
+    journals: Annotated[list[Path], argument("JOURNAL", "Journal directories of daemons.")],
     *,
     out: OutOption,
     plan: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Directory of the executed plan. Default: without planned figures."
-        ),
+        option("DIR", "Directory of the executed plan. Default: without planned figures."),
     ] = None,
     after: Annotated[
         Path | None,
-        typer.Option(
-            metavar="SNAPSHOT",
-            help="Directory of a snapshot taken after the work. Default: without disks.",
-        ),
+        option("SNAPSHOT", "Directory of a snapshot taken after the work. Default: without disks."),
     ] = None,
     master: MasterOption = None,
     driver_memory: MemoryOption = "4g",
@@ -362,8 +311,3 @@ def report(  # noqa: PLR0913 - the options of the command
 
         written = commands.make_report(spark, journals, plan, after, out, note)
     print_line(str(written))
-
-
-def _of_target(log_dirs: LogDirs, target: Replicas) -> LogDirs:
-    """Return the directories of the replicas that are still in the target."""
-    return tuple((broker, path) for broker, path in log_dirs if broker in target)

@@ -1,26 +1,39 @@
-"""Print the preview of a plan, and write it to a file for approval."""
+"""The preview of a plan or a cancellation, as text, tables or JSON; and its file for approval."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines, print_note
-from controller.cli.preview_tables import preview_screen
-from controller.cli.tables import Screen
-from controller.core import model
+from rich.console import RenderableType
+from rich.text import Text
+
+from controller.cli.output import (
+    NOTHING_WRITTEN,
+    Exit,
+    print_json,
+    print_line,
+    print_lines,
+    print_note,
+    write_json,
+)
+from controller.cli.tables import Column, Listing, Name, Screen, paragraph
+from controller.core.model import Replicas, TopicPartition
 from controller.core.requests.submissions import NamedDirs, plan_hash
-from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.errors import ReassignmentConflictError
+from controller.previews import forecast_table
 from controller.previews.dry_run import DryRun
 from controller.previews.entries import Entry
-from controller.previews.forecast_table import forecast_lines
+from controller.previews.plan_facts import Preview
 from controller.previews.plan_files import Plan, approval_document, document_of
 from controller.previews.validation import PlanValidation
-from controller.units import names_text
+from controller.units import ids, names_text
 from controller.zk.operator_client import OperatorClient
+
+AT_TARGET: Final = "at its target already"
 
 
 def show_dry_run(
@@ -34,13 +47,8 @@ def show_dry_run(
     """
     Print what a plan would do; return the exit code.
 
-    Args:
-        found: What it would do.
-        as_json: Print JSON.
-        plan: Printed in JSON in place of the entries.
-        approval: The file that was written for approval.
-        screen: The terminal, None if the output goes elsewhere.
-
+    With ``as_json``, ``plan`` is printed in place of the entries. ``approval`` is the file that was
+    written for approval.
     """
     validation, conflicts, preview = found.validation, found.conflicts, found.preview
     problems = validation.problems
@@ -59,10 +67,10 @@ def show_dry_run(
         )
     else:
         if screen is not None:
-            screen.print(*preview_screen(found, screen.rows_max))
+            screen.print(*_preview_screen(found))
         else:
             print_lines((*found.changes, *validation.lines(), *map(str, conflicts)))
-            print_lines(forecast_lines(preview))
+            print_lines(forecast_table.forecast_lines(preview))
         print_line(NOTHING_WRITTEN if approval is None else str(approval))
     is_refused = bool(problems) or any(c.is_refused for c in conflicts)
     return Exit.REFUSED if is_refused else Exit.DONE
@@ -86,13 +94,7 @@ class Approval(NamedTuple):
 
 
 def check_approvable(found: DryRun) -> None:
-    """
-    Check that a plan can be written for approval: it would be accepted as it is.
-
-    Raises:
-        ReassignmentConflictError: an entry would be refused, or its replicas are changing.
-
-    """
+    """Refuse a plan with refused entries, or with partitions whose replicas are changing."""
     moving = [
         e.partition
         for e in found.entries
@@ -112,27 +114,16 @@ def check_approvable(found: DryRun) -> None:
 def write_for_approval(
     operator: OperatorClient, out: Path, before: Sequence[Entry], log_dirs: NamedDirs
 ) -> Approval:
-    """
-    Write a plan with the present replicas of its partitions and the hash of both.
-
-    Raises:
-        InvalidInputError: the file cannot be written.
-
-    """
+    """Write a plan with the present replicas of its partitions and the hash of both."""
     plan = {e.partition: e.target for e in before}
     present = {e.partition: e.assignment.replicas for e in before if e.assignment is not None}
     document = approval_document(plan, present, operator.cluster.cluster_id(), log_dirs)
-    try:
-        out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InvalidInputError(f"{out}: {error.strerror or error}") from error
+    write_json(out, document, indent=1)
     return Approval(out, plan_hash(plan, present, log_dirs))
 
 
 def _preview_of(
-    entry: Entry,
-    refused: Collection[model.TopicPartition],
-    relocated: Collection[model.TopicPartition],
+    entry: Entry, refused: Collection[TopicPartition], relocated: Collection[TopicPartition]
 ) -> dict[str, object]:
     """Return an entry for ``--json``, with the state it would get."""
     now, stays = entry.assignment, entry.partition not in relocated
@@ -157,3 +148,93 @@ def print_rollback(rollback: dict[str, object], *, as_json: bool) -> None:
     out("Current partition replica assignment\n")
     out(json.dumps(rollback, separators=(",", ":")))
     out("\nSave this as the plan for a rollback.")
+
+
+def _preview_screen(found: DryRun) -> Iterator[RenderableType]:
+    validation, conflicts, preview = found.validation, found.conflicts, found.preview
+    yield Listing(
+        title="would be refused",
+        style="red",
+        columns=(
+            Column("partition", lambda p: Name(str(p[0].partition))),
+            Column("reason", lambda p: Text(p[1]), folds=True),
+        ),
+        rows=validation.problems,
+    )
+    for line in validation.unknown_lines():
+        yield paragraph(line, "yellow")
+    for conflict in conflicts:
+        yield paragraph(str(conflict), "red" if conflict.is_refused else "yellow")
+    refused = {entry.partition for entry, _ in validation.problems}
+    changes = [e for e in found.entries if e.partition not in refused]
+    if refused or validation.unknown or conflicts:
+        yield ""
+    yield _changes(changes, preview.relocated)
+    yield from forecast_screen(preview)
+
+
+def _changes(
+    entries: Sequence[Entry], relocated: Mapping[TopicPartition, Replicas]
+) -> RenderableType:
+    """Return the changes; partitions that are at their target already come last."""
+    known = [e for e in entries if e.assignment is not None]
+    rows = [_change(e, relocated.get(e.partition, ())) for e in known]
+    heads = ("partition", "replicas", "target", "adds", "drops", "")
+    return _texts_table("changes", heads, sorted(rows, key=lambda row: row[-1] == AT_TARGET))
+
+
+def _change(entry: Entry, relocated: Replicas) -> tuple[str, ...]:
+    now = entry.assignment
+    replicas = () if now is None else now.replicas
+    added = [r for r in entry.target if r not in replicas]
+    dropped = [r for r in replicas if r not in entry.target]
+    note = ""
+    if relocated:
+        note = f"changes directories on {ids(relocated)}"
+    elif now is not None and replicas == entry.target and not now.is_reassigning:
+        note = AT_TARGET
+    elif not added and not dropped:
+        note = "order only"
+    lists = map(ids, (replicas, entry.target, added, dropped))
+    return str(entry.partition), *lists, note
+
+
+def forecast_screen(preview: Preview) -> Iterator[RenderableType]:
+    """Return a forecast: amount and time, then brokers, directories, waits and notes."""
+    found = preview.forecast
+    if not found.changes:
+        return
+    yield ""
+    for line in forecast_table.summary_lines(found):
+        yield paragraph(line, "bold")
+    for heads, rows in (
+        (forecast_table.BROKER_HEADS, forecast_table.broker_rows(found)),
+        (forecast_table.DIRECTORY_HEADS, forecast_table.directory_rows(found)),
+    ):
+        yield _texts_table(" ", heads, list(rows), are_numbers=True)
+    if found.waits or preview.notes:
+        yield ""
+    for wait in found.waits:
+        yield paragraph(forecast_table.wait_line(wait, found.changes), "yellow")
+    for note in preview.notes:
+        yield paragraph(f"Note: {note}", "dim")
+
+
+def _texts_table(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, are_numbers: bool = False
+) -> RenderableType:
+    """Return a table of texts, the first of each row a name."""
+    columns: list[Column[Sequence[str]]] = [Column(heads[0], lambda row: Name(row[0]))]
+    for number, head in enumerate(heads[1:], start=1):
+        columns.append(Column(head, itemgetter(number), is_number=are_numbers))
+    return Listing(title=title, columns=columns, rows=rows)
+
+
+def selection_screen(selections: Mapping[str, Sequence[object]]) -> Iterator[RenderableType]:
+    """Return what a cancellation would select, by what would happen to it."""
+    for what, found in selections.items():
+        yield Listing(
+            title=f"would {what}: {len(found)}",
+            columns=(Column("", lambda name: Name(str(name))),),
+            rows=found,
+        )

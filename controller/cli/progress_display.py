@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -22,16 +22,13 @@ from controller.cli.output import print_line
 from controller.cli.status_screen import status_screen
 from controller.cli.tables import Screen, bar, paragraph
 
+Show = Callable[[str, int, int, Mapping[str, Any] | None], None]
+"""
+Show a headline, the numbers of ended and of all partitions, and the latest status.
 
-class Display(Protocol):
-    """A view of progress."""
-
-    def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
-        """Show the latest numbers; ``status`` is None if the daemon does not answer."""
-        ...
-
-
-DisplayOpener = Callable[[], AbstractContextManager[Display]]
+The status is None if the daemon does not answer.
+"""
+Display = AbstractContextManager[Show]
 
 
 class Lines:
@@ -54,11 +51,10 @@ class Lines:
                 lasting = line.partition(";")[0], status_text.milestone(request)
                 self._once(f"request {request['id']}", line, lasting)
             busy = status_text.busy_brokers(status)
-            for load in status_text.broker_loads(status):
-                self._once(f"broker {load.broker}", str(load), busy)
+            for broker, line in status_text.broker_lines(status):
+                self._once(f"broker {broker}", line, busy)
             for partition in status["in_flight"][:ROWS_MAX]:
-                name = f"{partition['topic']}-{partition['partition']}"
-                self._once(name, status_text.partition_line(partition))
+                self._once(status_text.name_of(partition), status_text.partition_line(partition))
             for line in status_text.blocked_lines(status):
                 self._once(line.partition(":")[0], line)
         self._once("", headline or (status_text.work_line(status) if status is not None else ""))
@@ -89,25 +85,6 @@ class JsonLines:
             self._write(json.dumps(document, separators=(",", ":")))
 
 
-class Nothing:
-    """No progress: the command prints one document at the end."""
-
-    def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
-        """Show nothing."""
-
-
-class Bars:
-    """Bars on a terminal: for the whole, each request and each partition in flight."""
-
-    def __init__(self, live: Live) -> None:
-        """Draw in a live region of the terminal."""
-        self._live = live
-
-    def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
-        """Draw the latest numbers."""
-        self._live.update(draw(headline, done, total, status), refresh=True)
-
-
 def draw(headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> RenderableType:
     """Return the headline, with a bar if ``total`` is known, and the status below it."""
     parts: list[RenderableType] = []
@@ -122,29 +99,19 @@ def draw(headline: str, done: int, total: int, status: Mapping[str, Any] | None)
     return Group(*parts)
 
 
-@contextmanager
-def bars(console: Console) -> Iterator[Display]:
-    """Open a live region on the terminal; its last state stays."""
-    with Live(console=console, auto_refresh=False, transient=False) as live:
-        yield Bars(live)
-
-
-def json_lines() -> AbstractContextManager[Display]:
+def json_lines() -> Display:
     """Open a display of JSON lines."""
-    return nullcontext(JsonLines(print_line))
+    return nullcontext(JsonLines(print_line).show)
 
 
-def display_of(screen: Screen | None, *, as_json: bool = False) -> DisplayOpener:
-    """
-    Return the display of a command that ends with one result.
-
-    Args:
-        screen: The terminal, None without one.
-        as_json: Whether the result is JSON, which shows no progress.
-
-    """
+@contextmanager
+def display_of(screen: Screen | None, *, as_json: bool = False) -> Iterator[Show]:
+    """Open the display of a command that ends with one result; JSON shows no progress."""
     if as_json:
-        return lambda: nullcontext(Nothing())
-    if screen is not None:
-        return lambda: bars(screen.console)
-    return lambda: nullcontext(Lines(print_line))
+        yield lambda *_: None
+    elif screen is not None:
+        # The last state of the live region stays.
+        with Live(console=screen.console, auto_refresh=False, transient=False) as live:
+            yield lambda *numbers: live.update(draw(*numbers), refresh=True)
+    else:
+        yield Lines(print_line).show

@@ -13,8 +13,8 @@ import typer
 from controller.actions.submission import PlanSubmission, SubmissionKind, check
 from controller.cli import options, plan_preview
 from controller.cli.context import context_of
-from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_note
+from controller.cli.options import argument
+from controller.cli.output import Exit, print_change, print_note, print_result
 from controller.cli.status_text import pause_lines
 from controller.cli.submitting import write_submission
 from controller.cli.tables import Screen
@@ -62,7 +62,7 @@ def add(  # noqa: PLR0913 - the options of the command
     dry_run: options.DryRunOption = False,
     all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
-) -> None:
+) -> Exit:
     """
     Queue a plan.
 
@@ -74,8 +74,7 @@ def add(  # noqa: PLR0913 - the options of the command
     context = context_of(ctx)
     screen = context.screen(all_rows=all_rows)
     with context.inspected(zookeeper, config) as (operator, queries):
-        code = add_to_queue(operator, file, queries, screen, dry_run=dry_run, as_json=as_json)
-        raise typer.Exit(code)
+        return add_to_queue(operator, file, queries, screen, dry_run=dry_run, as_json=as_json)
 
 
 def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
@@ -87,14 +86,7 @@ def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
     dry_run: bool,
     as_json: bool,
 ) -> Exit:
-    """
-    Create the queue.
-
-    Raises:
-        InvalidInputError: the plan was made for another cluster.
-        ReassignmentConflictError: it cannot be queued now.
-
-    """
+    """Create the queue."""
     checked = check(operator, PlanSubmission(plan=plan, way=SubmissionKind.QUEUE))
     if dry_run:
         found = checked.dry_run(operator, queries)
@@ -106,13 +98,11 @@ def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
     for line in (*factor_lines(before), *map(str, conflicts), *pauses):
         print_note(f"Note: {line}")
     request = write_submission(operator, checked).request
-    if as_json:
-        count, rollback = len(plan.entries), rollback_of(before, present)
-        print_json({"request": request, "queued": count, "rollback": rollback})
-    else:
-        print_line(f"Queued as {request}: {names_text(plan.entries)}")
-        if operator.cluster.leader_address() is None:
-            print_note("No reassigner leads; the next leader takes the queue up.")
+    count, rollback = len(plan.entries), rollback_of(before, present)
+    document = {"request": request, "queued": count, "rollback": rollback}
+    print_result(document, [f"Queued as {request}: {names_text(plan.entries)}"], as_json=as_json)
+    if not as_json and operator.cluster.leader_address() is None:
+        print_note("No reassigner leads; the next leader takes the queue up.")
     return Exit.DONE
 
 
@@ -122,7 +112,7 @@ def list_queue(
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     as_json: options.JsonOption = False,
-) -> None:
+) -> Exit:
     """
     List the entries of the queue.
 
@@ -132,40 +122,33 @@ def list_queue(
     """
     with context_of(ctx).connected(zookeeper, config) as operator:
         found = operator.requests.queue()
-    if as_json:
-        print_json(
-            {
-                "request": None if found is None else queue_request_id(found.czxid),
-                "unreadable": None if found is None else found.unreadable,
-                "partitions": []
-                if found is None
-                else document_of(found.entries, found.log_dirs)["partitions"],
-            }
-        )
-    elif found is None:
-        print_line("The queue is empty.")
-    elif found.unreadable is not None:
-        print_line(f"The queue cannot be decoded: {found.unreadable}")
-    else:
-        print_line(
-            f"{len(found.entries)} partitions wait in the queue ({queue_request_id(found.czxid)}):"
-        )
-        for partition, target in found.entries.items():
-            print_line(f"{partition} -> {ids(target)}")
-    raise typer.Exit(Exit.DONE if found is None else Exit.IN_PROGRESS)
+    if found is None:
+        nothing: dict[str, object] = {"request": None, "unreadable": None, "partitions": []}
+        print_result(nothing, ["The queue is empty."], as_json=as_json)
+        return Exit.DONE
+    request = queue_request_id(found.czxid)
+    document = {
+        "request": request,
+        "unreadable": found.unreadable,
+        "partitions": document_of(found.entries, found.log_dirs)["partitions"],
+    }
+    lines = [f"{len(found.entries)} partitions wait in the queue ({request}):"]
+    lines += [f"{partition} -> {ids(target)}" for partition, target in found.entries.items()]
+    if found.unreadable is not None:
+        lines = [f"The queue cannot be decoded: {found.unreadable}"]
+    print_result(document, lines, as_json=as_json)
+    return Exit.IN_PROGRESS
 
 
 def remove(  # noqa: PLR0913 - the options of the command
     ctx: typer.Context,
-    partitions: Annotated[
-        list[str], typer.Argument(metavar="TOPIC-N", help="Partitions to remove.")
-    ],
+    partitions: Annotated[list[str], argument("TOPIC-N", "Partitions to remove.")],
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     dry_run: options.DryRunOption = False,
     as_json: options.JsonOption = False,
-) -> None:
+) -> Exit:
     """
     Remove partitions from the queue before they start.
 
@@ -181,17 +164,12 @@ def remove(  # noqa: PLR0913 - the options of the command
         else:
             removed = operator.writes.take_from_queue(named)
     missing = [p for p in named if p not in removed]
-    if as_json:
-        lists = {"removed": sorted(map(str, removed)), "not_queued": list(map(str, missing))}
-        print_json({"dry_run": dry_run, **lists})
-    else:
-        if removed:
-            print_line(f"Removed from the queue: {names_text(sorted(removed))}")
-        if missing:
-            print_line(f"Not in the queue, or started already: {names_text(missing)}")
-        if dry_run:
-            print_line(NOTHING_WRITTEN)
-    raise typer.Exit(Exit.REFUSED if missing else Exit.DONE)
+    lists = {"removed": sorted(map(str, removed)), "not_queued": list(map(str, missing))}
+    lines = [f"Removed from the queue: {names_text(sorted(removed))}"] if removed else []
+    if missing:
+        lines.append(f"Not in the queue, or started already: {names_text(missing)}")
+    print_change(lists, lines, dry_run=dry_run, as_json=as_json)
+    return Exit.REFUSED if missing else Exit.DONE
 
 
 def clear(
@@ -210,16 +188,8 @@ def clear(
     with context_of(ctx).connected(zookeeper, config) as operator:
         found = operator.requests.queue() if dry_run else operator.writes.clear_queue()
     entries = {} if found is None else found.entries
-    if as_json:
-        removed = [str(p) for p in entries]
-        print_json({"dry_run": dry_run, "removed": removed, "not_queued": []})
-    else:
-        if found is None:
-            print_line("The queue is empty already.")
-        else:
-            print_line(
-                f"Removed from the queue: {names_text(entries) or 'content that cannot be decoded'}"
-            )
-        if dry_run:
-            print_line(NOTHING_WRITTEN)
-    raise typer.Exit(Exit.DONE)
+    line = f"Removed from the queue: {names_text(entries) or 'content that cannot be decoded'}"
+    if found is None:
+        line = "The queue is empty already."
+    lists: dict[str, list[str]] = {"removed": [str(p) for p in entries], "not_queued": []}
+    print_change(lists, [line], dry_run=dry_run, as_json=as_json)

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from controller.cli.exits import Exit
+from controller.cli.output import Exit
 from controller.core import model
-from controller.core.model import OutcomeKind, RequestId, TopicPartition
+from controller.core.model import OutcomeKind, RequestId, TopicPartition, Zxid
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.core.requests.submissions import AcceptedEntry, RequestOptions, Submission
 from controller.errors import InvalidInputError
@@ -51,9 +51,6 @@ def counts_sentence(total: int, counts: Counter[EntryState]) -> str:
     return ", ".join(parts)
 
 
-# --- a request -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class LaterChange:
     """A partition that reached its target, and has other replicas since."""
@@ -85,46 +82,28 @@ class RequestState:
     request: RequestId
     entries: tuple[Entry, ...]
     """The entries that are not refused, as far as they are kept."""
-    history: RequestHistory | None = None
+    history: RequestHistory
     submitted: tuple[Submission, ...] = ()
     """Its znodes that are not accepted yet."""
     departed: Mapping[TopicPartition, LaterChange] = field(default_factory=dict)
     """Completed entries that are not at their target any more; ``compare`` fills it."""
 
     @property
-    def refused(self) -> tuple[model.Refusal, ...]:
-        """The refused entries."""
-        return () if self.history is None else self.history.refused
-
-    @property
-    def outcomes(self) -> tuple[model.PartitionOutcome, ...]:
-        """The partitions that ended with another outcome than done."""
-        return () if self.history is None else self.history.endings
-
-    @property
-    def summary(self) -> Summary | None:
-        """The outcome of the request, None until it has ended."""
-        return None if self.history is None else self.history.summary
-
-    @property
     def has_ended(self) -> bool:
         """Whether the request has an outcome."""
-        return self.summary is not None
+        return self.history.summary is not None
 
     @property
     def options(self) -> RequestOptions:
         """The options that the request was submitted with."""
-        if self.history is not None and self.history.parts:
+        if self.history.parts:
             return self.history.options
         return next((s.options for s in self.submitted), RequestOptions())
 
     @property
     def total(self) -> int:
         """The number of known entries."""
-        return max(
-            0 if self.history is None else self.history.total,
-            len(self.entries) + len(self.refused),
-        )
+        return max(self.history.total, len(self.entries) + len(self.history.refused))
 
     def counts(self) -> dict[str, int]:
         """Return the number of entries by state."""
@@ -137,12 +116,12 @@ class RequestState:
 
     def _counts(self) -> Counter[EntryState]:
         counted = Counter(entry.state for entry in self.entries)
-        counted[EntryState.REFUSED] += len(self.refused)
-        summary = self.summary
+        counted[EntryState.REFUSED] += len(self.history.refused)
+        summary = self.history.summary
         if summary is not None:
             # A plan by the legacy route keeps no entries, only the summary.
             counted = Counter({EntryState.DONE: summary.done})
-            counted[EntryState.REFUSED] = len(summary.refused) + summary.refused_left_out
+            counted[EntryState.REFUSED] = refused_count(summary)
             for kind, state in STATE_OF_OUTCOME.items():
                 counted[state] = summary.fates.get(kind, 0)
             for departure in self.departed.values():
@@ -151,22 +130,37 @@ class RequestState:
         return counted
 
 
+def refused_count(summary: Summary) -> int:
+    """Return the number of refused entries, including those of which no details are kept."""
+    return len(summary.refused) + summary.refused_left_out
+
+
+def open_requests(operator: OperatorClient) -> list[RequestId]:
+    """Return the accepted requests that have not ended."""
+    known = operator.outcomes.ended_requests()
+    return [name for name, has_ended in known.items() if not has_ended]
+
+
+def history_of(operator: OperatorClient, request: RequestId) -> RequestHistory:
+    """Return what is kept of a request, which may be nothing."""
+    return operator.outcomes.history_of(request) or _empty_history(request)
+
+
+def _empty_history(request: RequestId) -> RequestHistory:
+    return RequestHistory(request=request, czxid=Zxid(0))
+
+
 def read_request(operator: OperatorClient, request: RequestId) -> RequestState:
-    """
-    Read the state of a request.
-
-    Raises:
-        InvalidInputError: the request is not known.
-
-    """
+    """Read the state of a request; it must be known."""
     submitted = [s for s in operator.requests.open_submissions() if s.request == request]
     accepted = operator.outcomes.accepted_entries(request)
     specs = operator.partitions.specs(e.partition for e in accepted)
     assignments = operator.partitions.assignments(e.partition for e in accepted)
-    history = operator.outcomes.history_of(request)
-    if history is None and not submitted:
+    kept = operator.outcomes.history_of(request)
+    if kept is None and not submitted:
         raise InvalidInputError(f"request {request} is not known; see `reassigner list`")
-    kinds = {e.partition: e.fate for e in history.endings} if history is not None else {}
+    history = kept or _empty_history(request)
+    kinds = {e.partition: e.fate for e in history.endings}
     entries: dict[TopicPartition, Entry] = {}
     for entry in accepted:
         p = entry.partition
@@ -215,11 +209,10 @@ def _changed_by(
     present: Mapping[TopicPartition, model.PartitionAssignment | None],
 ) -> Mapping[TopicPartition, RequestId]:
     """Return the last request or cancellation that brought each partition to what it has now."""
-    since = 0 if state.history is None else state.history.czxid
     found: dict[TopicPartition, RequestId] = {}
     for history in reversed(operator.outcomes.histories().values()):
         # A cancellation that was in progress before may have been added to.
-        is_later = history.czxid > since or history.request.startswith("cancel-")
+        is_later = history.czxid > state.history.czxid or history.request.startswith("cancel-")
         if history.request == state.request or not is_later:
             continue
         missed = {e.partition for e in history.endings}
@@ -268,8 +261,8 @@ def exit_of_request(state: RequestState) -> Exit:
 def problem_lines(state: RequestState) -> Iterator[str]:
     """Describe refused entries and other outcomes than done, at most ``DETAILS_MAX``."""
     lines = [
-        *(f"{r.entry} was refused: {r.detail}" for r in state.refused),
-        *map(outcome_line, state.outcomes),
+        *(f"{r.entry} was refused: {r.detail}" for r in state.history.refused),
+        *map(outcome_line, state.history.endings),
     ]
     yield from lines[:DETAILS_MAX]
     if len(lines) > DETAILS_MAX:

@@ -7,17 +7,17 @@ the settings cannot differ.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from enum import Enum
+from inspect import Signature
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn, get_args
+from typing import Annotated, Any, Final, get_args
 
 import typer
 from pydantic.fields import FieldInfo
 
 from controller.cli.context import context_of
-from controller.cli.options import ZOOKEEPER_METAVAR, ConfigOption
+from controller.cli.options import ZOOKEEPER_METAVAR, ConfigOption, set_signature, signature_of
 from controller.setting_values import HttpAddress
 from controller.settings import Settings, flag_of, is_secret
 
@@ -39,7 +39,7 @@ METAVARS: Final = {
 """The form of values that the type alone does not show."""
 
 
-def run(ctx: typer.Context, **given: Any) -> NoReturn:  # noqa: ANN401 - options by field name
+def run(ctx: typer.Context, **given: Any) -> int:  # noqa: ANN401 - options by field name
     """
     Run the daemon until SIGTERM or Ctrl-C.
 
@@ -50,30 +50,17 @@ def run(ctx: typer.Context, **given: Any) -> NoReturn:  # noqa: ANN401 - options
     """
     context = context_of(ctx)
     config = given.pop("config")
-    raise typer.Exit(context.run_daemon(context.settings(given, config)))
+    return context.run_daemon(context.settings(given, config))
 
 
-def settings_signature() -> inspect.Signature:
+def settings_signature() -> Signature:
     """Return the signature of ``run``: an option for every setting that is not a secret."""
     options = {
         field: _option(field, about)
         for field, about in Settings.model_fields.items()
         if not is_secret(about)
     }
-    ctx = inspect.Parameter(
-        "ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
-    )
-    return inspect.Signature(
-        [
-            ctx,
-            *(
-                inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option
-                )
-                for name, option in {**options, "config": ConfigOption}.items()
-            ),
-        ]
-    )
+    return signature_of({**options, "config": ConfigOption})
 
 
 def _option(field: str, about: FieldInfo) -> object:
@@ -140,13 +127,10 @@ def metavar_of(field: str, about: FieldInfo) -> str:
 
 
 def _kinds(annotation: object) -> Iterator[type]:
-    """Yield the types of which an annotation consists."""
     if isinstance(annotation, type):
         yield annotation
     for part in get_args(annotation):
         yield from _kinds(part)
 
 
-_SIGNATURE: Final = settings_signature()
-run.__signature__ = _SIGNATURE  # type: ignore[attr-defined] # functions have any attribute
-run.__annotations__ = {n: p.annotation for n, p in _SIGNATURE.parameters.items()}
+set_signature(run, settings_signature())

@@ -1,20 +1,30 @@
-"""``pipeline snapshot``: write the state of a cluster as Parquet tables."""
+"""
+``pipeline snapshot``: write the state of a cluster as Parquet tables; and a Spark session.
+
+Rates at which topics are written come from one instant query of Prometheus' HTTP API. Each series
+has the label ``topic``, and ``partition`` if it is known; series with the same labels are added.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+import math
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import urlencode, urlsplit
 
 import typer
 
 from controller.cli import options
-from controller.cli.context import context_of
-from controller.cli.output import print_json, print_line, print_note
-from controller.cli.prometheus import QUERY, read_rates
-from controller.cli.spark import MasterOption, MemoryOption, OutOption, spark_session
+from controller.cli.context import CommandContext, context_of
+from controller.cli.options import option
+from controller.cli.output import print_note, print_result
 from controller.core import model
 from controller.core.cluster.model import LiveBroker
 from controller.errors import InvalidInputError
@@ -29,43 +39,77 @@ if TYPE_CHECKING:
     from controller.pipeline.snapshot_writer import DirectoryRow
 
 
+QUERY: Final = 'sum by (topic) (rate(kafka_server_brokertopicmetrics_bytesin_total{topic!=""}[1h]))'
+"""The metric has the name that the JMX exporter's rules for Kafka give it."""
+WITHIN_S: Final = 60.0
+ANSWER_BYTES_MAX: Final = 512 << 20
+SHOWN_MAX: Final = 5
+SAID_MAX: Final = 300
+
+Rates = Mapping[tuple[str, int | None], float]
+"""Bytes per second by topic and partition; None: of the whole topic."""
+EXTRA: Final = "kafka-reassigner[pipeline]"
+
+MasterOption = Annotated[
+    str | None,
+    option("URL", "Spark master. Default: that of spark-submit, or local[*].", "--master"),
+]
+MemoryOption = Annotated[
+    str, option("SIZE", "Memory of the Spark driver, if the command starts it.", "--driver-memory")
+]
+OutOption = Annotated[Path, option("DIR", "Directory to write.", "--out")]
+
+
+@contextmanager
+def spark_session(
+    context: CommandContext, master: str | None, memory: str, *, is_brief: bool = False
+) -> Iterator[tuple[Any, Callable[[str], None]]]:
+    """Start Spark for one command; yield it with a function that prints a stage and its time."""
+    try:
+        from controller.pipeline.spark_session import open_session  # noqa: PLC0415 - the extra may not be installed
+    except ModuleNotFoundError as error:
+        raise InvalidInputError(f"{error.name} is not installed: pip install '{EXTRA}'") from error
+    begun = context.now()
+
+    def note(stage: str) -> None:
+        print_note(f"[{context.now() - begun:6.1f} s] {stage}")
+
+    note("starting Spark")
+    spark = open_session(master, memory=memory, is_brief=is_brief)
+    try:
+        yield spark, note
+    finally:
+        spark.stop()
+
+
 def snapshot(  # noqa: PLR0913 - the options of the command
     ctx: typer.Context,
     out: OutOption,
     *,
     stock: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "CURRENT.json",
+            "Read this file of Kafka's tool instead of a running cluster. Default: the cluster.",
             "--from",
-            metavar="CURRENT.json",
-            help="Read this file of Kafka's tool instead of a running cluster. "
-            "Default: the cluster.",
         ),
     ] = None,
     sizes: Annotated[
         Path | None,
-        typer.Option(
-            metavar="CSV",
-            help="With --from: sizes, as topic,partition,size_bytes. Default: unknown.",
-        ),
+        option("CSV", "With --from: sizes, as topic,partition,size_bytes. Default: unknown."),
     ] = None,
     brokers: Annotated[
         Path | None,
-        typer.Option(
-            metavar="CSV",
-            help="With --from: brokers, as broker,rack,capacity_bytes. Default: those of the file.",
+        option(
+            "CSV",
+            "With --from: brokers, as broker,rack,capacity_bytes. Default: those of the file.",
         ),
     ] = None,
     prometheus: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            help="Read the write rates of topics from this server. Default: no rates.",
-        ),
+        option("URL", "Read the write rates of topics from this server. Default: no rates."),
     ] = None,
-    prometheus_query: Annotated[
-        str, typer.Option(metavar="PROMQL", help="Query of bytes in per second.")
-    ] = QUERY,
+    prometheus_query: Annotated[str, option("PROMQL", "Query of bytes in per second.")] = QUERY,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     master: MasterOption = None,
@@ -96,7 +140,14 @@ def snapshot(  # noqa: PLR0913 - the options of the command
 
         if stock is not None:
             counted = commands.snapshot_of_files(
-                spark, stock, sizes, brokers, taken_at, out, progress=_print_note, rates=rated
+                spark,
+                stock,
+                sizes,
+                brokers,
+                taken_at,
+                out,
+                progress=lambda text: print_note(f"Note: {text}"),
+                rates=rated,
             )
         else:
             settings = context.settings({"zookeeper": zookeeper}, config)
@@ -105,28 +156,18 @@ def snapshot(  # noqa: PLR0913 - the options of the command
                 rows = survey_cluster(settings, operator)
             if rows.reassigning:
                 print_note(f"Note: {rows.reassigning} partitions are being reassigned.")
+            held, led, assigned = rows.held_rows(), rows.led_rows(), rows.assigned_rows()
             source = SnapshotSource(
-                rows.held_rows(),
-                rows.led_rows(),
-                rows.assigned_rows(),
-                rows.topic_rows(),
-                rated,
-                rows.log_dir_rows(),
+                held, led, assigned, rows.topic_rows(), rated, rows.log_dir_rows()
             )
             manifest = Manifest(rows.cluster_id, taken_at, "cluster")
             counted = commands.snapshot_of_cluster(spark, source, rows.broker_rows(), manifest, out)
-    if as_json:
-        print_json(counted)
-    else:
-        print_line(
-            f"{counted['brokers']} brokers, {counted['topics']} topics, "
-            f"{counted['partitions']} partitions, {counted['replicas']} replicas, "
-            f"{counted['bytes']} bytes: {out}"
-        )
-
-
-def _print_note(text: str) -> None:
-    print_note(f"Note: {text}")
+    line = (
+        f"{counted['brokers']} brokers, {counted['topics']} topics, "
+        f"{counted['partitions']} partitions, {counted['replicas']} replicas, "
+        f"{counted['bytes']} bytes: {out}"
+    )
+    print_result(counted, [line], as_json=as_json)
 
 
 @dataclass(slots=True)
@@ -148,10 +189,10 @@ class ClusterRows:
         """Yield topic, partition, broker, bytes and log directory."""
         for holdings in self.survey.holdings(self.brokers.values()):
             self.capacities[holdings.broker] = holdings.capacity
+            broker, volumes = int(holdings.broker), holdings.volumes
             self.dirs += [
-                (int(holdings.broker), d.path, volume, d.total, d.usable, d.is_failed)
+                (broker, d.path, volumes[d.path], d.total, d.usable, d.is_failed)
                 for d in holdings.dirs
-                for volume in (holdings.volumes[d.path],)
             ]
             for replica in holdings.replicas:
                 topic, partition = replica.partition
@@ -194,14 +235,7 @@ class ClusterRows:
 
 
 def survey_cluster(settings: Settings, operator: OperatorClient) -> ClusterRows:
-    """
-    Read ZooKeeper and the topics' settings; brokers are asked for sizes row by row.
-
-    Args:
-        settings: Addresses and credentials.
-        operator: The connection to ZooKeeper.
-
-    """
+    """Read ZooKeeper and the topics' settings; brokers are asked for sizes row by row."""
     from controller.brokers.cluster_survey import ClusterSurvey  # noqa: PLC0415 - only this needs brokers
     from controller.brokers.disk_capacities import DiskCapacities  # noqa: PLC0415 - as above
     from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
@@ -218,3 +252,80 @@ def survey_cluster(settings: Settings, operator: OperatorClient) -> ClusterRows:
     own = operator.throttles.settings(paths.TOPIC_CONFIGS)
     cluster_id = operator.cluster.cluster_id() or ""
     return ClusterRows(survey, brokers, topics, least, own, states, cluster_id)
+
+
+# --- write rates from Prometheus -----------------------------------------------------------------
+
+
+def read_rates(server: str, query: str = QUERY, *, within_s: float = WITHIN_S) -> Rates:
+    """Return the vector of a PromQL query, in bytes per second by topic."""
+    if urlsplit(server).scheme not in {"http", "https"}:
+        raise InvalidInputError(
+            f"--prometheus takes a URL such as http://prometheus:9090: {server}"
+        )
+    document = _response_to(server, query, within_s)
+    data = document.get("data")
+    found = data.get("result") if isinstance(data, dict) else None
+    kind = data.get("resultType") if isinstance(data, dict) else None
+    if kind != "vector" or not isinstance(found, list):
+        raise InvalidInputError(f"{server}: {query} is not a vector but {kind or 'something else'}")
+    if not found:
+        raise InvalidInputError(
+            f"{server}: {query} has no series; name another metric with --prometheus-query"
+        )
+    return _sum_of(found, f"{server}: {query}")
+
+
+def _response_to(server: str, query: str, within_s: float) -> Mapping[str, Any]:
+    url = f"{server.rstrip('/')}/api/v1/query?{urlencode({'query': query})}"
+    try:
+        with urllib.request.urlopen(url, timeout=within_s) as response:  # noqa: S310 - checked above
+            document = json.loads(response.read(ANSWER_BYTES_MAX))
+    except urllib.error.HTTPError as error:
+        with error:
+            said = _message_of(error)
+        raise InvalidInputError(f"{server} answers {error.code}: {said}") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise InvalidInputError(f"{server} is not a Prometheus that answers: {reason}") from error
+    if not isinstance(document, dict) or document.get("status") != "success":
+        raise InvalidInputError(f"{server} is not a Prometheus that answers queries")
+    return document
+
+
+def _message_of(error: urllib.error.HTTPError) -> str:
+    body = error.read(1 << 16).decode(errors="replace").strip()
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return body[:SAID_MAX] or error.reason
+    said = document.get("error") if isinstance(document, dict) else None
+    return str(said or body)[:SAID_MAX]
+
+
+def _sum_of(series: list[Any], about: str) -> Rates:
+    found: dict[tuple[str, int | None], float] = {}
+    problems: list[str] = []
+    for row in series:
+        try:
+            key, rate = _parse_row(row)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            problems.append(f"  {error}: {json.dumps(row)[:SAID_MAX]}")
+        else:
+            found[key] = found.get(key, 0.0) + rate
+    if problems:
+        shown = "\n".join(problems[:SHOWN_MAX])
+        raise InvalidInputError(
+            f"{about}: {len(problems)} of {len(series)} series are wrong:\n{shown}"
+        )
+    return found
+
+
+def _parse_row(row: Any) -> tuple[tuple[str, int | None], float]:  # noqa: ANN401 - JSON
+    labels, rate = row["metric"], float(row["value"][1])
+    if not labels.get("topic"):
+        raise ValueError("no label topic")
+    if not math.isfinite(rate) or rate < 0:
+        raise ValueError("not a rate")
+    partition = labels.get("partition")
+    return (str(labels["topic"]), None if partition is None else int(partition)), rate

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from controller.actions.named_requests import request_ids
+from controller.actions.work_control import request_ids
 from controller.cli import options, status_text
 from controller.cli.context import CommandContext, context_of, require_leader
-from controller.cli.exits import Exit
-from controller.cli.output import print_json, print_line, print_lines
-from controller.cli.progress_display import DisplayOpener, display_of, json_lines
+from controller.cli.options import argument, flag
+from controller.cli.output import Exit, print_line, print_lines, print_result
+from controller.cli.progress_display import Display, display_of, json_lines
 from controller.cli.request_state import exit_of_request, problem_lines, read_request
 from controller.cli.status_screen import status_screen
 from controller.core.model import RequestId
@@ -36,7 +36,7 @@ def status(  # noqa: PLR0913 - the options of the command
     http: options.HttpOption = None,
     all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
-) -> None:
+) -> Exit:
     """
     Print the status of the leading daemon.
 
@@ -48,29 +48,23 @@ def status(  # noqa: PLR0913 - the options of the command
     with _leader(context, zookeeper, config, http) as query:
         document = query()
     screen = context.screen(all_rows=all_rows)
-    if as_json:
-        print_json(document)
-    elif screen is not None:
-        screen.print(status_screen(document, rows_max=screen.rows_max))
-    else:
-        print_lines(status_text.status_lines(document))
-    raise typer.Exit(Exit.IN_PROGRESS if status_text.is_busy(document) else Exit.DONE)
+    lines, tables = status_text.status_lines(document), [status_screen(document)]
+    print_result(document, lines, tables, screen, as_json=as_json)
+    return Exit.IN_PROGRESS if status_text.is_busy(document) else Exit.DONE
 
 
 def watch(  # noqa: PLR0913 - the options of the command
     ctx: typer.Context,
     request: Annotated[
-        str | None, typer.Argument(metavar="REQUEST", help="Show only this request, until it ends.")
+        str | None, argument("REQUEST", "Show only this request, until it ends.")
     ] = None,
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     http: options.HttpOption = None,
-    until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="Exit when no work is left.")
-    ] = False,
+    until_idle: Annotated[bool, flag("--until-idle", "Exit when no work is left.")] = False,
     as_json: options.JsonOption = False,
-) -> None:
+) -> Exit:
     """
     Show progress continuously, as tables on a terminal and as lines elsewhere.
 
@@ -81,7 +75,7 @@ def watch(  # noqa: PLR0913 - the options of the command
     4 cancelled.
     """
     context = context_of(ctx)
-    display = json_lines if as_json else display_of(context.screen())
+    display = json_lines() if as_json else display_of(context.screen())
     if request is not None:
         if http is not None:
             raise InvalidInputError(
@@ -89,9 +83,9 @@ def watch(  # noqa: PLR0913 - the options of the command
             )
         (named,) = request_ids([request])
         with context.connected(zookeeper, config) as operator:
-            raise typer.Exit(watch_request(context, operator, named, display, as_json=as_json))
+            return watch_request(context, operator, named, display, as_json=as_json)
     with _leader(context, zookeeper, config, http) as query:
-        raise typer.Exit(watch_leader(context, query, display, until_idle=until_idle))
+        return watch_leader(context, query, display, until_idle=until_idle)
 
 
 @contextmanager
@@ -107,20 +101,20 @@ def _leader(
 
 
 def watch_leader(
-    context: CommandContext, query: QueryStatus, display: DisplayOpener, *, until_idle: bool
+    context: CommandContext, query: QueryStatus, display: Display, *, until_idle: bool
 ) -> Exit:
     """Show the status every second until Ctrl-C or, with ``until_idle``, the end of the work."""
     document: Mapping[str, Any] | None = None
     try:
-        with display() as shown:
+        with display as show:
             while True:
                 try:
                     document = query()
                 except TransientError as error:
                     # A standby takes over from a dead leader.
-                    shown.show(str(error), 0, 0, None)
+                    show(str(error), 0, 0, None)
                 else:
-                    shown.show("", 0, 0, document)
+                    show("", 0, 0, document)
                     if until_idle and not status_text.is_busy(document):
                         return Exit.DONE
                 context.sleep(INTERVAL_S)
@@ -134,24 +128,18 @@ def watch_request(
     context: CommandContext,
     operator: OperatorClient,
     request: RequestId,
-    display: DisplayOpener,
+    display: Display,
     *,
     as_json: bool,
 ) -> Exit:
-    """
-    Show one request until it has ended or Ctrl-C, then print its outcome.
-
-    Raises:
-        InvalidInputError: the request is not known.
-
-    """
+    """Show one request until it has ended or Ctrl-C, then print its outcome."""
     state = read_request(operator, request)
     try:
-        with display() as shown:
+        with display as show:
             while not state.has_ended and operator.outcomes.outcome(request) is None:
                 found = context.status_of_leader(operator)
                 headline = "no leading reassigner answers" if found is None else ""
-                shown.show(headline, 0, 0, status_text.status_about(found, request))
+                show(headline, 0, 0, status_text.status_about(found, request))
                 context.sleep(INTERVAL_S)
     except KeyboardInterrupt:
         return Exit.IN_PROGRESS

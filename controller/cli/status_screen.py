@@ -6,8 +6,7 @@ Everything is read from one status document. Cells without a value stay empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,8 +14,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from controller.cli import status_text
-from controller.cli.options import ROWS_MAX
-from controller.cli.tables import Column, Listing, Name, bar, paragraph
+from controller.cli.tables import Column, Listing, Name, bar, number_text, paragraph
 from controller.core.blocked_reasons import COPYING, IN_TURN
 from controller.core.model import BlockedBy
 from controller.telemetry.advice import advice_for
@@ -41,18 +39,17 @@ ENDED_MAX: Final = 3
 Document = Mapping[str, Any]
 
 
-def status_screen(status: Document, *, rows_max: int | None = ROWS_MAX) -> RenderableType:
-    """Return a status as tables of at most ``rows_max`` rows each."""
-    sections: list[RenderableType] = [
-        Group(*_head(status)),
-        _troubles(status, rows_max),
-        _reasons(status, rows_max, title="\nwhat to do", is_urgent=True),
-        _in_flight(status, rows_max),
-        *_requests(status, rows_max),
-        _brokers(status, rows_max),
-        _reasons(status, rows_max, title="\nwaiting", is_urgent=False),
-    ]
-    return Group(*sections)
+def status_screen(status: Document) -> RenderableType:
+    """Return a status as tables."""
+    return Group(
+        *_head(status),
+        _troubles(status),
+        _reasons(status, title="\nwhat to do", is_urgent=True),
+        _in_flight(status),
+        *_requests(status),
+        _brokers(status),
+        _reasons(status, title="\nwaiting", is_urgent=False),
+    )
 
 
 def age(status: Document, since: object) -> str:
@@ -77,12 +74,8 @@ def _head(status: Document) -> Iterator[RenderableType]:
         role += "not the controller now"
     yield paragraph(role, "dim")
     yield _work(status)
-    for reason in status.get("refused_because") or ():
-        yield paragraph(f"cannot be the controller: {reason}", "red")
-    if status.get("unready_because"):
-        yield paragraph(f"not ready: {status['unready_because']}", "red")
-    for broker, why in status.get("unreachable_brokers", {}).items():
-        yield paragraph(f"broker {broker} cannot be reached: {why}", "red")
+    for line in status_text.problem_lines(status):
+        yield paragraph(line, "red")
     for line in status_text.held_lines(status):
         yield paragraph(line, "yellow")
     unanswered = status_text.unanswered_line(status)
@@ -105,61 +98,38 @@ def _work(status: Document) -> RenderableType:
 # --- what needs attention ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Trouble:
-    """A partition that is stalled, or blocked by something that does not end by itself."""
+def _troubles(status: Document) -> RenderableType:
+    def style_of(partition: Document) -> str:
+        return "red" if _is_stalled(partition) else "yellow"
 
-    name: str
-    step: str
-    age: str
-    is_stalled: bool
-    reason: str
-
-
-def _troubles(status: Document, rows_max: int | None) -> RenderableType:
-    found = [_trouble(status, p) for p in status["in_flight"] if needs_attention(p)]
-    found += [_trouble(status, p) for p in status.get("waiting", ()) if needs_attention(p)]
+    found = [p for p in (*status["in_flight"], *status.get("waiting", ())) if needs_attention(p)]
     return Listing(
         title="\nneeds attention",
-        style="red" if any(t.is_stalled for t in found) else "yellow",
+        style="red" if any(map(_is_stalled, found)) else "yellow",
         columns=(
-            Column("partition", lambda t: Name(t.name, "red" if t.is_stalled else "yellow")),
-            Column("step", lambda t: t.step, is_number=True),
-            Column("for", lambda t: t.age, is_number=True),
-            Column("", lambda t: Text("STALLED" if t.is_stalled else "", "red")),
-            Column("waits for", lambda t: Text(t.reason), folds=True),
+            Column("partition", lambda p: Name(status_text.name_of(p), style_of(p))),
+            Column("step", step_of, is_number=True),
+            Column("for", lambda p: age(status, _since(p)), is_number=True),
+            Column("", lambda p: Text("STALLED" if _is_stalled(p) else "", "red")),
+            Column("waits for", lambda p: Text(_trouble_text(p)), folds=True),
         ),
-        rows=sorted(found, key=lambda t: not t.is_stalled),
-        rows_max=rows_max,
+        rows=sorted(found, key=lambda p: not _is_stalled(p)),
     )
+
+
+def _is_stalled(partition: Document) -> bool:
+    return bool(partition.get("stalled"))
 
 
 def needs_attention(partition: Document) -> bool:
     """Return whether a partition is stalled, or blocked by what does not end by itself."""
-    if partition.get("stalled"):
-        return True
     blocked = partition["blocked_on"]
-    return blocked is not None and blocked["by"] not in PATIENT
+    return _is_stalled(partition) or (blocked is not None and blocked["by"] not in PATIENT)
 
 
-def _trouble(status: Document, partition: Document) -> _Trouble:
+def _since(partition: Document) -> object:
     blocked = partition["blocked_on"]
-    if blocked is not None:
-        reason, since = f"{blocked['by']}: {blocked['detail']}", blocked.get("since")
-    else:
-        reason, since = _copying_to(partition), partition.get("phase_since")
-    return _Trouble(
-        name_of(partition),
-        step_of(partition),
-        age(status, since),
-        bool(partition.get("stalled")),
-        reason,
-    )
-
-
-def name_of(partition: Document) -> str:
-    """Return the name of a partition."""
-    return f"{partition['topic']}-{partition['partition']}"
+    return partition.get("phase_since") if blocked is None else blocked.get("since")
 
 
 def step_of(partition: Document) -> str:
@@ -167,38 +137,37 @@ def step_of(partition: Document) -> str:
     return f"{partition['step']}/{partition['steps']}" if "step" in partition else ""
 
 
-def _copying_to(partition: Document) -> str:
-    copied, rate = _copied_text(_volume(partition)), _rate(_speed(partition))
-    amounts = ", ".join(words for words in (copied, rate) if words)
-    return f"{_activity(partition)}{f', {amounts}' if amounts else ''}"
+def _trouble_text(partition: Document) -> str:
+    blocked = partition["blocked_on"]
+    if blocked is not None:
+        return f"{blocked['by']}: {blocked['detail']}"
+    copied, rate = _copied_text(_volume(partition)), number_text(_speed(partition), show_rate)
+    return ", ".join(filter(None, (_activity(partition), copied, rate)))
 
 
 def _activity(partition: Document) -> str:
-    """Return what a partition in flight does."""
     blocked = partition["blocked_on"]
     if blocked is not None:
         return f"waits: {blocked['by']}"
     if partition.get("state") != COPYING:
         return f"phase {partition['phase']}"
-    return (
-        f"{COPYING} to {ids(r for r in partition['adding_replicas'] if r not in partition['isr'])}"
-    )
+    return status_text.copying_words(partition)
 
 
 # --- what makes progress -------------------------------------------------------------------------
 
 
-def _in_flight(status: Document, rows_max: int | None) -> RenderableType:
+def _in_flight(status: Document) -> RenderableType:
     found = [p for p in status["in_flight"] if not needs_attention(p)]
     return Listing(
         title="\nin flight",
         columns=(
-            Column("partition", lambda p: Name(name_of(p))),
+            Column("partition", lambda p: Name(status_text.name_of(p))),
             Column("progress", lambda p: bar(_share(p))),
             Column("step", step_of, is_number=True),
             Column("state", _activity),
             Column("copied", lambda p: _copied_text(_volume(p)), is_number=True),
-            Column("rate", lambda p: _rate(_speed(p)), is_number=True),
+            Column("rate", lambda p: number_text(_speed(p), show_rate), is_number=True),
             Column("left", _left_text, is_number=True),
             Column("phase", lambda p: p["phase"], is_extra=True),
             Column(
@@ -211,7 +180,6 @@ def _in_flight(status: Document, rows_max: int | None) -> RenderableType:
             Column("request", lambda p: Name(p.get("request") or ""), is_extra=True),
         ),
         rows=sorted(found, key=lambda p: p.get("state") != COPYING),
-        rows_max=rows_max,
     )
 
 
@@ -246,7 +214,7 @@ def _left_text(partition: Document) -> str:
 # --- requests and brokers ------------------------------------------------------------------------
 
 
-def _requests(status: Document, rows_max: int | None) -> Iterator[RenderableType]:
+def _requests(status: Document) -> Iterator[RenderableType]:
     still_open = [r for r in status["requests"] if r["state"] in OPEN]
     ended = [r for r in status["requests"] if r["state"] not in OPEN]
     yield Listing(
@@ -259,17 +227,16 @@ def _requests(status: Document, rows_max: int | None) -> Iterator[RenderableType
             Column("waiting", lambda r: _count(r, "waiting"), is_number=True),
             Column("refused", lambda r: _count(r, "refused"), is_number=True, is_extra=True),
             Column("copied", lambda r: _copied_text(status_text.volume_of(r)), is_number=True),
-            Column("rate", lambda r: _rate(r.get("bytes_per_s")), is_number=True),
+            Column("rate", lambda r: number_text(r.get("bytes_per_s"), show_rate), is_number=True),
             Column("left", lambda r: time_left(r.get("eta_s")), is_number=True),
             Column("by", lambda r: Name(r.get("requested_by") or ""), is_extra=True),
             Column("for", lambda r: Text(r.get("asked_for") or ""), is_extra=True, folds=True),
         ),
         rows=still_open,
-        rows_max=rows_max,
+        note=lambda r: (
+            paragraph(f"{r['id']}: {r['reason']}", "yellow") if r.get("reason") else None
+        ),
     )
-    for request in still_open[:rows_max]:
-        if request.get("reason"):
-            yield paragraph(f"{request['id']}: {request['reason']}", "yellow")
     if ended:
         yield Text("\nended", "bold")
     for request in ended[:ENDED_MAX]:
@@ -297,11 +264,7 @@ def _done_text(counts: Document) -> str:
 
 
 def _count(request: Document, kind: str) -> str:
-    return _number(request["partitions"][kind])
-
-
-def _number(number: int) -> str:
-    return str(number) if number else ""
+    return number_text(request["partitions"][kind])
 
 
 def _copied_text(volume: tuple[int, int] | None) -> str:
@@ -313,10 +276,6 @@ def _copied_text(volume: tuple[int, int] | None) -> str:
     return f"{moved.split()[0] if same else moved}/{total}"
 
 
-def _rate(bytes_per_s: object) -> str:
-    return show_rate(bytes_per_s) if isinstance(bytes_per_s, int | float) and bytes_per_s else ""
-
-
 def time_left(found: object) -> str:
     """Return an estimate in a few characters; empty if unknown."""
     words = status_text.eta_words(found).removesuffix(" left")
@@ -325,68 +284,49 @@ def time_left(found: object) -> str:
     return f"{low.removesuffix(unit).rstrip()}-{high}" if high else low
 
 
-def _brokers(status: Document, rows_max: int | None) -> RenderableType:
+def _brokers(status: Document) -> RenderableType:
+    def number(head: str, key: str, show: Callable[[float], str] = str) -> Column[Document]:
+        return Column(head, lambda row: number_text(row.get(key), show), is_number=True)
+
     rows = status.get("broker_loads") or ()
-    busy = [r for r in rows if r.get("incoming") or r.get("outgoing")]
     return Listing(
         title="\nbrokers",
         columns=(
             Column("broker", lambda r: str(r["broker"]), is_number=True),
-            Column("copies", lambda r: _number(r.get("incoming") or 0), is_number=True),
-            Column("to receive", lambda r: _bytes(r.get("in_bytes_remaining")), is_number=True),
-            Column("rate in", lambda r: _rate(r.get("in_bytes_per_s")), is_number=True),
-            Column("serves", lambda r: _number(r.get("outgoing") or 0), is_number=True),
-            Column("to drop", lambda r: _bytes(r.get("out_bytes_remaining")), is_number=True),
-            Column("rate out", lambda r: _rate(r.get("out_bytes_per_s")), is_number=True),
+            number("copies", "incoming"),
+            number("to receive", "in_bytes_remaining", show_bytes),
+            number("rate in", "in_bytes_per_s", show_rate),
+            number("serves", "outgoing"),
+            number("to drop", "out_bytes_remaining", show_bytes),
+            number("rate out", "out_bytes_per_s", show_rate),
         ),
-        rows=busy,
-        rows_max=rows_max,
+        rows=[r for r in rows if r.get("incoming") or r.get("outgoing")],
     )
-
-
-def _bytes(amount: object) -> str:
-    return show_bytes(amount) if isinstance(amount, int | float) and amount else ""
 
 
 # --- reasons -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Reason:
-    """A reason to wait: how many partitions it holds back, and the remedy."""
-
-    by: str
-    blocked: int
-    stalled: int
-
-    @property
-    def remedy(self) -> str:
-        """What ends the wait."""
-        # A stalled partition without a reason copies for too long.
-        return advice_for(self.by) or advice_for(BlockedBy.REPLICA_NOT_IN_ISR) or ""
-
-    @property
-    def is_urgent(self) -> bool:
-        """Whether an operator should look at it."""
-        return bool(self.stalled) or self.by not in PATIENT
-
-
-def _reasons(
-    status: Document, rows_max: int | None, *, title: str, is_urgent: bool
-) -> RenderableType:
+def _reasons(status: Document, *, title: str, is_urgent: bool) -> RenderableType:
+    """Return the reasons to wait, with the partitions that each holds back and the remedy."""
     blocked, stalled = status.get("blocked") or {}, status.get("stalled") or {}
-    names = dict.fromkeys((*stalled, *blocked))
-    found = [_Reason(by, blocked.get(by, 0), stalled.get(by, 0)) for by in names]
+    found = [
+        (by, blocked.get(by, 0), stalled.get(by, 0))
+        for by in dict.fromkeys((*stalled, *blocked))
+        if (bool(stalled.get(by)) or by not in PATIENT) is is_urgent
+    ]
     return Listing(
         title=title,
         columns=(
-            Column("reason", lambda r: COPYING if r.by == "none" else r.by),
-            Column("partitions", lambda r: str(max(r.blocked, r.stalled)), is_number=True),
-            Column("stalled", lambda r: _number(r.stalled), is_number=True),
-            Column("", lambda r: Text(r.remedy), folds=True),
+            Column("reason", lambda r: COPYING if r[0] == "none" else r[0]),
+            Column("partitions", lambda r: str(max(r[1:])), is_number=True),
+            Column("stalled", lambda r: number_text(r[2]), is_number=True),
+            Column("", lambda r: Text(_remedy(r[0])), folds=True),
         ),
-        rows=sorted(
-            (r for r in found if r.is_urgent is is_urgent), key=lambda r: (-r.stalled, -r.blocked)
-        ),
-        rows_max=rows_max,
+        rows=sorted(found, key=lambda r: (-r[2], -r[1])),
     )
+
+
+def _remedy(by: str) -> str:
+    # A stalled partition without a reason copies for too long.
+    return advice_for(by) or advice_for(BlockedBy.REPLICA_NOT_IN_ISR) or ""

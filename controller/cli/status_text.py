@@ -7,7 +7,6 @@ A status has no bytes or estimates while they are unknown; the text leaves them 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from controller.core.blocked_reasons import COPYING
@@ -30,23 +29,28 @@ def status_lines(status: Mapping[str, Any]) -> Iterator[str]:
         if tenure["held"]
         else "not the controller now"
     )
-    for reason in status.get("refused_because") or ():
-        yield f"cannot be the controller: {reason}"
-    if status.get("unready_because"):
-        yield f"not ready: {status['unready_because']}"
-    for broker, why in status.get("unreachable_brokers", {}).items():
-        yield f"broker {broker} cannot be reached: {why}"
+    yield from problem_lines(status)
     yield from held_lines(status)
     yield from map(request_line, status["requests"])
     yield from map(partition_line, status["in_flight"])
     yield from map(waiting_line, status.get("waiting", ()))
-    yield from map(str, broker_loads(status))
+    yield from (line for _, line in broker_lines(status))
     unanswered = unanswered_line(status)
     if unanswered:
         yield unanswered
     yield from blocked_lines(status)
     yield from orphan_lines(status)
     yield work_line(status)
+
+
+def problem_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    """Describe what keeps the daemon from its work."""
+    for reason in status.get("refused_because") or ():
+        yield f"cannot be the controller: {reason}"
+    if status.get("unready_because"):
+        yield f"not ready: {status['unready_because']}"
+    for broker, why in status.get("unreachable_brokers", {}).items():
+        yield f"broker {broker} cannot be reached: {why}"
 
 
 def unanswered_line(status: Mapping[str, Any]) -> str:
@@ -67,8 +71,8 @@ def orphan_lines(status: Mapping[str, Any]) -> Iterator[str]:
     """Name the logs that may be left on brokers, with what to do about them."""
     orphans = status.get("orphans", ())
     for orphan in orphans[:ORPHANS_SHOWN]:
-        name = f"{orphan['topic']}-{orphan['partition']} on broker {orphan['broker']}"
-        yield f"orphan {name}: {orphan['reason']}; what to do: {orphan['what_to_do']}"
+        where = f"{name_of(orphan)} on broker {orphan['broker']}"
+        yield f"orphan {where}: {orphan['reason']}; what to do: {orphan['what_to_do']}"
     if len(orphans) > ORPHANS_SHOWN:
         yield "and more orphans: reassigner doctor --all-rows"
 
@@ -123,13 +127,18 @@ def request_line(request: Mapping[str, Any]) -> str:
     )
 
 
+def name_of(partition: Mapping[str, Any]) -> str:
+    """Return the name of a partition."""
+    return f"{partition['topic']}-{partition['partition']}"
+
+
 def partition_line(partition: Mapping[str, Any]) -> str:
     """Describe a partition in flight."""
     state = state_words(partition)
     waits = f", {state}" if state else ""
     stalled = ", STALLED" if partition.get("stalled") else ""
     return (
-        f"{partition['topic']}-{partition['partition']}: {partition['phase']}, step "
+        f"{name_of(partition)}: {partition['phase']}, step "
         f"{partition['step']} of {partition['steps']}, replicas {ids(partition['replicas'])} -> "
         f"{ids(partition['target_replicas'])}, isr {ids(partition['isr'])}, leader "
         f"{partition['leader']}{waits}{stalled}"
@@ -138,8 +147,7 @@ def partition_line(partition: Mapping[str, Any]) -> str:
 
 def waiting_line(partition: Mapping[str, Any]) -> str:
     """Describe a pending partition, one of each reason."""
-    name = f"{partition['topic']}-{partition['partition']}"
-    return f"{name}: waits for {wait_words(partition['blocked_on'])}"
+    return f"{name_of(partition)}: waits for {wait_words(partition['blocked_on'])}"
 
 
 def state_words(partition: Mapping[str, Any]) -> str:
@@ -149,9 +157,13 @@ def state_words(partition: Mapping[str, Any]) -> str:
         return f"waits for {wait_words(blocked)}"
     if partition.get("state") != COPYING:
         return ""
+    return f"{copying_words(partition)} (since {partition['phase_since']})"
+
+
+def copying_words(partition: Mapping[str, Any]) -> str:
+    """Name the brokers to which a partition copies."""
     isr = partition["isr"]
-    copies = [r for r in partition["adding_replicas"] if r not in isr]
-    return f"copying to {ids(copies)} (since {partition['phase_since']})"
+    return f"{COPYING} to {ids(r for r in partition['adding_replicas'] if r not in isr)}"
 
 
 def wait_words(blocked: Mapping[str, Any]) -> str:
@@ -194,18 +206,13 @@ def _pause(about: Mapping[str, Any]) -> Pause:
 
 def amount_words(request: Mapping[str, Any]) -> str:
     """Describe copied bytes, rate and estimate of a request; empty if unknown."""
-    volume = volume_of(request)
-    parts: list[str] = []
-    if volume is not None:
-        moved, total = volume
-        parts.append(f"{show_bytes(moved)} of {show_bytes(total)} copied")
-    rate = request.get("bytes_per_s")
-    if rate:
-        parts.append(show_rate(rate))
-    left = eta_words(request.get("eta_s"))
-    if left:
-        parts.append(left)
-    return ", ".join(parts)
+    volume, rate = volume_of(request), request.get("bytes_per_s")
+    parts = [
+        "{} of {} copied".format(*map(show_bytes, volume)) if volume is not None else "",
+        show_rate(rate) if rate else "",
+        eta_words(request.get("eta_s")),
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def eta_words(found: object) -> str:
@@ -239,24 +246,13 @@ def volume_of(request: Mapping[str, Any]) -> tuple[int, int] | None:
     return (moved if isinstance(moved, int) else 0), total
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerLoad:
-    """Copies to and from one broker, in words."""
-
-    broker: int
-    incoming: str
-    outgoing: str
-
-    def __str__(self) -> str:
-        return f"broker {self.broker}: in {self.incoming}, out {self.outgoing}"
-
-
-def broker_loads(status: Mapping[str, Any]) -> Iterator[BrokerLoad]:
-    """Return the load of each broker that copies or serves copies."""
+def broker_lines(status: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yield each broker that copies or serves copies, with its load."""
     for row in status.get("broker_loads") or ():
         incoming, outgoing = row.get("incoming") or 0, row.get("outgoing") or 0
         if incoming or outgoing:
-            yield BrokerLoad(row["broker"], _load(row, "in", incoming), _load(row, "out", outgoing))
+            load = f"in {_load(row, 'in', incoming)}, out {_load(row, 'out', outgoing)}"
+            yield row["broker"], f"broker {row['broker']}: {load}"
 
 
 def busy_brokers(status: Mapping[str, Any]) -> tuple[tuple[int, int, int], ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,15 +17,15 @@ from tenacity import RetryCallState, Retrying, retry_if_result, wait_random
 from controller.actions.submission import CheckedSubmission, PlanSubmission, check
 from controller.cli import plan_preview
 from controller.cli.context import CommandContext
-from controller.cli.exits import Exit
-from controller.cli.output import print_note
-from controller.cli.progress_display import DisplayOpener
+from controller.cli.output import Exit, print_note
+from controller.cli.progress_display import display_of
 from controller.cli.status_text import status_about
 from controller.core.model import RequestId
 from controller.errors import ControllerError
 from controller.previews.access import ClusterQueries
 from controller.previews.entries import read_entries
 from controller.previews.plan_facts import present_dirs
+from controller.previews.plan_files import Plan
 from controller.previews.validation import Conflict, conflicts_of, factor_lines, rollback_of
 from controller.zk.operator_client import OperatorClient
 from controller.zk.request_writes import WrittenRequest
@@ -67,13 +67,7 @@ def await_daemon(
     *,
     timeout_s: float,
 ) -> bool:
-    """
-    Wait until the daemon takes up a submission.
-
-    Returns:
-        False after ``timeout_s``, or after ``LEADERLESS_S`` without a leader.
-
-    """
+    """Return whether the daemon takes up a submission; ``LEADERLESS_S`` without a leader is no."""
     started = context.now()
     leaderless_since: float | None = None
 
@@ -105,9 +99,6 @@ def why_not_taken_up(operator: OperatorClient, timeout_s: float) -> str:
     return f"not within {timeout_s:g} s; see `reassigner status`"
 
 
-# --- one run of a command ------------------------------------------------------------------------
-
-
 class PlanProgress(NamedTuple):
     """The progress of a plan."""
 
@@ -117,66 +108,52 @@ class PlanProgress(NamedTuple):
     is_over: bool
 
 
+@dataclass(kw_only=True)
 class PlanExecution(ABC):
     """One submission of a plan; a subclass knows what becomes of it."""
 
-    def __init__(  # noqa: PLR0913 - everything it works with
-        self,
-        context: CommandContext,
-        operator: OperatorClient,
-        wanted: PlanSubmission,
-        submit: SubmitOptions,
-        display: DisplayOpener,
-        *,
-        queries: ClusterQueries,
-    ) -> None:
-        """Prepare a submission."""
-        self._context = context
-        self._operator = operator
-        self._wanted = wanted
-        self._plan = wanted.plan.entries
-        self._options = submit
-        self._display = display
-        self._queries = queries
-        self._request = RequestId("")
-        """The id of the request, once it is written."""
-        self._names: tuple[str, ...] = ()
-        """Its znodes, if it has its own."""
-        self._rollback: dict[str, object] = {}
-        self._conflicts: list[Conflict] = []
-        """What reassigned the partitions before."""
+    context: CommandContext
+    operator: OperatorClient
+    wanted: PlanSubmission
+    options: SubmitOptions
+    queries: ClusterQueries
+    request: RequestId = field(init=False)
+    """The id of the request, once it is written."""
+    names: tuple[str, ...] = field(init=False)
+    """Its znodes, if it has its own."""
+    rollback: dict[str, object] = field(init=False)
+    conflicts: list[Conflict] = field(init=False)
+    """What reassigned the partitions before."""
+
+    @property
+    def plan(self) -> Plan:
+        """The target of each partition."""
+        return self.wanted.plan.entries
 
     def run(self) -> Exit:
-        """
-        Preview or submit the plan, wait as the options say, and report.
-
-        Raises:
-            InvalidInputError: an option is not valid, or the plan is of another cluster.
-            ReassignmentConflictError: the plan cannot be submitted now.
-
-        """
-        operator, log_dirs = self._operator, self._wanted.plan.log_dirs
-        checked = check(operator, self._wanted)
-        as_json = self._options.as_json
-        if self._options.dry_run:
-            found = checked.dry_run(operator, self._queries)
-            out, approval = self._options.out, None
+        """Preview or submit the plan, wait as the options say, and report."""
+        operator, log_dirs = self.operator, self.wanted.plan.log_dirs
+        checked = check(operator, self.wanted)
+        as_json = self.options.as_json
+        if self.options.dry_run:
+            found = checked.dry_run(operator, self.queries)
+            out, approval = self.options.out, None
             if out is not None:
                 plan_preview.check_approvable(found)
                 approval = plan_preview.write_for_approval(operator, out, found.entries, log_dirs)
-            screen = self._context.screen(all_rows=self._options.all_rows)
+            screen = self.context.screen(all_rows=self.options.all_rows)
             return plan_preview.show_dry_run(
                 found, as_json=as_json, approval=approval, screen=screen
             )
-        before = read_entries(operator, self._plan)
-        conflicts = self._conflicts = conflicts_of(before, self._wanted.way.route)
+        before = read_entries(operator, self.plan)
+        conflicts = self.conflicts = conflicts_of(before, self.wanted.way.route)
         for line in (*factor_lines(before), *self._notes(conflicts)):
             print_note(f"Note: {line}")
-        present = present_dirs(operator, before, self._queries, log_dirs)
-        self._rollback = rollback_of(before, present)
-        plan_preview.print_rollback(self._rollback, as_json=as_json)
+        present = present_dirs(operator, before, self.queries, log_dirs)
+        self.rollback = rollback_of(before, present)
+        plan_preview.print_rollback(self.rollback, as_json=as_json)
         written = write_submission(operator, checked)
-        self._request, self._names = written.request, written.names
+        self.request, self.names = written.request, written.names
         try:
             self._wait()
         except KeyboardInterrupt:
@@ -184,23 +161,23 @@ class PlanExecution(ABC):
         return self._report()
 
     def _await_daemon(self, is_taken_up: Callable[[], bool]) -> bool:
-        timeout_s = self._options.timeout_s
-        return await_daemon(self._context, self._operator, is_taken_up, timeout_s=timeout_s)
+        timeout_s = self.options.timeout_s
+        return await_daemon(self.context, self.operator, is_taken_up, timeout_s=timeout_s)
 
     def _follow(self) -> None:
-        """Show progress until all entries have ended."""
-        with self._display() as display:
+        screen, as_json = self.context.screen(), self.options.as_json
+        with display_of(screen, as_json=as_json) as show:
             while True:
                 now = self._look()
-                status = status_about(self._context.status_of_leader(self._operator), self._request)
-                display.show(now.headline, now.ended, len(self._plan), status)
+                status = status_about(self.context.status_of_leader(self.operator), self.request)
+                show(now.headline, now.ended, len(self.plan), status)
                 if now.is_over:
                     return
-                self._context.sleep(FOLLOW_S)
+                self.context.sleep(FOLLOW_S)
 
     def _superseded_lines(self) -> Iterable[str]:
         """Describe what the plan supersedes; what is refused is reported with the reason."""
-        return (f"It {c.superseded_text()}" for c in self._conflicts if not c.is_refused)
+        return (f"It {c.superseded_text()}" for c in self.conflicts if not c.is_refused)
 
     # --- what depends on the route -------------------------------------------------------------
 

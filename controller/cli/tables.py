@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
@@ -28,15 +27,19 @@ BAR_WIDTH: Final = 10
 _Row = TypeVar("_Row")
 
 
+class RowsConsole(Console):
+    """A terminal on which tables have all rows, or their first ones."""
+
+    all_rows: bool = False
+
+
 @dataclass(frozen=True)
 class Screen:
-    """A terminal, and how much is printed on it."""
+    """A terminal."""
 
-    console: Console
-    errors: Console
+    console: RowsConsole
+    errors: RowsConsole
     """Standard error, for notes that are no result."""
-    rows_max: int | None = ROWS_MAX
-    """The largest number of rows of a table; None: all."""
 
     def print(self, *parts: RenderableType) -> None:
         """Print parts one below the other."""
@@ -53,16 +56,13 @@ def screen_of(environ: Mapping[str, str], *, all_rows: bool) -> Screen:
     """
     Return the terminal of this process.
 
-    Args:
-        environ: ``COLUMNS`` sets the width, a ``NO_COLOR`` that is not empty forbids colours.
-        all_rows: Whether tables have all rows.
-
+    ``COLUMNS`` sets the width, a ``NO_COLOR`` that is not empty forbids colours.
     """
     columns = environ.get("COLUMNS", "")
     is_given = columns.isascii() and columns.isdecimal() and int(columns) > 0
 
-    def opened(*, stderr: bool) -> Console:
-        return Console(
+    def opened(*, stderr: bool) -> RowsConsole:
+        console = RowsConsole(
             stderr=stderr,
             width=int(columns) if is_given else None,
             no_color=bool(environ.get("NO_COLOR")),
@@ -70,9 +70,10 @@ def screen_of(environ: Mapping[str, str], *, all_rows: bool) -> Screen:
             markup=False,
             emoji=False,
         )
+        console.all_rows = all_rows
+        return console
 
-    rows_max = None if all_rows else ROWS_MAX
-    return Screen(opened(stderr=False), opened(stderr=True), rows_max)
+    return Screen(opened(stderr=False), opened(stderr=True))
 
 
 class Name:
@@ -130,8 +131,10 @@ class Listing(Generic[_Row]):
     title: str = ""
     style: str = "bold"
     """The style of the title."""
-    rows_max: int | None = ROWS_MAX
-    """The largest number of rows; None: all."""
+    rows_max: int = ROWS_MAX
+    """The largest number of rows, unless the console shows all."""
+    note: Callable[[_Row], RenderableType | None] = lambda _: None
+    """What is printed below the table about a row."""
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
@@ -139,7 +142,8 @@ class Listing(Generic[_Row]):
         """Draw the title, the head, the rows, and the number of rows that are left out."""
         if not self.rows:
             return
-        rows = list(islice(self.rows, self.rows_max))
+        shows_all = isinstance(console, RowsConsole) and console.all_rows
+        rows = list(self.rows if shows_all else self.rows[: self.rows_max])
         cells = {column: [column.cell(row) for row in rows] for column in self.columns}
         # A column that is empty in every row is left out.
         filled = {c: found for c, found in cells.items() if not all(map(_is_empty, found))}
@@ -170,6 +174,7 @@ class Listing(Generic[_Row]):
         left_out = len(self.rows) - len(rows)
         if left_out:
             yield Text(f"... and {left_out} more (--all-rows shows them)", "dim")
+        yield from (note for note in map(self.note, rows) if note is not None)
 
 
 def _fitting_columns(wanted: Mapping[Column[_Row], int], width: int) -> list[Column[_Row]]:
@@ -241,15 +246,16 @@ def paragraph(text: str, style: str = "") -> RenderableType:
     return grid
 
 
-def bar(share: float, style: str = "") -> RenderableType:
+def bar(share: float) -> RenderableType:
     """Return a bar with the share in percent."""
     share = min(1.0, max(0.0, share))
     drawn = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
     drawn.add_column(width=BAR_WIDTH)
     drawn.add_column(width=4, justify="right")
-    complete = style or "bar.complete"
-    drawn.add_row(
-        ProgressBar(total=1, completed=share, width=BAR_WIDTH, complete_style=complete),
-        Text(f"{int(100 * share)}%"),
-    )
+    drawn.add_row(ProgressBar(1, share, width=BAR_WIDTH), Text(f"{int(100 * share)}%"))
     return drawn
+
+
+def number_text(value: object, show: Callable[[Any], str] = str) -> str:
+    """Return a number for a cell, which stays empty for zero or an unknown number."""
+    return show(value) if isinstance(value, int | float) and value else ""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from controller.actions.named_requests import request_ids
+from controller.actions.work_control import request_ids
 from controller.cli import options, request_state
 from controller.cli.context import context_of
-from controller.cli.exits import Exit
-from controller.cli.output import print_json, print_line, print_lines
+from controller.cli.options import argument
+from controller.cli.output import Exit, print_json, print_line, print_lines
 from controller.core.model import RequestId, TopicPartition
 from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState, read_entries
 from controller.previews.plan_files import Plan
@@ -24,16 +23,13 @@ from controller.zk.operator_client import OperatorClient
 def verify(
     ctx: typer.Context,
     what: Annotated[
-        str,
-        typer.Argument(
-            metavar="PLAN.json|REQUEST", help="The file of a plan, or the id of a request."
-        ),
+        str, argument("PLAN.json|REQUEST", "The file of a plan, or the id of a request.")
     ],
     *,
     zookeeper: options.ZookeeperOption = None,
     config: options.ConfigOption = None,
     as_json: options.JsonOption = False,
-) -> None:
+) -> Exit:
     """
     Compare a plan, or a request by its id, with the cluster.
 
@@ -49,8 +45,8 @@ def verify(
     requests = [] if is_file else request_ids([what])
     with context_of(ctx).connected(zookeeper, config) as operator:
         if plan is not None:
-            raise typer.Exit(verify_plan(operator, plan, as_json=as_json))
-        raise typer.Exit(verify_request(operator, requests[0], as_json=as_json))
+            return verify_plan(operator, plan, as_json=as_json)
+        return verify_request(operator, requests[0], as_json=as_json)
 
 
 def verify_plan(operator: OperatorClient, plan: Plan, *, as_json: bool) -> Exit:
@@ -70,13 +66,7 @@ def verify_plan(operator: OperatorClient, plan: Plan, *, as_json: bool) -> Exit:
 
 
 def verify_request(operator: OperatorClient, request: RequestId, *, as_json: bool) -> Exit:
-    """
-    Print the state of a request.
-
-    Raises:
-        InvalidInputError: the request is not known.
-
-    """
+    """Print the state of a request."""
     state = request_state.compare(operator, request_state.read_request(operator, request))
     if as_json:
         print_json(
@@ -84,8 +74,8 @@ def verify_request(operator: OperatorClient, request: RequestId, *, as_json: boo
                 "request": request,
                 "partitions": state.counts(),
                 "entries": [e.document() for e in state.entries],
-                "refused": [request_state.refusal_document(r) for r in state.refused],
-                "endings": request_state.outcome_documents(state.outcomes),
+                "refused": [request_state.refusal_document(r) for r in state.history.refused],
+                "endings": request_state.outcome_documents(state.history.endings),
                 "changed_since": [
                     {"partition": str(p), "by": d.by, "in_progress": d.is_open}
                     for p, d in sorted(state.departed.items())
@@ -102,7 +92,7 @@ def verify_request(operator: OperatorClient, request: RequestId, *, as_json: boo
                 print_line(entry_line(entry))
         print_lines(request_state.problem_lines(state))
         print_line(f"Request {request}: {state.sentence()}")
-        if state.has_ended and state.total and not (state.entries or state.refused):
+        if state.has_ended and state.total and not (state.entries or state.history.refused):
             print_line("Its entries are not kept; compare its plan: `reassigner verify PLAN.json`.")
     return request_state.exit_of_request(state)
 
@@ -126,15 +116,12 @@ def _with_outcomes(operator: OperatorClient, entries: list[Entry]) -> list[Entry
         for outcome in ended:
             if (outcome.partition, targets[outcome.partition]) in accepted:
                 found[outcome.partition] = STATE_OF_OUTCOME[outcome.fate]
-    return list(_replaced_entries(entries, found))
-
-
-def _replaced_entries(
-    entries: list[Entry], found: dict[TopicPartition, EntryState]
-) -> Iterable[Entry]:
-    for entry in entries:
-        known = found.get(entry.partition) if entry.state is EntryState.REFUSED else None
-        yield entry if known is None else replace(entry, state=known)
+    return [
+        replace(e, state=found[e.partition])
+        if e.state is EntryState.REFUSED and e.partition in found
+        else e
+        for e in entries
+    ]
 
 
 def entry_line(entry: Entry) -> str:  # noqa: PLR0911 - one return for each state

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from controller.doctor import (
-    environment_checks,
-    partition_checks,
-    throttle_checks,
-    znode_checks,
-)
+from controller.doctor import environment_checks, partition_checks, znode_checks
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
 from controller.znodes import paths
@@ -58,10 +53,10 @@ CHECKS: Final[Mapping[Check, tuple[str, ...]]] = {
     partition_checks.unexplained_replicas: (paths.REASSIGNMENTS,),
     partition_checks.orphans: (paths.TOPICS, paths.BROKER_IDS),
     partition_checks.stray_logs: (paths.TOPICS, paths.ORPHANS, paths.DELETIONS),
-    throttle_checks.orphan_throttles: (*_THROTTLED, paths.LEADER),
-    throttle_checks.left_throttles: (*_THROTTLED, paths.LEADER),
-    throttle_checks.topic_throttles: _THROTTLED,
-    throttle_checks.broker_throttles: _THROTTLED,
+    znode_checks.orphan_throttles: (*_THROTTLED, paths.LEADER),
+    znode_checks.left_throttles: (*_THROTTLED, paths.LEADER),
+    znode_checks.topic_throttles: _THROTTLED,
+    znode_checks.broker_throttles: _THROTTLED,
 }
 """
 All checks in their order, each with the znodes whose absence it relies on.

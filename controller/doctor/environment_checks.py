@@ -13,7 +13,7 @@ from controller.core.reassignments.gates import ids
 from controller.core.role.eligibility import delegated_refusals, native_refusals
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
-from controller.doctor.findings import Finding, Severity
+from controller.doctor.findings import Finding, Severity, critical, info, warning
 from controller.doctor.snapshot import Snapshot
 from controller.znodes.paths import KAFKA_ROOTS, LEADER
 
@@ -63,9 +63,8 @@ def _unreachable_address(snapshot: Snapshot) -> Iterator[Finding]:
         if e.listener == own.listener and not is_loopback(e.host)
     ]
     if is_loopback(own.host) and elsewhere:
-        yield Finding(
+        yield warning(
             "endpoint_address",
-            Severity.WARNING,
             f"{own.host}:{own.port}",
             f"brokers on other machines cannot reach this address; {elsewhere[0]}",
             "set `endpoint_advertise` of each daemon to an address that brokers can reach",
@@ -86,9 +85,8 @@ def endpoint_modes(snapshot: Snapshot) -> Iterator[Finding]:
     else:
         private, public = _private(common, single), _public(common)
     is_configured = snapshot.endpoint is not None
-    yield Finding(
+    yield info(
         "endpoint_modes",
-        Severity.INFO,
         "the cluster",
         f"private: {private}; public: {public}",
         "nothing to do: controller_endpoint is set"
@@ -99,7 +97,6 @@ def endpoint_modes(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _private(common: AbstractSet[tuple[str, str]], single: Sequence[BrokerId]) -> str:
-    """Return whether brokers have a listener of their own."""
     if single:
         return f"not possible, broker {ids(single)} has one listener, which clients use as well"
     names = ", ".join(sorted(listener for listener, _ in common))
@@ -127,9 +124,8 @@ def mixed_protocols(snapshot: Snapshot) -> Iterator[Finding]:
     """Find brokers of different inter-broker protocols: an unfinished rolling upgrade."""
     modern = sorted(b.id for b in snapshot.znodes.brokers.values() if b.has_features)
     if modern and len(modern) < len(snapshot.znodes.brokers):
-        yield Finding(
+        yield warning(
             "mixed_protocols",
-            Severity.WARNING,
             "broker " + ",".join(map(str, modern)),
             "registered with features (inter-broker protocol 2.7 or later), the others without",
             "finish the rolling upgrade, or revert it",
@@ -150,17 +146,15 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
         )
         return
     if snapshot.daemon_problem is not None:
-        yield Finding(
+        yield warning(
             "silent_daemon",
-            Severity.WARNING,
             znodes.daemons[0] or LEADER,
             f"the leading daemon does not answer: {snapshot.daemon_problem}",
             "examine its log; its ZooKeeper session is alive",
         )
     for reason in snapshot.daemon_refusals:
-        yield Finding(
+        yield critical(
             "daemon_refused",
-            Severity.CRITICAL,
             znodes.daemons[0] or LEADER,
             f"the leading daemon cannot work: {reason}",
             "where brokers refuse its requests: grant its principal ClusterAction on the cluster; "
@@ -169,18 +163,16 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
         )
     if len(znodes.daemons) > 1:
         addresses = ", ".join(d or "unreadable" for d in znodes.daemons)
-        yield Finding(
+        yield info(
             "several_daemons",
-            Severity.INFO,
             LEADER,
             f"{len(znodes.daemons)} daemons run: {addresses}",
             "nothing to do: the first leads, the others are standbys",
         )
     shared = {d for d in znodes.daemons if d is not None and znodes.daemons.count(d) > 1}
     for address in sorted(shared):
-        yield Finding(
+        yield warning(
             "shared_address",
-            Severity.WARNING,
             address,
             "several daemons advertise this address",
             "set `http_advertise` of each to an address by which it can be reached",
@@ -190,9 +182,8 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
 def unreachable_brokers(snapshot: Snapshot) -> Iterator[Finding]:
     """Find registered brokers that the daemon cannot reach while it is the controller."""
     for broker, why in sorted(snapshot.unreachable.items()):
-        yield Finding(
+        yield critical(
             "unreachable_broker",
-            Severity.CRITICAL,
             f"broker {broker}",
             f"it is registered, and the daemon, the present controller, cannot reach it: {why}",
             "repair the network between them, or stop one of the two: the controller's requests "
@@ -203,9 +194,8 @@ def unreachable_brokers(snapshot: Snapshot) -> Iterator[Finding]:
 def unguarded_disks(snapshot: Snapshot) -> Iterator[Finding]:
     """Find brokers whose disks a copy could fill, as their free space is unknown."""
     for broker, why in sorted(snapshot.unguarded.items()):
-        yield Finding(
+        yield warning(
             "unguarded_disks",
-            Severity.WARNING,
             f"broker {broker}",
             f"its free space is unknown: {why}",
             "allow the daemon Describe on the cluster; for brokers before Kafka 3.3, give their "
@@ -217,9 +207,8 @@ def notifications(snapshot: Snapshot) -> Iterator[Finding]:
     """Find directories of notifications that no controller processes."""
     for path, count in sorted(snapshot.znodes.notifications.items()):
         if count > NOTIFICATIONS_MAX:
-            yield Finding(
+            yield warning(
                 "notifications_pile_up",
-                Severity.WARNING,
                 path,
                 f"{count} notifications wait to be processed",
                 "check that the cluster has a controller, and examine its log",
@@ -230,9 +219,8 @@ def large_znodes(snapshot: Snapshot) -> Iterator[Finding]:
     """Find znodes and listings of more than half the size that ZooKeeper takes."""
     for path, size in sorted(snapshot.znodes.sizes.items()):
         if size > snapshot.jute_maxbuffer // 2:
-            yield Finding(
+            yield warning(
                 "large_znode",
-                Severity.WARNING,
                 path,
                 f"{size} bytes; ZooKeeper takes {snapshot.jute_maxbuffer} at most (jute.maxbuffer)",
                 "raise jute.maxbuffer on ZooKeeper servers and brokers, and here "
@@ -247,9 +235,8 @@ def permissions(snapshot: Snapshot) -> Iterator[Finding]:
     for path, acl in sorted(acls.items()):
         if path in KAFKA_ROOTS or acl == kafka:
             continue
-        yield Finding(
+        yield warning(
             "different_acl",
-            Severity.WARNING,
             path,
             f"permissions {' '.join(acl)}; Kafka's own znodes have {' '.join(kafka)}",
             "set the same permissions, or authenticate the daemon as the brokers do",
@@ -268,9 +255,8 @@ def cruise_control(snapshot: Snapshot) -> Iterator[Finding]:
     """Find traces of Cruise Control, which cancels the reassignments of others by default."""
     traces = [topic for topic in CRUISE_CONTROL_TOPICS if topic in snapshot.znodes.topics]
     if traces:
-        yield Finding(
+        yield info(
             "cruise_control",
-            Severity.INFO,
             ", ".join(traces),
             "Cruise Control works on this cluster, or once did: when it begins reassignments, it "
             "cancels those of other tools, unless auto.stop.external.agent=false",

@@ -38,15 +38,27 @@ class Finding:
     advice: str
 
 
+def critical(check: str, subject: str, evidence: str, advice: str) -> Finding:
+    """Return a finding of data or availability at risk, or of a daemon that cannot work."""
+    return Finding(check, Severity.CRITICAL, subject, evidence, advice)
+
+
+def warning(check: str, subject: str, evidence: str, advice: str) -> Finding:
+    """Return a finding that an operator should examine."""
+    return Finding(check, Severity.WARNING, subject, evidence, advice)
+
+
+def info(check: str, subject: str, evidence: str, advice: str) -> Finding:
+    """Return a finding that nothing is wrong."""
+    return Finding(check, Severity.INFO, subject, evidence, advice)
+
+
 def orphan_advice(engine: EngineName | None, *, is_live: bool, path: str | None) -> str:
     """
-    Return what to do about the log of an orphan.
+    Return what to do about the log of an orphan on a broker that may be live.
 
-    Args:
-        engine: The engine at work; None: not known.
-        is_live: Whether its broker is registered.
-        path: The directory of the log on its broker; None: the broker is not known to have it.
-
+    ``engine`` is None if it is not known. ``path`` is the directory of the log, None if the broker
+    is not known to have it.
     """
     if engine is EngineName.NATIVE:
         return "nothing: the daemon has the broker delete it when no live replica lags"

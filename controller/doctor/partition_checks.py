@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from controller.core.model import BrokerId, TopicAssignment, TopicPartition
 from controller.core.reassignments.gates import ids
-from controller.doctor.findings import Finding, Severity, orphan_advice
+from controller.doctor.findings import Finding, Severity, critical, orphan_advice, warning
 from controller.doctor.snapshot import Disks, Snapshot
 
 
@@ -16,9 +16,8 @@ def foreign_reassignments(snapshot: Snapshot) -> Iterator[Finding]:
     for partition, assignment in snapshot.znodes.partitions():
         if not assignment.is_reassigning or partition in snapshot.znodes.specs:
             continue
-        yield Finding(
+        yield warning(
             "foreign_reassignment",
-            Severity.WARNING,
             str(partition),
             f"adding {ids(assignment.adding_replicas) or 'none'}, removing "
             f"{ids(assignment.removing_replicas) or 'none'} of {ids(assignment.replicas)}; the "
@@ -38,9 +37,8 @@ def dead_brokers(snapshot: Snapshot) -> Iterator[Finding]:
                 assigned[broker] += 1
                 sample.setdefault(broker, partition)
     for broker, count in sorted(assigned.items()):
-        yield Finding(
+        yield warning(
             "dead_broker",
-            Severity.WARNING,
             f"broker {broker}",
             f"not registered, and a replica of {count} partitions, such as {sample[broker]}",
             "start it, or reassign its partitions to live brokers",
@@ -56,9 +54,8 @@ def waiting_deletions(snapshot: Snapshot) -> Iterator[Finding]:
         if partition.topic in znodes.deletions and dead:
             awaited.setdefault(partition.topic, set()).update(dead)
     for topic, brokers in sorted(awaited.items()):
-        yield Finding(
+        yield warning(
             "topic_deletion_waits",
-            Severity.WARNING,
             topic,
             f"its deletion waits for broker {ids(sorted(brokers))}, which is not live and has a "
             "replica",
@@ -103,9 +100,8 @@ def unexplained_replicas(snapshot: Snapshot) -> Iterator[Finding]:
             is_explained = assignment.is_reassigning or partition in snapshot.znodes.specs
             if is_explained or len(assignment.replicas) <= usual:
                 continue
-            yield Finding(
+            yield warning(
                 "unexplained_replicas",
-                Severity.WARNING,
                 str(partition),
                 f"has {len(assignment.replicas)} replicas ({ids(assignment.replicas)}), most "
                 f"partitions of its topic have {usual}; no reassignment of it is in progress",
@@ -126,9 +122,8 @@ def leaderless(snapshot: Snapshot) -> Iterator[Finding]:
         state = znodes.states.get(partition)
         if state is None or state.leader in znodes.brokers:
             continue
-        yield Finding(
+        yield critical(
             "no_leader",
-            Severity.CRITICAL,
             str(partition),
             f"leader {state.leader} is not live; its ISR is {ids(state.isr) or 'empty'}",
             "start a broker of the ISR",
@@ -145,9 +140,8 @@ def under_min_isr(snapshot: Snapshot) -> Iterator[Finding]:
         synced = [r for r in state.isr if r in snapshot.znodes.brokers]
         if len(synced) >= least:
             continue
-        yield Finding(
+        yield critical(
             "under_min_isr",
-            Severity.CRITICAL,
             str(partition),
             f"{ids(synced) or 'no replica'} of {ids(assignment.replicas)} in sync, "
             f"min.insync.replicas is {least}",
@@ -161,9 +155,8 @@ def unknown_min_isr(snapshot: Snapshot) -> Iterator[Finding]:
     """Find topics whose settings brokers do not return: no step of their partitions begins."""
     for topic, least in sorted(snapshot.brokers.min_insync_replicas.items()):
         if isinstance(least, str):
-            yield Finding(
+            yield warning(
                 "config_unknown",
-                Severity.WARNING,
                 topic,
                 f"min.insync.replicas is not known: {least}",
                 "grant the daemon DescribeConfigs on the topic; until then its partitions are not "
@@ -185,9 +178,8 @@ def out_of_sync(snapshot: Snapshot) -> Iterator[Finding]:
             and r not in assignment.adding_replicas
         ]
         if lagging:
-            yield Finding(
+            yield warning(
                 "out_of_sync",
-                Severity.WARNING,
                 str(partition),
                 f"replica {ids(lagging)} of {ids(assignment.replicas)} is live and not in sync",
                 "examine the log and the disks of that broker; a reassignment waits for it",
@@ -199,17 +191,15 @@ def failed_disks(snapshot: Snapshot) -> Iterator[Finding]:
     for broker, disks in sorted(snapshot.brokers.disks.items()):
         if isinstance(disks, Disks):
             for directory in disks.failed:
-                yield Finding(
+                yield critical(
                     "failed_log_dir",
-                    Severity.CRITICAL,
                     f"broker {broker}",
                     f"log directory {directory} is offline",
                     "replace the disk and restart the broker, or reassign its partitions",
                 )
         else:
-            yield Finding(
+            yield warning(
                 "silent_broker",
-                Severity.WARNING,
                 f"broker {broker}",
                 f"did not describe its log directories: {disks}",
                 "make it reachable from here and grant Describe on the cluster; until then its "
@@ -234,17 +224,13 @@ def offline_replicas(snapshot: Snapshot) -> Iterator[Finding]:
             and broker not in assignment.adding_replicas
         ]
         if missing:
-            yield Finding(
+            yield warning(
                 "offline_replica",
-                Severity.WARNING,
                 str(partition),
                 f"broker {ids(missing)} is live and has no directory of it",
                 "examine the log directories of that broker; it creates the replica when a "
                 "controller sends LeaderAndIsr again, for example after a restart of the broker",
             )
-
-
-# --- logs without an assigned replica ------------------------------------------------------------
 
 
 def orphans(snapshot: Snapshot) -> Iterator[Finding]:
@@ -271,9 +257,8 @@ def orphans(snapshot: Snapshot) -> Iterator[Finding]:
                         f"that broker is live and still has {_directory(disks, orphan.partition)}"
                     )
             advice = orphan_advice(snapshot.engine, is_live=is_live, path=path)
-        yield Finding(
+        yield warning(
             "orphan",
-            Severity.WARNING,
             f"{orphan.partition} on broker {orphan.broker}",
             f"recorded because {orphan.reason}; {state}",
             advice,
@@ -298,9 +283,8 @@ def stray_logs(snapshot: Snapshot) -> Iterator[Finding]:
                 snapshot.topics_before, partition, broker
             ):
                 continue
-            yield Finding(
+            yield warning(
                 "stray_log",
-                Severity.WARNING,
                 f"{partition} on broker {broker}",
                 f"the broker has {_directory(disks, partition)}, is not a replica of it, and there "
                 "is no orphan record of it",

@@ -1,17 +1,29 @@
-"""Checks of the reassigner's own znodes, and of those of plans."""
+"""
+Checks of the reassigner's own znodes, of those of plans, and of throttles without a reassignment.
+
+No controller ever removes such throttles. Only those that we have a record of can be lifted here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.pacing.throttle_settings import Entity
+from controller.core.model import BrokerId, TopicPartition
+from controller.core.pacing.throttle_settings import (
+    AppliedThrottle,
+    Entity,
+    broker_entity,
+    topic_entity,
+)
 from controller.core.reassignments.gates import ids
-from controller.doctor.findings import NO_DAEMON, Finding, Severity
+from controller.doctor.findings import NO_DAEMON, Finding, Severity, critical, info, warning
 from controller.doctor.snapshot import Snapshot
+from controller.znodes.entity_configs import EVERYTHING, throttled_partitions
 from controller.znodes.paths import (
     KILL_SWITCH,
     LEGACY_PLAN,
     entity_config_path,
+    parse_number,
     reassignment_path,
 )
 
@@ -21,9 +33,8 @@ def lost_records(snapshot: Snapshot) -> Iterator[Finding]:
     for partition, spec in sorted(snapshot.znodes.specs.items()):
         if snapshot.znodes.assignment(partition) is not None:
             continue
-        yield Finding(
+        yield warning(
             "lost_record",
-            Severity.WARNING,
             reassignment_path(partition),
             f"to {ids(spec.target)} by {spec.request}, but the partition does not exist",
             "a running daemon ends it; if it stays, delete the znode",
@@ -44,9 +55,8 @@ def left_records(snapshot: Snapshot) -> Iterator[Finding]:
                 f"the cluster's controller ends the step to {ids(assignment.target_replicas)} "
                 "that its topic znode contains"
             )
-        yield Finding(
+        yield warning(
             "record_left",
-            Severity.WARNING,
             reassignment_path(partition),
             f"to {ids(spec.target)} by {spec.request}, and no daemon leads; {becomes}",
             NO_DAEMON,
@@ -56,13 +66,7 @@ def left_records(snapshot: Snapshot) -> Iterator[Finding]:
 def left_submissions(snapshot: Snapshot) -> Iterator[Finding]:
     """Find submitted requests, queues and cancellations while no daemon leads."""
     for path in () if snapshot.znodes.daemons else snapshot.znodes.submitted:
-        yield Finding(
-            "submission_left",
-            Severity.WARNING,
-            path,
-            "no daemon leads that would read it",
-            NO_DAEMON,
-        )
+        yield warning("submission_left", path, "no daemon leads that would read it", NO_DAEMON)
 
 
 def left_controls(snapshot: Snapshot) -> Iterator[Finding]:
@@ -78,9 +82,8 @@ def dead_targets(snapshot: Snapshot) -> Iterator[Finding]:
     for partition, spec in sorted(snapshot.znodes.specs.items()):
         dead = [r for r in spec.target if r not in snapshot.znodes.brokers]
         if dead:
-            yield Finding(
+            yield warning(
                 "dead_target",
-                Severity.WARNING,
                 str(partition),
                 f"to be reassigned to {ids(spec.target)}, and broker {ids(dead)} is not live",
                 "start it, or submit a plan with another target",
@@ -90,9 +93,8 @@ def dead_targets(snapshot: Snapshot) -> Iterator[Finding]:
 def unreadable_znodes(snapshot: Snapshot) -> Iterator[Finding]:
     """Find znodes that are unreadable."""
     for path, reason in sorted(snapshot.znodes.unreadable.items()):
-        yield Finding(
+        yield critical(
             "unreadable",
-            Severity.CRITICAL,
             path,
             reason,
             "find out which tool wrote it; repair it, or delete it if it is one of ours",
@@ -103,9 +105,8 @@ def rejected_settings(snapshot: Snapshot) -> Iterator[Finding]:
     """Find settings in ``/config`` that brokers reject, and those of which they do not say so."""
     for entity, why in sorted(snapshot.settings.rejected.items()):
         kind, _, _ = entity.partition("/")
-        yield Finding(
+        yield critical(
             "rejected_settings",
-            Severity.CRITICAL,
             entity_config_path(entity),
             f"brokers reject these settings: {why}",
             "correct the setting before a broker restarts, which may not start with it: "
@@ -116,9 +117,8 @@ def rejected_settings(snapshot: Snapshot) -> Iterator[Finding]:
         reasons.setdefault(why, []).append(entity)
     for why, entities in sorted(reasons.items()):
         more = len(entities) - 1
-        yield Finding(
+        yield info(
             "unvalidated_settings",
-            Severity.INFO,
             entity_config_path(entities[0]) + (f" and {more} more" if more else ""),
             f"no broker says whether these settings are valid: {why}",
             "optional: allow AlterConfigs on topics and on the cluster; the examination only "
@@ -129,9 +129,8 @@ def rejected_settings(snapshot: Snapshot) -> Iterator[Finding]:
 def hidden_znodes(snapshot: Snapshot) -> Iterator[Finding]:
     """Find znodes that ZooKeeper's permissions hide."""
     for path in sorted(snapshot.znodes.hidden):
-        yield Finding(
+        yield warning(
             "hidden",
-            Severity.WARNING,
             path,
             "ZooKeeper does not let us read it; the checks that need it are left out",
             "authenticate as the brokers do (zookeeper_auth_scheme or zookeeper_sasl_mechanism), "
@@ -145,17 +144,15 @@ def legacy_plan(snapshot: Snapshot) -> Iterator[Finding]:
     if plan is None:
         return
     if plan.unreadable is not None:
-        yield Finding(
+        yield critical(
             "legacy_plan_unreadable",
-            Severity.CRITICAL,
             LEGACY_PLAN,
             plan.unreadable,
             "a running daemon keeps a copy in the outcome of the request, and deletes it",
         )
     elif not snapshot.znodes.daemons:
-        yield Finding(
+        yield warning(
             "legacy_plan_left",
-            Severity.WARNING,
             LEGACY_PLAN,
             f"lists {len(plan.entries)} partitions, and no daemon leads",
             "start a daemon; meanwhile a Kafka controller may carry out the whole plan at once",
@@ -165,10 +162,100 @@ def legacy_plan(snapshot: Snapshot) -> Iterator[Finding]:
 def kill_switch(snapshot: Snapshot) -> Iterator[Finding]:
     """Find the kill switch."""
     if snapshot.znodes.kill_switch:
-        yield Finding(
+        yield warning(
             "kill_switch",
-            Severity.WARNING,
             KILL_SWITCH,
             "it exists: new requests are refused, and accepted entries do not start",
             "run `reassigner enable` when reassignments may start again",
         )
+
+
+# --- throttles -----------------------------------------------------------------------------------
+
+
+def orphan_throttles(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find throttles that a daemon set and that no reassignment needs any more."""
+    daemons = snapshot.znodes.daemons
+    for applied in snapshot.znodes.unneeded_throttles():
+        yield Finding(
+            "orphan_throttle",
+            Severity.INFO if daemons else Severity.WARNING,
+            applied.entity,
+            f"a daemon set {_keys(applied)}, and no recorded reassignment needs it",
+            "the leading daemon lifts it; if it stays, examine its log"
+            if daemons
+            else "start a daemon, or restore the settings before it: reassigner doctor --fix",
+        )
+
+
+def left_throttles(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find throttles that a daemon set for recorded reassignments, while none leads."""
+    if snapshot.znodes.daemons:
+        return
+    unneeded = snapshot.znodes.unneeded_throttles()
+    for entity, applied in sorted(snapshot.znodes.applied_throttles.items()):
+        if applied not in unneeded:
+            yield warning(
+                "throttle_left",
+                entity,
+                f"a daemon set {_keys(applied)} for recorded reassignments, and none leads",
+                NO_DAEMON,
+            )
+
+
+def topic_throttles(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find throttled replicas in topic settings that belong to no reassignment."""
+    moving = _moving(snapshot)
+    for topic, throttles in sorted(snapshot.znodes.topic_throttles.items()):
+        of_topic = {p.partition for p in moving if p.topic == topic}
+        for key, value in sorted(throttles.items()):
+            if _is_recorded(snapshot, topic_entity(topic), key):
+                continue
+            listed = throttled_partitions(value)
+            if listed is EVERYTHING:
+                idle = "" if of_topic else "all replicas"
+            else:
+                left = sorted(listed - of_topic)
+                idle = "partitions " + ", ".join(map(str, left[:10])) if left else ""
+            if idle:
+                yield warning(
+                    "idle_topic_throttle",
+                    topic,
+                    f"{key} names {idle}, and none of them is being reassigned",
+                    f"remove it: kafka-configs --entity-type topics --entity-name {topic} --alter "
+                    f"--delete-config {key}",
+                )
+
+
+def broker_throttles(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find throttle rates on brokers while no partition is being reassigned."""
+    if _moving(snapshot):
+        return
+    for broker, throttles in sorted(snapshot.znodes.broker_throttles.items()):
+        number = parse_number(broker)
+        for key, value in sorted(throttles.items()):
+            if number is not None and _is_recorded(snapshot, broker_entity(BrokerId(number)), key):
+                continue
+            yield warning(
+                "idle_broker_throttle",
+                f"broker {broker}",
+                f"{key} is {value} bytes per second, and no partition is being reassigned",
+                f"remove it: kafka-configs --entity-type brokers --entity-name {broker} --alter "
+                f"--delete-config {key}",
+            )
+
+
+def _keys(applied: AppliedThrottle) -> str:
+    return ", ".join(sorted(applied.ours)) or "nothing"
+
+
+def _is_recorded(snapshot: Snapshot, entity: Entity, key: str) -> bool:
+    """Return whether a setting, or a part of it, is in the record of a throttle."""
+    applied = snapshot.znodes.applied_throttles.get(entity)
+    return applied is not None and key in applied.ours
+
+
+def _moving(snapshot: Snapshot) -> frozenset[TopicPartition]:
+    partitions = snapshot.znodes.partitions()
+    reassigning = {partition for partition, found in partitions if found.is_reassigning}
+    return frozenset(reassigning | snapshot.znodes.specs.keys())

@@ -16,11 +16,15 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final, NamedTuple, assert_never
 
-from controller.actions import pauses
-from controller.actions.cancelling import submit_cancellation
-from controller.actions.limits import LimitChanges, change_limits
-from controller.actions.named_requests import request_ids
 from controller.actions.submission import PlanSubmission, check
+from controller.actions.work_control import (
+    LimitChanges,
+    change_limits,
+    pause,
+    request_ids,
+    resume,
+    submit_cancellation,
+)
 from controller.core.model import BrokerId, RequestId
 from controller.core.pacing.controls import Pause, UnderMinIsr
 from controller.core.requests.submissions import Cancellation, RequestOptions
@@ -104,9 +108,9 @@ class Steering:
         with self._connect() as operator:
             match action:
                 case PageAction.PAUSE:
-                    pauses.pause(operator, Pause(by=author(by), since_ms=self._now_ms()), named)
+                    pause(operator, Pause(by=author(by), since_ms=self._now_ms()), named)
                 case PageAction.RESUME:
-                    pauses.resume(operator, named)
+                    resume(operator, named)
                 case PageAction.CANCEL:
                     wanted = Cancellation(requests=frozenset(named), requested_by=author(by))
                     done = submit_cancellation(operator, wanted, wait_s=_SELECTION_S)

@@ -72,7 +72,8 @@ def _verb(command: Any, path: tuple[str, ...]) -> Verb:  # noqa: ANN401 - as abo
         arguments=tuple(_argument(p) for p in parameters if p.param_type_name == "argument"),
         options=tuple(_option(p) for p in parameters if p.param_type_name == "option"),
         verbs=tuple(
-            _verb(child, (*path, name)) for name, child in getattr(command, "commands", {}).items()
+            _verb(command.get_command(None, name), (*path, name))
+            for name in getattr(command, "commands", ())
         ),
     )
 

@@ -10,7 +10,7 @@ from controller.cli.progress_display import Lines
 from controller.cli.status_text import (
     ORPHANS_SHOWN,
     amount_words,
-    broker_loads,
+    broker_lines,
     eta_words,
     milestone,
     orphan_lines,
@@ -98,11 +98,11 @@ def test_a_milestone_comes_with_every_tenth() -> None:
 def test_brokers_without_a_part_in_the_work_are_left_out() -> None:
     """The others by what is left and how fast it goes."""
     status = a_status(broker_loads=LOADS)
-    assert list(map(str, broker_loads(status))) == [
-        "broker 3: in 2 (3 MB left, 50 KB/s), out 0",
-        "broker 1: in 0, out 2",
+    assert list(broker_lines(status)) == [
+        (3, "broker 3: in 2 (3 MB left, 50 KB/s), out 0"),
+        (1, "broker 1: in 0, out 2"),
     ]
-    assert list(broker_loads(a_status())) == []
+    assert list(broker_lines(a_status())) == []
 
 
 def test_lines_are_repeated_only_at_milestones() -> None:

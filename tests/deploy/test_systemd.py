@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from controller.cli.exits import Exit
+from controller.cli.output import Exit
 from controller.reactor.host import SHUTDOWN_S
 from controller.settings import Settings, variable_of
 

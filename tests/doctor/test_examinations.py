@@ -12,7 +12,6 @@ from controller.core.pacing.throttle_settings import AppliedThrottle, Entity
 from controller.doctor import (
     environment_checks,
     partition_checks,
-    throttle_checks,
     znode_checks,
 )
 from controller.doctor.checks import CHECKS, examine
@@ -32,7 +31,6 @@ ROOMS = (
     partition_checks,
     environment_checks,
     znode_checks,
-    throttle_checks,
 )
 
 

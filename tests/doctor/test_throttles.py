@@ -1,4 +1,4 @@
-"""Tests of ``controller.doctor.throttle_checks``."""
+"""Tests of ``controller.doctor.znode_checks``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.core.pacing.throttle_settings import (
     topic_entity,
 )
 from controller.doctor.findings import Severity
-from controller.doctor.throttle_checks import (
+from controller.doctor.znode_checks import (
     broker_throttles,
     orphan_throttles,
     topic_throttles,

@@ -7,7 +7,7 @@ cluster in ZooKeeper.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
@@ -15,11 +15,18 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 from controller.cli.context import CommandContext, context_of
-from controller.cli.exits import Exit
-from controller.cli.options import ConfigOption, DryRunOption
-from controller.cli.output import print_line, print_note
+from controller.cli.options import (
+    ZOOKEEPER_METAVAR,
+    ConfigOption,
+    DryRunOption,
+    flag,
+    option,
+    set_signature,
+    signature_of,
+)
+from controller.cli.output import Exit, print_line, print_note
 from controller.cli.queue import add_to_queue
-from controller.cli.stock import files, texts
+from controller.cli.stock import formats
 from controller.cli.stock.old_tool import OldStockTool, run_old_tool
 from controller.cli.stock.tool import StockTool, run_tool
 from controller.cli.verify import verify_plan
@@ -57,84 +64,43 @@ PERMITTED: Final[Mapping[str, frozenset[str]]] = {
 """The options that each action permits in addition."""
 KAFKAS_ACTIONS: Final = ("generate", "execute", "verify", "cancel", "list")
 
+OPTIONS: Final[Mapping[str, object]] = {
+    "bootstrap-server": ("HOST:PORT", "Brokers of the cluster."),
+    "zookeeper": (
+        ZOOKEEPER_METAVAR,
+        "ZooKeeper of the cluster. Without --bootstrap-server: behave as before 2.6.",
+    ),
+    "command-config": ("FILE", "Must exist, but is not read: the settings have the credentials."),
+    "config": ConfigOption,
+    "generate": "Propose a plan.",
+    "execute": "Submit a plan.",
+    "verify": "Show progress; at the end, clear throttles.",
+    "cancel": "Cancel a plan.",
+    "list": "List active reassignments.",
+    "generate-queue": "Print current and queued replicas (KIP-236).",
+    "execute-queue": "Queue a plan (KIP-236).",
+    "verify-queue": "Compare a queued plan with the cluster (KIP-236).",
+    PLAN: ("PLAN.json", "File of the plan."),
+    TOPICS: ("FILE", 'File of topics: {"version":1,"topics":[{"topic":"foo"}]}'),
+    BROKERS: ("0,1,2", "Place replicas on these brokers."),
+    "disable-rack-aware": "Ignore racks.",
+    "throttle": ("BYTES", "Bytes per second and broker; -1: none."),
+    "replica-alter-log-dirs-throttle": (
+        "BYTES",
+        "Bytes per second for moves between the disks of a broker; -1: none.",
+    ),
+    "timeout": ("MS", "No effect: the daemon waits as long as it takes."),
+    "additional": "Submit even if other reassignments are active.",
+    "preserve-throttles": "Do not clear throttles.",
+    "dry-run": DryRunOption,
+}
+"""The help of each option, with the form of its value if it has one; or an option of others."""
+
 Options = Mapping[str, Any]
 Action = Callable[[OperatorClient], None]
 
 
-def stock(  # noqa: PLR0913 - the options of the tool
-    ctx: typer.Context,
-    *,
-    bootstrap_server: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Brokers of the cluster.")
-    ] = None,
-    zookeeper: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT[,HOST:PORT][/chroot]",
-            help="ZooKeeper of the cluster. Without --bootstrap-server: behave as before 2.6.",
-        ),
-    ] = None,
-    command_config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Must exist, but is not read: the settings have the credentials."
-        ),
-    ] = None,
-    config: ConfigOption = None,
-    generate: Annotated[bool, typer.Option("--generate", help="Propose a plan.")] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Submit a plan.")] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Show progress; at the end, clear throttles.")
-    ] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel a plan.")] = False,
-    list_active: Annotated[bool, typer.Option("--list", help="List active reassignments.")] = False,
-    generate_queue: Annotated[
-        bool, typer.Option("--generate-queue", help="Print current and queued replicas (KIP-236).")
-    ] = False,
-    execute_queue: Annotated[
-        bool, typer.Option("--execute-queue", help="Queue a plan (KIP-236).")
-    ] = False,
-    verify_queue: Annotated[
-        bool,
-        typer.Option("--verify-queue", help="Compare a queued plan with the cluster (KIP-236)."),
-    ] = False,
-    reassignment_json_file: Annotated[
-        Path | None, typer.Option(metavar="PLAN.json", help="File of the plan.")
-    ] = None,
-    topics_to_move_json_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help='File of topics: {"version":1,"topics":[{"topic":"foo"}]}'
-        ),
-    ] = None,
-    broker_list: Annotated[
-        str | None, typer.Option(metavar="0,1,2", help="Place replicas on these brokers.")
-    ] = None,
-    disable_rack_aware: Annotated[
-        bool, typer.Option("--disable-rack-aware", help="Ignore racks.")
-    ] = False,
-    throttle: Annotated[
-        str | None, typer.Option(metavar="BYTES", help="Bytes per second and broker; -1: none.")
-    ] = None,
-    replica_alter_log_dirs_throttle: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BYTES",
-            help="Bytes per second for moves between the disks of a broker; -1: none.",
-        ),
-    ] = None,
-    timeout: Annotated[
-        str | None,
-        typer.Option(metavar="MS", help="No effect: the daemon waits as long as it takes."),
-    ] = None,
-    additional: Annotated[
-        bool, typer.Option("--additional", help="Submit even if other reassignments are active.")
-    ] = False,
-    preserve_throttles: Annotated[
-        bool, typer.Option("--preserve-throttles", help="Do not clear throttles.")
-    ] = False,
-    dry_run: DryRunOption = False,
-) -> None:
+def stock(ctx: typer.Context, **given: Any) -> Exit:  # noqa: ANN401 - options by name
     """
     Behave as kafka-reassign-partitions, with its options, texts and exit codes.
 
@@ -146,44 +112,36 @@ def stock(  # noqa: PLR0913 - the options of the tool
     Without --zookeeper, the settings name ZooKeeper (REASSIGNER_ZOOKEEPER). --dry-run, which
     Kafka's tool does not have, checks everything and writes nothing.
     """
-    given = {
-        "bootstrap-server": bootstrap_server,
-        "zookeeper": zookeeper,
-        "command-config": command_config,
-        "config": config,
-        PLAN: reassignment_json_file,
-        TOPICS: topics_to_move_json_file,
-        BROKERS: broker_list,
-        "disable-rack-aware": disable_rack_aware,
-        "throttle": throttle,
-        "replica-alter-log-dirs-throttle": replica_alter_log_dirs_throttle,
-        "timeout": timeout,
-        "additional": additional,
-        "preserve-throttles": preserve_throttles,
-        "dry-run": dry_run,
-    }
-    actions = {
-        "generate": generate,
-        "execute": execute,
-        "verify": verify,
-        "cancel": cancel,
-        "list": list_active,
-        "generate-queue": generate_queue,
-        "execute-queue": execute_queue,
-        "verify-queue": verify_queue,
-    }
-    options = {name: value for name, value in given.items() if value not in (None, False)}
-    action = _check_action([name for name, is_chosen in actions.items() if is_chosen], options)
+    values = {name: given[name.replace("-", "_")] for name in OPTIONS}
+    options = {name: value for name, value in values.items() if value not in (None, False)}
+    action = _check_action(options)
     context = context_of(ctx)
     if action.endswith("-queue"):
-        raise typer.Exit(_queue(context, action, options))
-    run = run_tool if bootstrap_server is not None else run_old_tool
-    raise typer.Exit(run(lambda: _act(context, action, options)))
+        return _queue(context, action, options)
+    run = run_tool if "bootstrap-server" in options else run_old_tool
+    return run(lambda: _act(context, action, options))
 
 
-def _check_action(chosen: Sequence[str], options: Options) -> str:
+def _annotation(name: str, about: object) -> object:
+    match about:
+        case (str() as metavar, str() as text):
+            kind = Path if metavar in {"FILE", "PLAN.json"} else str
+            return Annotated[kind | None, option(metavar, text)]
+        case str():
+            return Annotated[bool | None, flag(f"--{name}", about)]
+    return about
+
+
+set_signature(
+    stock,
+    signature_of({name.replace("-", "_"): _annotation(name, a) for name, a in OPTIONS.items()}),
+)
+
+
+def _check_action(options: Options) -> str:
     """Return the action; report wrong usage on standard error, with exit code 1."""
     is_old = "bootstrap-server" not in options
+    chosen = [name for name in REQUIRED if name in options]
     if len(chosen) != 1:
         names = ", ".join(f"--{name}" for name in KAFKAS_ACTIONS)
         _refuse_usage(f"Command must include exactly one action: {names}")
@@ -194,7 +152,7 @@ def _check_action(chosen: Sequence[str], options: Options) -> str:
     for name in needed:
         if name not in options:
             _refuse_usage(f'Missing required argument "[{name}]"')
-    allowed = COMMON | PERMITTED.get(action, frozenset()) | set(needed)
+    allowed = COMMON | PERMITTED.get(action, frozenset()) | {action, *needed}
     for name in options:
         if name not in allowed:
             _refuse_usage(f'Option "[{name}]" can\'t be used with action "[{action}]"')
@@ -218,38 +176,36 @@ def _act(context: CommandContext, action: str, options: Options) -> None:
 
 
 def _prepare_action(context: CommandContext, action: str, options: Options) -> Action:
-    """Return the action, with the files that it needs."""
-    is_old = "bootstrap-server" not in options
+    is_old, dry_run = "bootstrap-server" not in options, "dry-run" in options
 
     def tool(operator: OperatorClient) -> StockTool:
         if is_old:
-            return OldStockTool(context, operator, dry_run="dry-run" in options)
+            return OldStockTool(context, operator, dry_run)
 
         def query_disks(brokers: Collection[LiveBroker]) -> Mapping[BrokerId, Disks | str]:
             return context.query_brokers(_settings(context, options), brokers, ()).disks
 
-        return StockTool(context, operator, dry_run="dry-run" in options, query_disks=query_disks)
+        return StockTool(context, operator, dry_run, query_disks)
 
     if action == "list":
         return lambda found: tool(found).list_active()
     if action == "generate":
-        text = files.read_text(options[TOPICS])
-        brokers, topics = files.read_brokers(options[BROKERS]), files.read_topics(text)
+        text = formats.read_text(options[TOPICS])
+        brokers, topics = formats.read_brokers(options[BROKERS]), formats.read_topics(text)
         rack_aware = "disable-rack-aware" not in options
         return lambda found: tool(found).generate(topics, brokers, rack_aware=rack_aware)
     if is_old and action == "cancel":
-        dry_run = "dry-run" in options
-        return lambda found: OldStockTool(context, found, dry_run=dry_run).cancel_everything()
-    text = files.read_text(options[PLAN])
+        return lambda found: OldStockTool(context, found, dry_run).cancel_everything()
+    text = formats.read_text(options[PLAN])
     if action == "execute" and not is_old:
         _rates(options)  # Kafka's tool parses rates before the plan since 2.6.
-    plan = files.read_stock_plan(text)
+    plan = formats.read_stock_plan(text)
     preserve = "preserve-throttles" in options
     if action == "verify":
         return lambda found: tool(found).verify(plan, preserve_throttles=preserve)
     if action == "cancel":
         return lambda found: tool(found).cancel(plan, preserve_throttles=preserve)
-    files.check_plan(plan, empty=texts.EMPTY_PLAN_BEFORE_2_6 if is_old else texts.EMPTY_PLAN)
+    formats.check_plan(plan, empty=formats.EMPTY_PLAN_BEFORE_2_6 if is_old else formats.EMPTY_PLAN)
     throttle, log_dir_throttle = _rates(options)
     return lambda found: tool(found).execute(
         plan,
@@ -273,13 +229,12 @@ def _rate(name: str, options: Options) -> int:
 
 
 def _queue(context: CommandContext, action: str, options: Options) -> Exit:
-    """Carry out an action of KIP-236."""
     file = read_plan(options[PLAN])
     plan = file.entries
     with _connect_and_check(context, options) as operator:
         if action == "generate-queue":
             current = rollback_of(read_entries(operator, plan))
-            print_line(texts.documents_text(current, document_of(plan, file.log_dirs)))
+            print_line(formats.documents_text(current, document_of(plan, file.log_dirs)))
             return Exit.DONE
         if action == "verify-queue":
             return verify_plan(operator, plan, as_json=False)
@@ -294,13 +249,6 @@ def _settings(context: CommandContext, options: Options) -> Settings:
 
 @contextmanager
 def _connect_and_check(context: CommandContext, options: Options) -> Iterator[OperatorClient]:
-    """
-    Connect to ZooKeeper, and check that the named brokers belong to its cluster.
-
-    Raises:
-        InvalidInputError: the brokers belong to another cluster.
-
-    """
     settings = _settings(context, options)
     with context.connect(settings) as operator:
         servers = options.get("bootstrap-server")

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from controller.cli.context import require_leader
-from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, print_line, print_lines, print_note
-from controller.cli.stock import cluster, texts
-from controller.cli.stock.files import StockPlan
+from controller.cli.output import NOTHING_WRITTEN, Exit, print_line, print_lines, print_note
+from controller.cli.stock import formats
+from controller.cli.stock.formats import StockPlan
 from controller.cli.stock.tool import StockTool, check_throttle
 from controller.core.model import Replicas, TopicPartition
 from controller.errors import ControllerError, InvalidInputError
@@ -40,7 +39,7 @@ class OldStockTool(StockTool):
         """Carry out ``--verify``; it removes throttles once all partitions are completed."""
         del preserve_throttles
         _check_no_log_dirs(plan)
-        found = read_cluster(self._operator)
+        found = read_cluster(self.operator)
         print_line("Status of partition reassignment: ")
         lines: list[str] = []
         for partition, target in plan.entries.items():
@@ -62,11 +61,11 @@ class OldStockTool(StockTool):
             self._remove_throttles(plan)
 
     def _remove_throttles(self, plan: StockPlan) -> None:
-        if self._dry_run:
+        if self.dry_run:
             print_note(NOTHING_WRITTEN)
             return
-        cleared = self._operator.throttle_writes.clear(
-            brokers=sorted(self._operator.cluster.broker_ids()),
+        cleared = self.operator.throttle_writes.clear(
+            brokers=sorted(self.operator.cluster.broker_ids()),
             topics=dict.fromkeys(p.topic for p in plan.entries),
         )
         if cleared or self._was_throttled(plan):
@@ -74,9 +73,9 @@ class OldStockTool(StockTool):
 
     def _was_throttled(self, plan: StockPlan) -> bool:
         """Return whether the last request with this plan had a throttle, which has ended."""
-        ended = [h for h in self._operator.outcomes.histories().values() if h.summary is not None]
+        ended = [h for h in self.operator.outcomes.histories().values() if h.summary is not None]
         for history in reversed(ended[-_REQUESTS_MAX:]):
-            accepted = self._operator.outcomes.accepted_entries(history.request)
+            accepted = self.operator.outcomes.accepted_entries(history.request)
             if {e.partition: e.target for e in accepted} == plan.entries:
                 return history.options.throttle is not None
         return False
@@ -86,10 +85,10 @@ class OldStockTool(StockTool):
     ) -> None:
         """Carry out ``--execute`` of a checked plan; a negative throttle is none."""
         del additional
-        found = read_cluster(self._operator)
+        found = read_cluster(self.operator)
         _check_partitions(found, plan.entries)
         wanted = dict.fromkeys(b for replicas in plan.entries.values() for b in replicas)
-        unknown = [b for b in wanted if b not in self._operator.cluster.broker_ids()]
+        unknown = [b for b in wanted if b not in self.operator.cluster.broker_ids()]
         if unknown:
             raise InvalidInputError(
                 f"The proposed assignment contains non-existent brokerIDs: {ids(unknown)}"
@@ -100,16 +99,10 @@ class OldStockTool(StockTool):
             print_line("There is an existing assignment running.")
             return
         checked = self._check(plan, throttle, log_dir_throttle)
-        print_line(texts.current_text(_current(found, plan)))
-        if throttle >= 0:
-            print_line(texts.RUN_VERIFY_BEFORE_2_6)
-            print_line(texts.throttle_text(throttle))
-        if log_dir_throttle >= 0:
-            print_line(texts.log_dir_throttle_text(log_dir_throttle))
-        if self._dry_run:
-            print_note(NOTHING_WRITTEN)
+        warning = formats.RUN_VERIFY_BEFORE_2_6 if throttle >= 0 else None
+        refused = self._submit(checked, _current(found, plan), warning, throttle, log_dir_throttle)
+        if refused is None:
             return
-        refused = cluster.submit_plan(self._context, self._operator, checked)
         if len(refused) == len(plan.entries):
             print_line(f"Failed to reassign partitions {_scala_list(plan.entries)}")
         else:
@@ -119,10 +112,10 @@ class OldStockTool(StockTool):
 
     def cancel_everything(self) -> None:
         """Carry out ``--cancel`` of KIP-236: cancel all active reassignments."""
-        found = read_cluster(self._operator)
-        if not self._dry_run:
-            require_leader(self._operator)
-        specs = self._operator.partitions.specs(found.active)
+        found = read_cluster(self.operator)
+        if not self.dry_run:
+            require_leader(self.operator)
+        specs = self.operator.partitions.specs(found.active)
         rows = []
         for partition in sorted(found.active):
             active = found.active[partition]
@@ -133,7 +126,7 @@ class OldStockTool(StockTool):
                 f"original_replicas -> Buffer({', '.join(map(str, original))}))"
             )
         print_line(f"Rolling back the current pending reassignments Map({', '.join(rows)})")
-        if self._dry_run:
+        if self.dry_run:
             print_note(NOTHING_WRITTEN)
             return
         skipped = self._cancel(list(found.active)) if rows else {}

@@ -1,7 +1,9 @@
 """
 The actions of Kafka's tool since 2.6.
 
-A plan becomes a request to the daemon instead of a call to the controller. ``--cancel`` also
+A plan becomes a request to the daemon instead of a call to the controller: the answer that Kafka's
+tool waits for is that the daemon has accepted or refused. Without a leading daemon nothing is
+written. ``--cancel`` also
 cancels reassignments that only add replicas, which Kafka's tool ignores since 3.7. Brokers, topics
 and partitions are sorted; Kafka's tool prints some of them in the order of a hash table.
 """
@@ -9,32 +11,51 @@ and partitions are sorted; Kafka's tool prints some of them in the order of a ha
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import typer
 
-from controller.actions.submission import CheckedSubmission
+from controller.actions.submission import CheckedSubmission, PlanSubmission, check
+from controller.cli.cancel import is_selected
 from controller.cli.context import CommandContext, require_leader
-from controller.cli.exits import Exit
-from controller.cli.output import NOTHING_WRITTEN, print_line, print_lines, print_note
-from controller.cli.stock import cluster, texts
-from controller.cli.stock.files import Placement, StockPlan
+from controller.cli.output import NOTHING_WRITTEN, Exit, print_line, print_lines, print_note
+from controller.cli.request_state import history_of, read_request
+from controller.cli.stock import formats
+from controller.cli.stock.formats import Placement, StockPlan
+from controller.cli.submitting import await_daemon, write_submission
 from controller.core.cluster.model import LiveBroker
-from controller.core.model import BrokerId, PartitionAssignment, Replicas, TopicPartition
+from controller.core.model import (
+    BrokerId,
+    OutcomeKind,
+    PartitionAssignment,
+    ReassignmentSpec,
+    Replicas,
+    TopicPartition,
+)
+from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.doctor.snapshot import Disks
 from controller.errors import (
     BrokerUnreachableError,
     ControllerError,
     InvalidInputError,
     RefusedError,
+    RequestTimeoutError,
 )
 from controller.planning.plan_goal import PlanGoal
 from controller.planning.proposer import propose
 from controller.previews.active_reassignments import ClusterState, read_cluster
+from controller.previews.plan_files import PlanFile
 from controller.previews.proposal import RACKLESS
 from controller.zk.operator_client import OperatorClient
 
 QueryDisks = Callable[[Collection[LiveBroker]], Mapping[BrokerId, Disks | str]]
 """Return the log directories of brokers; a text is the reason why they are unknown."""
+
+
+ANSWER_S: Final = 60.0
+"""The time that Kafka's tool waits for the controller."""
+REASON: Final = "reassigner stock"
 
 
 class TerseError(RefusedError):
@@ -54,47 +75,30 @@ def run_tool(action: Callable[[], None]) -> Exit:
     return Exit.DONE
 
 
+@dataclass(frozen=True, slots=True)
 class StockTool:
-    """One run of Kafka's tool."""
+    """One run of Kafka's tool; a dry run only checks and prints."""
 
-    def __init__(
-        self,
-        context: CommandContext,
-        operator: OperatorClient,
-        *,
-        dry_run: bool = False,
-        query_disks: QueryDisks = lambda _: {},
-    ) -> None:
-        """
-        Act on a cluster.
-
-        Args:
-            context: The environment of the command.
-            operator: ZooKeeper.
-            dry_run: Whether it only checks and prints.
-            query_disks: Returns the log directories of brokers.
-
-        """
-        self._context = context
-        self._operator = operator
-        self._dry_run = dry_run
-        self._query_disks = query_disks
+    context: CommandContext
+    operator: OperatorClient
+    dry_run: bool
+    query_disks: QueryDisks = lambda _: {}
 
     def list_active(self) -> None:
         """Carry out ``--list``."""
-        print_line(texts.active_text(read_cluster(self._operator).active))
+        print_line(formats.active_text(read_cluster(self.operator).active))
 
     def verify(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
         """Carry out ``--verify``; it clears throttles once no reassignment is active."""
-        found = read_cluster(self._operator)
+        found = read_cluster(self.operator)
         print_line("Status of partition reassignment:")
         for partition, target in sorted(plan.entries.items()):
             now = found.assignment(partition)
             replicas = () if now is None else now.replicas
             is_active = partition in found.active
-            print_line(texts.verified_text(partition, None if is_active else replicas, target))
+            print_line(formats.verified_text(partition, None if is_active else replicas, target))
         moves = self._moves(plan)
-        print_line("\n".join(texts.move_text(*move) for move in moves))
+        print_line("\n".join(formats.move_text(*move) for move in moves))
         is_moving = any(future is not None for _, _, future in moves)
         if not found.active and not is_moving and not preserve_throttles:
             self._clear_throttles(plan, found)
@@ -103,13 +107,13 @@ class StockTool:
         self, topics: Sequence[str], brokers: Sequence[BrokerId], *, rack_aware: bool
     ) -> None:
         """Carry out ``--generate``, with the fewest copies in place of a fresh assignment."""
-        found = read_cluster(self._operator)
+        found = read_cluster(self.operator)
         before = {
             TopicPartition(topic, number): assignment.replicas
             for topic in topics
             for number, assignment in _partitions(found, topic).items()
         }
-        live = self._operator.cluster.brokers()
+        live = self.operator.cluster.brokers()
         allowed = frozenset(brokers) & live.keys()
         racks = {broker: live[broker].rack if rack_aware else None for broker in live}
         if len({racks[broker] is None for broker in allowed}) > 1:
@@ -122,83 +126,115 @@ class StockTool:
                 )
         goal = PlanGoal(brokers=allowed, racks=racks, rebalance=True, widest=True)
         after = propose(before, goal).after if before else {}
-        print_line(texts.proposal_text(before, after))
+        print_line(formats.proposal_text(before, after))
 
     def execute(
         self, plan: StockPlan, *, additional: bool, throttle: int, log_dir_throttle: int
     ) -> None:
         """Carry out ``--execute`` of a checked plan; a negative throttle is none."""
-        check_log_dirs(plan)
+        for (partition, broker), path in plan.log_dirs.items():
+            if not path.startswith("/"):
+                raise InvalidInputError(
+                    f"the log directory {path} of {partition} on broker {broker} is not absolute"
+                )
         check_throttle(throttle)
         if plan.log_dirs:
             check_throttle(log_dir_throttle)
-        found = read_cluster(self._operator)
+        found = read_cluster(self.operator)
         if found.active and not additional:
-            raise TerseError(texts.EXISTING)
+            raise TerseError(formats.EXISTING)
         entries = plan.entries
         wanted = {broker for replicas in entries.values() for broker in replicas}
-        unknown = sorted(wanted - self._operator.cluster.broker_ids())
+        unknown = sorted(wanted - self.operator.cluster.broker_ids())
         if unknown:
             raise InvalidInputError(f"Unknown broker id {unknown[0]}")
         current = _current(found, entries)
         checked = self._check(plan, throttle, log_dir_throttle)
-        print_line(texts.current_text(current))
-        if throttle >= 0 or log_dir_throttle >= 0:
-            print_line(texts.RUN_VERIFY)
-        if throttle >= 0:
-            print_line(texts.throttle_text(throttle))
-        if log_dir_throttle >= 0:
-            print_line(texts.log_dir_throttle_text(log_dir_throttle))
-        if self._dry_run:
-            print_note(NOTHING_WRITTEN)
+        warning = formats.RUN_VERIFY if throttle >= 0 or log_dir_throttle >= 0 else None
+        refused = self._submit(checked, current, warning, throttle, log_dir_throttle)
+        if refused is None:
             return
-        refused = cluster.submit_plan(self._context, self._operator, checked)
         if refused:
             raise TerseError(_problems("Error reassigning partition(s):", refused))
-        print_line(texts.started_text(list(entries)))
-        print_lines(map(texts.move_started_text, plan.placements))
+        print_line(formats.started_text(list(entries)))
+        print_lines(map(formats.move_started_text, plan.placements))
 
     def cancel(self, plan: StockPlan, *, preserve_throttles: bool) -> None:
         """Carry out ``--cancel``."""
         moves = [move for move in self._moves(plan) if move[2] is not None]
-        found = read_cluster(self._operator)
+        found = read_cluster(self.operator)
         active = sorted(plan.entries.keys() & found.active.keys())
         if active:
             skipped = self._cancel(active)
             if skipped:
-                title = f"Error cancelling partition reassignment{texts.plural(len(skipped))} for:"
+                ending = formats.plural(len(skipped))
+                title = f"Error cancelling partition reassignment{ending} for:"
                 raise TerseError(_problems(title, skipped))
-            print_line(texts.cancelled_text(active))
+            print_line(formats.cancelled_text(active))
         else:
-            print_line(texts.NONE_ACTIVE)
+            print_line(formats.NONE_ACTIVE)
         for move, here, _ in moves:
             # The daemon stops it with the reassignment, by naming the present directory.
-            print_line(texts.move_started_text(move._replace(directory=here or move.directory)))
+            print_line(formats.move_started_text(move._replace(directory=here or move.directory)))
         if not moves:
-            typer.echo(texts.NO_MOVES, nl=False)
+            typer.echo(formats.NO_MOVES, nl=False)
         if not preserve_throttles:
             self._clear_throttles(plan, found)
 
-    # --- the daemon ----------------------------------------------------------------------------
-
     def _check(self, plan: StockPlan, throttle: int, log_dir_throttle: int) -> CheckedSubmission:
-        """Check that a daemon would take a plan now."""
-        context, operator = self._context, self._operator
-        checked = cluster.check_plan(
-            context, operator, plan, throttle=throttle, log_dir_throttle=log_dir_throttle
+        options = RequestOptions(
+            reason=REASON,
+            requested_by=self.context.name_of_user(),
+            throttle=throttle if throttle >= 0 else None,
+            log_dirs_throttle=log_dir_throttle if plan.log_dirs and log_dir_throttle > 0 else None,
+            keep_leaders=True,
         )
-        if not self._dry_run:
-            require_leader(operator)
+        file = PlanFile(entries=plan.entries, log_dirs=plan.named_dirs)
+        checked = check(self.operator, PlanSubmission(plan=file, options=options))
+        if not self.dry_run:
+            require_leader(self.operator)
         return checked
+
+    def _submit(
+        self,
+        checked: CheckedSubmission,
+        current: Mapping[TopicPartition, Replicas],
+        warning: str | None,
+        throttle: int,
+        log_dir_throttle: int,
+    ) -> Mapping[TopicPartition, str] | None:
+        """Submit a plan; return the refused partitions with the reason, None in a dry run."""
+        print_line(formats.current_text(current))
+        if warning is not None:
+            print_line(warning)
+        if throttle >= 0:
+            print_line(f"The inter-broker throttle limit was set to {throttle} B/s")
+        if log_dir_throttle >= 0:
+            print_line(f"The replica-alter-dir throttle limit was set to {log_dir_throttle} B/s")
+        if self.dry_run:
+            print_note(NOTHING_WRITTEN)
+            return None
+        operator, written = self.operator, write_submission(self.operator, checked)
+        request, names = written.request, set(written.names)
+        if not self._await(lambda: not names & set(operator.requests.open())):
+            raise RequestTimeoutError(
+                f"the plan was written as {request}, but no reassigner has accepted it yet; "
+                f"`reassigner cancel {request}` cancels it"
+            )
+        rejected = read_request(operator, request).history.refused
+        return {r.partition: r.detail for r in rejected if r.partition is not None}
+
+    def _await(self, is_taken_up: Callable[[], bool]) -> bool:
+        return await_daemon(self.context, self.operator, is_taken_up, timeout_s=ANSWER_S)
 
     def _moves(self, plan: StockPlan) -> list[tuple[Placement, str | None, str | None]]:
         """Return each replica that is to be in a log directory, where it is, and moves to."""
         placements = plan.placements
         if not placements:
             return []
-        live = self._operator.cluster.brokers()
+        live = self.operator.cluster.brokers()
         concerned = {p.broker for p in placements}
-        answers = self._query_disks([b for b in live.values() if b.id in concerned])
+        answers = self.query_disks([b for b in live.values() if b.id in concerned])
         found = []
         for placement in placements:
             disks = answers.get(placement.broker, "it is not live")
@@ -210,52 +246,58 @@ class StockTool:
         return found
 
     def _cancel(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
-        if self._dry_run:
+        """Cancel partitions; once they roll back, return the others with the reason."""
+        if self.dry_run:
             return {}
-        require_leader(self._operator)
-        return cluster.cancel_partitions(self._context, self._operator, partitions)
+        operator = self.operator
+        require_leader(operator)
+        written = operator.writes.cancel(
+            Cancellation(
+                partitions=frozenset(partitions),
+                reason=REASON,
+                requested_by=self.context.name_of_user(),
+            )
+        )
+
+        def is_taken_up() -> bool:
+            if is_selected(operator, written):
+                return True
+            specs = operator.partitions.specs(partitions).values()
+            return all(
+                isinstance(s, ReassignmentSpec) and s.cancelled_by is not None for s in specs
+            )
+
+        if not self._await(is_taken_up):
+            raise RequestTimeoutError(
+                f"the cancellation was written as {written.request}, but not taken up yet"
+            )
+        return {
+            o.partition: o.detail
+            for o in history_of(operator, written.request).endings
+            if o.fate is OutcomeKind.SKIPPED and o.partition in partitions
+        }
 
     def _clear_throttles(self, plan: StockPlan, found: ClusterState) -> None:
         """Clear the throttles of all brokers and the plan's topics; the daemon keeps its own."""
         replicas = {b for assigned in plan.entries.values() for b in assigned}
-        brokers = sorted(replicas | self._operator.cluster.broker_ids())
-        print_line(texts.clearing_text("broker", brokers))
-        if not self._dry_run:
-            self._operator.throttle_writes.clear(brokers=brokers)
+        brokers = sorted(replicas | self.operator.cluster.broker_ids())
+        print_line(formats.clearing_text("broker", brokers))
+        if not self.dry_run:
+            self.operator.throttle_writes.clear(brokers=brokers)
         topics = sorted({partition.topic for partition in plan.entries})
-        print_line(texts.clearing_text("topic", topics))
+        print_line(formats.clearing_text("topic", topics))
         for topic in topics:
             if topic not in found.topics:
-                raise InvalidInputError(f"{texts.UNKNOWN_TOPIC}The topic '{topic}' does not exist.")
-        if self._dry_run:
+                problem = f"The topic '{topic}' does not exist."
+                raise InvalidInputError(f"{formats.UNKNOWN_TOPIC}{problem}")
+        if self.dry_run:
             print_note(NOTHING_WRITTEN)
         else:
-            self._operator.throttle_writes.clear(topics=topics)
-
-
-def check_log_dirs(plan: StockPlan) -> None:
-    """
-    Check that the log directories of a plan are absolute paths.
-
-    Raises:
-        InvalidInputError: one is not.
-
-    """
-    for (partition, broker), directory in plan.log_dirs.items():
-        if not directory.startswith("/"):
-            raise InvalidInputError(
-                f"the log directory {directory} of {partition} on broker {broker} is not absolute"
-            )
+            self.operator.throttle_writes.clear(topics=topics)
 
 
 def check_throttle(throttle: int) -> None:
-    """
-    Check that a throttle lets replicas be copied.
-
-    Raises:
-        InvalidInputError: it is 0.
-
-    """
+    """Check that a throttle lets replicas be copied."""
     if throttle == 0:
         raise InvalidInputError("a throttle of 0 B/s would stop every copy for good")
 
@@ -263,7 +305,7 @@ def check_throttle(throttle: int) -> None:
 def _partitions(found: ClusterState, topic: str) -> Mapping[int, PartitionAssignment]:
     assignment = found.topics.get(topic)
     if assignment is None:
-        raise InvalidInputError(f"{texts.UNKNOWN_TOPIC}Topic {topic} not found.")
+        raise InvalidInputError(f"{formats.UNKNOWN_TOPIC}Topic {topic} not found.")
     return assignment.partitions
 
 
@@ -277,7 +319,7 @@ def _current(
     missing = sorted(plan.keys() - current.keys())
     if missing:
         names = ", ".join(map(str, missing))
-        raise InvalidInputError(f"{texts.UNKNOWN_TOPIC}Unable to find partition: {names}")
+        raise InvalidInputError(f"{formats.UNKNOWN_TOPIC}Unable to find partition: {names}")
     return current
 
 

@@ -1,15 +1,16 @@
 """
-The files of Kafka's tool: plans, topics and lists of brokers, with its error messages.
+What Kafka's tool reads and prints, of 3.9 and of the versions before 2.6, to the byte.
 
-A file is accepted or refused exactly as by Kafka's tool, with the same text. Repetitions in an
-error are sorted; Kafka's tool prints them in the order of a hash table.
+A file (plan, topics, list of brokers) is accepted or refused exactly as by Kafka's tool, with the
+same text. Repetitions in an error are sorted; Kafka's tool prints them in the order of a hash
+table. Scripts read the texts. ``integration/test_stock.py`` runs both tools side by side.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from json import JSONDecodeError
 from pathlib import Path
@@ -18,8 +19,32 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.core.requests.submissions import NamedDirs
 from controller.errors import InvalidInputError
+from controller.previews.active_reassignments import ActiveReassignment
+from controller.units import ids
 
 ANY_LOG_DIR: Final = "any"
+EXISTING: Final = (
+    "Cannot execute because there is an existing partition assignment.  Use --additional to "
+    "override this and create a new partition assignment in addition to the existing one. The "
+    "--additional flag can also be used to change the throttle by resubmitting the current "
+    "reassignment."
+)
+RUN_VERIFY: Final = (
+    "Warning: You must run --verify periodically, until the reassignment completes, to ensure the "
+    "throttle is removed."
+)
+RUN_VERIFY_BEFORE_2_6: Final = (
+    "Warning: You must run Verify periodically, until the reassignment completes, to ensure the "
+    "throttle is removed. You can also alter the throttle by rerunning the Execute command passing "
+    "a new value."
+)
+NONE_ACTIVE: Final = "None of the specified partition reassignments are active."
+NO_MOVES: Final = "None of the specified partition moves are active."
+"""Moves between log directories; Kafka's tool prints no newline after it."""
+EMPTY_PLAN: Final = "Partition reassignment list cannot be empty"
+EMPTY_PLAN_BEFORE_2_6: Final = "Partition reassignment data file is empty"
+UNKNOWN_TOPIC: Final = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: "
+"""The name of the exception, which Kafka's tool prints before its message."""
 _FORMAT: Final = 1
 _EMPTY: Final = "The input string shouldn't be empty\n at [Source: UNKNOWN; byte offset: #UNKNOWN]"
 _INT_MAX: Final = 2**31
@@ -66,13 +91,7 @@ class StockPlan:
 
 
 def read_text(path: Path) -> str:
-    """
-    Read a file.
-
-    Raises:
-        InvalidInputError: the file cannot be read.
-
-    """
+    """Read a file."""
     try:
         return path.read_text()
     except (FileNotFoundError, IsADirectoryError) as error:
@@ -82,13 +101,7 @@ def read_text(path: Path) -> str:
 
 
 def read_stock_plan(text: str) -> StockPlan:
-    """
-    Decode a plan.
-
-    Raises:
-        InvalidInputError: the text is not a plan.
-
-    """
+    """Decode a plan."""
     if not text.strip():
         raise InvalidInputError(_EMPTY)
     try:
@@ -119,17 +132,7 @@ def read_stock_plan(text: str) -> StockPlan:
 
 
 def check_plan(plan: StockPlan, *, empty: str) -> None:
-    """
-    Check a plan before ``--execute``.
-
-    Args:
-        plan: The plan.
-        empty: The message for a plan without entries.
-
-    Raises:
-        InvalidInputError: the plan is empty or has repetitions.
-
-    """
+    """Check a plan before ``--execute``; ``empty`` is the message for one without entries."""
     if not plan.listed:
         raise InvalidInputError(empty)
     if not all(replicas for _, replicas in plan.listed):
@@ -152,13 +155,7 @@ def check_plan(plan: StockPlan, *, empty: str) -> None:
 
 
 def read_topics(text: str) -> list[str]:
-    """
-    Decode a list of topics.
-
-    Raises:
-        InvalidInputError: the text is not a list of topics, or has repetitions.
-
-    """
+    """Decode a list of topics."""
     try:
         document = _first_document(text)
     except JSONDecodeError as error:
@@ -167,13 +164,7 @@ def read_topics(text: str) -> list[str]:
 
 
 def topics_of(document: object) -> list[str]:
-    """
-    Return the topics of a document.
-
-    Raises:
-        InvalidInputError: the document is not a list of topics, or has repetitions.
-
-    """
+    """Return the topics of a document."""
     _check_version(document)
     topics = [_text(_field(entry, "topic")) for entry in _array(document, "topics")]
     twice = duplicates_of(topics)
@@ -185,13 +176,7 @@ def topics_of(document: object) -> list[str]:
 
 
 def read_brokers(text: str) -> list[BrokerId]:
-    """
-    Parse a list of brokers such as ``0,1,2``.
-
-    Raises:
-        InvalidInputError: the text is not a list of brokers, or has repetitions.
-
-    """
+    """Parse a list of brokers such as ``0,1,2``."""
     brokers: list[BrokerId] = []
     for part in text.split(","):
         if not part.lstrip("+-").isdigit():
@@ -225,7 +210,6 @@ def _check_version(document: object) -> None:
 
 
 def _array(document: object, key: str) -> list[Any]:
-    """Return an array, empty if absent."""
     found = _object(document).get(key, [])
     if not isinstance(found, list):
         _refuse("Expected JSON array, received {}", found)
@@ -253,13 +237,7 @@ def _text(value: Any) -> str:  # noqa: ANN401 - as above
 
 
 def _int(value: Any) -> int:  # noqa: ANN401 - as above
-    return int(
-        _expect(
-            "Integer",
-            value,
-            lambda v: type(v) is int and -_INT_MAX <= v < _INT_MAX,
-        )
-    )
+    return int(_expect("Integer", value, lambda v: type(v) is int and -_INT_MAX <= v < _INT_MAX))
 
 
 def _expect(kind: str, value: Any, is_right: Callable[[Any], bool]) -> Any:  # noqa: ANN401 - as above
@@ -273,5 +251,142 @@ def _refuse(sentence: str, value: Any) -> NoReturn:  # noqa: ANN401 - as above
 
 
 def _java_list(items: Iterable[object]) -> str:
-    """Format a list as Java does."""
     return f"[{', '.join(map(str, items))}]"
+
+
+# --- texts ---------------------------------------------------------------------------------------
+
+
+def plan_json(plan: Mapping[TopicPartition, Replicas]) -> str:
+    """Encode a plan: sorted, on one line, with log directories."""
+    return _json(
+        {
+            "version": 1,
+            "partitions": [
+                {
+                    "topic": p.topic,
+                    "partition": p.partition,
+                    "replicas": list(replicas),
+                    "log_dirs": [ANY_LOG_DIR for _ in replicas],
+                }
+                for p, replicas in sorted(plan.items())
+            ],
+        }
+    )
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, separators=(",", ":"))
+
+
+def proposal_text(
+    before: Mapping[TopicPartition, Replicas], after: Mapping[TopicPartition, Replicas]
+) -> str:
+    """Return a proposal: the current and the proposed plan."""
+    return _proposal(plan_json(before), plan_json(after))
+
+
+def documents_text(current: object, proposed: object) -> str:
+    """Return a proposal of two documents of plans, which have no log directories."""
+    return _proposal(_json(current), _json(proposed))
+
+
+def _proposal(current: str, proposed: str) -> str:
+    return (
+        f"Current partition replica assignment\n{current}\n\n"
+        f"Proposed partition reassignment configuration\n{proposed}"
+    )
+
+
+def plural(count: int) -> str:
+    """Return the ending of a plural."""
+    return "" if count == 1 else "s"
+
+
+def partitions_text(partitions: Iterable[TopicPartition]) -> str:
+    """List partitions, sorted."""
+    return ",".join(map(str, sorted(partitions)))
+
+
+def current_text(plan: Mapping[TopicPartition, Replicas]) -> str:
+    """Return the current replicas, which serve as a rollback plan."""
+    return (
+        f"Current partition replica assignment\n\n{plan_json(plan)}\n\n"
+        "Save this to use as the --reassignment-json-file option during rollback"
+    )
+
+
+def active_text(active: Mapping[TopicPartition, ActiveReassignment]) -> str:
+    """List the active reassignments."""
+    if not active:
+        return "No partition reassignments found."
+    lines = [f"{p}: {_active(active[p])}" for p in sorted(active)]
+    return "\n".join(("Current partition reassignments:", *lines))
+
+
+def _active(found: ActiveReassignment) -> str:
+    adding = f" adding: {ids(found.adding)}." if found.adding else ""
+    removing = f" removing: {ids(found.removing)}." if found.removing else ""
+    return f"replicas: {ids(found.replicas)}.{adding}{removing}"
+
+
+def verified_text(partition: TopicPartition, now: Sequence[int] | None, target: Replicas) -> str:
+    """Return the state of a partition; ``now`` is None while its reassignment is active."""
+    if now is None:
+        return f"Reassignment of partition {partition} is still in progress."
+    if tuple(now) == target:
+        return f"Reassignment of partition {partition} is completed."
+    return (
+        f"There is no active reassignment of partition {partition}, but replica set is {ids(now)} "
+        f"rather than {ids(target)}."
+    )
+
+
+def move_text(move: Placement, here: str | None, future: str | None) -> str:
+    """Return the state of a replica that is to be in a log directory."""
+    partition, broker, wanted = move
+    if here is None:
+        return (
+            f"Partition {partition} is not found in any live log dir on broker {broker}. There is "
+            "likely an offline log directory on the broker."
+        )
+    if future is None and here == wanted:
+        return f"Reassignment of replica {partition}-{broker} completed successfully."
+    if future is None:
+        return (
+            f"Partition {partition} on broker {broker} is not being moved from log dir {here} to "
+            f"{wanted}."
+        )
+    if future == wanted:
+        return f"Reassignment of replica {partition}-{broker} is still in progress."
+    return (
+        f"Partition {partition} on broker {broker} is being moved to log dir {future} instead of "
+        f"{wanted}."
+    )
+
+
+def move_started_text(move: Placement) -> str:
+    """Return the message about a replica that gets a log directory; it ends with a space."""
+    partition, broker, wanted = move
+    return (
+        f"Successfully started moving log directory to {wanted} for replica {partition} with "
+        f"broker {broker} "
+    )
+
+
+def started_text(partitions: Sequence[TopicPartition]) -> str:
+    """Return the message of a successful ``--execute``."""
+    names = partitions_text(partitions)
+    return f"Successfully started partition reassignment{plural(len(partitions))} for {names}"
+
+
+def cancelled_text(partitions: Sequence[TopicPartition]) -> str:
+    """Return the message of a successful ``--cancel``."""
+    names = partitions_text(partitions)
+    return f"Successfully cancelled partition reassignment{plural(len(partitions))} for: {names}"
+
+
+def clearing_text(level: str, names: Sequence[object]) -> str:
+    """Return the message about the cleared throttles of brokers or topics."""
+    found = ",".join(map(str, names))
+    return f"Clearing {level}-level throttles on {level}{plural(len(names))} {found}"

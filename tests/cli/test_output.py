@@ -1,10 +1,10 @@
-"""Tests of ``controller.cli.exits``."""
+"""Tests of ``controller.cli.output``."""
 
 from __future__ import annotations
 
 import pytest
 
-from controller.cli.exits import Exit, exit_of
+from controller.cli.output import Exit, exit_of
 from controller.errors import (
     ControllerError,
     InvalidInputError,

@@ -1,0 +1,202 @@
+"""Cancel, pause, resume and limit the work in progress, of all or of named requests and brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+from controller.core.model import BrokerId, RequestId
+from controller.core.pacing import controls
+from controller.core.pacing.controls import Pause, Pauses
+from controller.core.requests.submissions import Cancellation, legacy_request_id, queue_request_id
+from controller.errors import InvalidInputError
+from controller.previews.cancel_preview import CancelPreview, cancel_preview
+from controller.zk.operator_client import OperatorClient
+from controller.zk.request_writes import SELECTION_S
+from controller.znodes.paths import valid_request
+
+NAMES: Final[Mapping[str, str]] = {
+    "max_partitions_in_flight": "max-partitions-in-flight",
+    "max_incoming_per_broker": "max-incoming",
+    "max_outgoing_per_broker": "max-outgoing",
+    "max_incoming": "max-incoming",
+    "max_outgoing": "max-outgoing",
+    "max_bytes_in_flight": "max-bytes",
+    "max_leader_moves_per_broker_per_second": "leader-moves",
+    "step_size": "step-size",
+    "order": "order",
+    "under_min_isr": "under-min-isr",
+    "window": "window",
+    "priority": "priority",
+    "throttle": "throttle",
+}
+"""The name of the option of each limit, by its field."""
+
+AnyLimits = controls.Limits | controls.BrokerLimits | controls.RequestLimits
+
+
+def request_ids(texts: Iterable[str] | None) -> list[RequestId]:
+    """Parse the ids of requests; raise ``InvalidInputError`` for a text that cannot be one."""
+    found = list(texts or ())
+    for text in found:
+        if not valid_request(text):
+            raise InvalidInputError(f"{text!r} is not the id of a request")
+    return [RequestId(text) for text in found]
+
+
+def _check_open(operator: OperatorClient, requests: Iterable[RequestId]) -> None:
+    missing = set(requests)
+    if not missing:
+        return
+    known = operator.outcomes.ended_requests()
+    ended = sorted(name for name in missing if known.get(name))
+    if ended:
+        raise InvalidInputError(f"request {', '.join(ended)} has ended")
+    missing -= known.keys()
+    missing -= {s.request for s in operator.requests.open_submissions()}
+    queue, plan = operator.requests.queue(), operator.requests.plan()
+    missing -= set() if queue is None else {queue_request_id(queue.czxid)}
+    missing -= set() if plan is None else {legacy_request_id(plan.czxid)}
+    if missing:
+        raise InvalidInputError(
+            f"request {', '.join(sorted(missing))} is not known; see `reassigner list`"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A cancellation that was written."""
+
+    written: Cancellation
+    preview: CancelPreview
+    """The first partitions that it selects."""
+
+
+def submit_cancellation(
+    operator: OperatorClient, wanted: Cancellation, *, wait_s: float = SELECTION_S
+) -> Cancelled | str:
+    """
+    Write a cancellation; return why not if it selects nothing.
+
+    Waits ``wait_s`` until the daemon has selected the partitions of an earlier one.
+
+    Raises:
+        InvalidInputError: a request is not known, or the cancellation is not valid.
+        ReassignmentConflictError: an earlier one has not selected its partitions yet.
+
+    """
+    preview = cancel_preview(operator, wanted, is_whole=False)
+    if not preview:
+        return nothing_text(operator)
+    return Cancelled(operator.writes.cancel(wanted, wait_s=wait_s), preview)
+
+
+def nothing_text(operator: OperatorClient) -> str:
+    """Return the text about a cancellation that selects nothing."""
+    running = operator.requests.cancellation()
+    more = "" if running is None else f"; {running.request} is in progress already"
+    return f"There is nothing to cancel{more}."
+
+
+def pause(
+    operator: OperatorClient,
+    new: Pause,
+    requests: Iterable[RequestId] = (),
+    brokers: Iterable[BrokerId] = (),
+    *,
+    dry_run: bool = False,
+) -> Pauses:
+    """
+    Pause requests and brokers, or everything; return all pauses.
+
+    Raises:
+        InvalidInputError: a request has ended or is not known, or the pause is not valid.
+        ReassignmentConflictError: the pauses are unreadable, or others change them all the time.
+
+    """
+    _check_open(operator, requests)
+    return operator.writes.edit_pauses(
+        lambda found: found.adding(new, requests, brokers), dry_run=dry_run
+    )
+
+
+def resume(
+    operator: OperatorClient,
+    requests: Iterable[RequestId] = (),
+    brokers: Iterable[BrokerId] = (),
+    *,
+    everything: bool = False,
+    dry_run: bool = False,
+) -> Pauses:
+    """
+    Remove the pauses of requests and brokers, or the general one, or all; return those that stay.
+
+    Raises:
+        ReassignmentConflictError: the pauses are unreadable, or others change them all the time.
+
+    """
+    return operator.writes.edit_pauses(
+        lambda found: Pauses() if everything else found.removing(requests, brokers), dry_run=dry_run
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitChanges:
+    """Changes of the limits of all work, of one broker or of one request."""
+
+    values: Mapping[str, object] = field(default_factory=dict)
+    """New values by the name of the option, without dashes."""
+    unset: Sequence[str] = ()
+    broker: BrokerId | None = None
+    request: RequestId | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.values or self.unset)
+
+    def changed_limits(self, found: controls.Limits) -> controls.Limits:
+        """Return the changed limits; a broker or a request does not have all of them."""
+        if self.broker is not None and self.request is not None:
+            raise InvalidInputError("name a broker or a request, not both")
+        if self.broker is not None:
+            own = found.brokers.get(self.broker, controls.BrokerLimits())
+            changed = replace(own, **self._changed_values(own, "one broker"))
+            brokers = {**found.brokers, self.broker: changed}
+            return replace(found, brokers=_not_empty(brokers, controls.BrokerLimits()))
+        if self.request is not None:
+            requested = found.requests.get(self.request, controls.RequestLimits())
+            wanted = replace(requested, **self._changed_values(requested, "one request"))
+            requests = {**found.requests, self.request: wanted}
+            return replace(found, requests=_not_empty(requests, controls.RequestLimits()))
+        return replace(found, **self._changed_values(found, "all"))
+
+    def _changed_values(self, found: AnyLimits, whose: str) -> dict[str, Any]:
+        own = {NAMES[f.name]: f.name for f in fields(found) if f.name in NAMES}
+        wanted = {**dict.fromkeys(self.unset), **self.values}
+        for name in wanted:
+            if name not in own:
+                raise InvalidInputError(
+                    f"{name} is not a limit of {whose}: those are {', '.join(own)}"
+                )
+        return {own[name]: value for name, value in wanted.items()}
+
+
+def _not_empty(found: Mapping[Any, Any], empty: object) -> dict[Any, Any]:
+    return {name: value for name, value in found.items() if value != empty}
+
+
+def change_limits(
+    operator: OperatorClient, changes: LimitChanges, *, dry_run: bool = False
+) -> controls.Limits:
+    """
+    Change limits; return all that are set.
+
+    Raises:
+        InvalidInputError: there is no such limit or its value is not valid, or the request has
+            ended or is not known.
+        ReassignmentConflictError: the limits are unreadable, or others change them all the time.
+
+    """
+    if changes.request is not None and changes.values:
+        _check_open(operator, [changes.request])
+    return operator.writes.edit_limits(changes.changed_limits, dry_run=dry_run)
