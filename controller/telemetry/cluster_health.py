@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from controller.core.disks.disk_budget import slow_throttles
@@ -29,11 +29,7 @@ SHOWN_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
-    """
-    The effects of reassignments on the cluster at one moment.
-
-    Lists are cut at ``SHOWN_MAX``, counts are not.
-    """
+    """The effects of reassignments on the cluster at one moment."""
 
     under_min_isr: int = 0
     """Partitions without a reassignment below ``min.insync.replicas``."""
@@ -44,32 +40,32 @@ class ClusterHealth:
     """Topics and brokers with a throttle set by the daemon."""
     kept: tuple[str, ...] = ()
     """Settings of others that stand where the daemon wants a throttle."""
-    slow: tuple[str, ...] = ()
-    """Throttles below the produce rate of the partitions that are copied under them."""
+    slow: Mapping[str, str] = field(default_factory=dict)
+    """Throttles below the produce rate of the partitions that are copied under them, in words."""
 
     def as_status(self) -> dict[str, Any]:
-        """Return it for the status document."""
+        """Return it for the status document, with the first ``SHOWN_MAX`` of each list."""
         return {
             "under_min_isr": {"partitions": self.under_min_isr, "detail": self.detail},
             "pace": self.pace,
             "throttles": {
                 "set": self.throttled,
-                "kept": list(self.kept),
-                "below_produce_rate": list(self.slow),
+                "kept": list(self.kept[:SHOWN_MAX]),
+                "below_produce_rate": list(self.slow.values())[:SHOWN_MAX],
             },
         }
 
 
 def cluster_health(view: ClusterView, in_flight: Iterable[TopicPartition]) -> ClusterHealth:
     """Return the effects of the partitions in flight."""
-    kept = sorted(view.pacing_leadership.kept_throttles.items())[:SHOWN_MAX]
+    kept = sorted(view.pacing_leadership.kept_throttles.items())
     return ClusterHealth(
         under_min_isr=len(view.pacing.under_min_isr),
         detail=under_min_isr_sentence(view),
         pace=view.pacing.pace,
         throttled=len(view.pacing_process.applied_throttles),
         kept=tuple(f"{entity}: {text}" for entity, texts in kept for text in texts),
-        slow=tuple(str(s) for s in slow_throttles(view, in_flight)[:SHOWN_MAX]),
+        slow={f"{s.broker} {s.receives}": str(s) for s in slow_throttles(view, in_flight)},
     )
 
 
@@ -98,32 +94,27 @@ class HealthEvents:
                 yield info("broker_reachable", broker=broker)
         self._unreachable = frozenset(found)
 
-    def of(self, view: ClusterView, in_flight: Iterable[TopicPartition]) -> Iterator[LogEvent]:
+    def of(self, view: ClusterView, health: ClusterHealth) -> Iterator[LogEvent]:
         """Return events for what changed since the last call."""
-        is_unwell = bool(view.pacing.under_min_isr) and bool(view.reassignments.by_partition)
+        is_unwell = bool(health.under_min_isr) and bool(view.reassignments.by_partition)
         if is_unwell and not self._is_unwell:
             waits = limits_in_force.under_min_isr(view) is UnderMinIsr.WAIT
-            yield warning("under_min_isr", detail=under_min_isr_sentence(view), waits=waits)
+            yield warning("under_min_isr", detail=health.detail, waits=waits)
         elif self._is_unwell and not is_unwell:
             yield info("under_min_isr_ended")
         self._is_unwell = is_unwell
-        slow = {f"{s.broker} {s.receives}": str(s) for s in slow_throttles(view, in_flight)}
-        for key in sorted(slow.keys() - self._slow):
-            yield warning("throttle_below_produce_rate", detail=slow[key])
-        self._slow = frozenset(slow)
+        for key in sorted(health.slow.keys() - self._slow):
+            yield warning("throttle_below_produce_rate", detail=health.slow[key])
+        self._slow = frozenset(health.slow)
         without = unguarded_brokers(view)
         for broker in sorted(without.keys() - self._unguarded)[:LINES_MAX]:
             yield warning("disks_unguarded", broker=broker, reason=without[broker])
         if view.tenure.held is not None:
             self._unguarded = frozenset(without)
-        kept = {
-            f"{entity}: {text}"
-            for entity, texts in view.pacing_leadership.kept_throttles.items()
-            for text in texts
-        }
+        kept = frozenset(health.kept)
         for text in sorted(kept - self._kept)[:LINES_MAX]:
             yield info("throttle_of_others_kept", setting=text)
-        self._kept = frozenset(kept)
+        self._kept = kept
 
 
 class BlockedEvents:

@@ -205,7 +205,7 @@ class TelemetryObserver:
     def _publish(self, view: ClusterView, snapshot: StatusSnapshot) -> None:
         self._metrics.show(snapshot)
         self._write(self._events.eligibility(view), keep=True)
-        self._write(self._health.of(view, snapshot.work.in_flight), keep=True)
+        self._write(self._health.of(view, snapshot.health), keep=True)
         self._write(self._health.reach(view, snapshot.unreachable), keep=True)
         clocks = Clocks(self._clock.now(), self._wall())
         self._write(self._blocked.of(snapshot.work, clocks), keep=True)

@@ -171,7 +171,7 @@ def test_copies_are_counted_apart_from_what_is_blocked() -> None:
 def test_health_is_exported_and_falls_back_to_zero() -> None:
     """A gauge that stayed would be an alert about nothing."""
     metrics = Metrics()
-    strain = ClusterHealth(under_min_isr=3, pace=7, throttled=5, slow=("broker 4",))
+    strain = ClusterHealth(under_min_isr=3, pace=7, throttled=5, slow={"4": "broker 4"})
     metrics.show(StatusSnapshot({}, work_of(), None, strain))
     assert value(metrics, "reassigner_under_min_isr_partitions") == 3
     assert value(metrics, "reassigner_throttles_below_produce_rate") == 1
