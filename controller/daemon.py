@@ -46,7 +46,7 @@ from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.observer import TelemetryObserver, TimedInbox
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.telemetry.timelines import replay
-from controller.web.delivery import Delivery, DeliveryQueue, ExecHook, Slack, Target, Webhook
+from controller.web.notifications import Delivery, DeliveryQueue, ExecHook, Slack, Target, Webhook
 from controller.web.routes import Health
 from controller.web.server import HttpServer, build_http
 from controller.zk.client_submissions import ClientSubmissions

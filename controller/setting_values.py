@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple
 
@@ -20,8 +21,6 @@ from controller.units import parse_bytes
 PORT_MAX: Final = 65535
 TOKEN_MIN: Final = 16
 PERCENT: Final = 100
-OCCASIONS: Final = ("started", "ended", "stalled", "cancelled", "refused")
-"""The occasions of notifications (``web.notifications.NotificationKind``)."""
 SASL_SERVED: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 _HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
@@ -29,6 +28,16 @@ _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _WEB: Final = re.compile(r"https?://[^\s/]+\S*")
 _PERCENTAGE: Final = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)\s*%")
 _CHROOT: Final = re.compile(r"(?:/[^/\s]+)*")
+
+
+class NotificationKind(StrEnum):
+    """The occasions of notifications: the values of the setting ``notify_on``."""
+
+    STARTED = "started"
+    ENDED = "ended"
+    STALLED = "stalled"
+    CANCELLED = "cancelled"
+    REFUSED = "refused"
 
 
 def connect_string(text: str) -> str:
@@ -146,7 +155,7 @@ def web_address(address: SecretStr | None) -> SecretStr | None:
 
 def occasions(text: str) -> str:
     """Check a comma-separated list of occasions."""
-    return _listed(text, OCCASIONS)
+    return _listed(text, tuple(NotificationKind))
 
 
 def sasl_mechanisms(text: str) -> str:

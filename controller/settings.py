@@ -38,10 +38,10 @@ from controller.core.options import (
 from controller.core.pacing.controls import QueueOrder, UnderMinIsr
 from controller.credentials import Password
 from controller.setting_values import (
-    OCCASIONS,
     SASL_SERVED,
     TOKEN_MIN,
     HttpAddress,
+    NotificationKind,
     connect_string,
     host_names,
     long_enough,
@@ -371,7 +371,8 @@ class Settings(BaseSettings):
     notify_exec: Path | None = None
     """Program to run for each notification, with JSON on standard input."""
     notify_on: Annotated[str, AfterValidator(occasions)] = Field(
-        ",".join(OCCASIONS), description="Occasions of notifications: " + ", ".join(OCCASIONS) + "."
+        ",".join(NotificationKind),
+        description="Occasions of notifications: " + ", ".join(NotificationKind) + ".",
     )
     journal_dir: Path = Path("./journal")
     """Directory of the journal."""

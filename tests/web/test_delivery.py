@@ -15,18 +15,19 @@ from typing import Any
 
 import pytest
 
+from controller.setting_values import NotificationKind
 from controller.settings import ENVIRONMENT_PREFIX
-from controller.web.delivery import (
+from controller.web.notifications import (
     Delivery,
     DeliveryQueue,
     ExecHook,
+    Notification,
     PermanentDeliveryError,
     Slack,
     Target,
     TemporaryDeliveryError,
     Webhook,
 )
-from controller.web.notifications import Notification, NotificationKind
 from tests.telemetry.builders import START
 
 WITHIN_S = 20.0

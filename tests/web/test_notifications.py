@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from controller.core.model import Instant
+from controller.setting_values import NotificationKind
 from controller.telemetry.log_events import LogEvent, info, warning
-from controller.web.notifications import EVERY_S, Coalescer, Notification, NotificationKind
+from controller.web.notifications import EVERY_S, Coalescer, Notification
 from tests.telemetry.builders import START
 
 BEGUN = info(
