@@ -78,19 +78,16 @@ def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C90
 def _timer(view: ClusterView, name: str, now: Instant) -> None:
     """Wake the row of a timer, and note the partitions that wait for it; others wake everything."""
     view.due.wake(wakeups.TIMERS.get(name, wakeups.Trigger.TIME_CAME))
+    running = view.reassignments.by_partition.items()
     if name == wakeups.LEADER_MOVES_TIMER:
         by = (BlockedBy.LEADER_MOVES,)
-        view.due.add(
-            p for p, r in view.reassignments.by_partition.items() if reassignments.is_blocked(r, by)
-        )
+        view.due.add(p for p, r in running if reassignments.is_blocked(r, by))
     elif name == wakeups.LOG_DIRS_TIMER:
         disks.examine_waiting(view)
     elif name == wakeups.PENDING_REQUESTS_TIMER:
         isr_changes.time_passed(view, now)
     elif name in {wakeups.ALTER_ANSWER_TIMER, wakeups.ALTER_SEEN_TIMER}:
-        view.due.add(
-            p for p, r in view.reassignments.by_partition.items() if reassignments.waits_for_time(r)
-        )
+        view.due.add(p for p, r in running if reassignments.waits_for_time(r))
     elif name not in wakeups.TIMERS:
         if name == LEFT_TIMER:
             view.requests_session.left_submissions.clear()
@@ -115,8 +112,7 @@ def take_due(view: ClusterView) -> Worklist:
         if not _is_judgeable(view, due, partition):
             _keep_bounce(view, partition, due.bounced_from.pop(partition))
     for partition in due.partitions if view.leadership.bounced else ():
-        # A state that is being read again may be an older ISR of a leader that lost the newer
-        # one.
+        # A state that is being read again may be an older ISR of a leader that lost the newer one.
         is_read = _is_judgeable(view, due, partition) and partition not in view.leadership.seeding
         if is_read and partition in view.leadership.bounced:
             bounced = view.leadership.bounced.pop(partition)
@@ -133,12 +129,8 @@ def _keep_removed(view: ClusterView, due: Worklist) -> None:
 
 
 def _keep_bounces(view: ClusterView, due: Worklist) -> None:
-    """
-    Keep the bounces of partitions that cannot be judged now.
-
-    A broker that left counts as well: it may be back when the state is read, which would then
-    show a live leader. So does one that joined: the state may be from before it left.
-    """
+    # A broker that left counts as well: it may be back when the state is read, which would then
+    # show a live leader. So does one that joined: the state may be from before it left.
     came = due.bounced | due.left | (due.joined - due.elsewhere)
     for partition in due.partitions if came and view.tenure.held is not None else ():
         if not _is_judgeable(view, due, partition):
@@ -156,19 +148,14 @@ def _keep_bounce(
 
 
 def _is_judgeable(view: ClusterView, due: Worklist, partition: TopicPartition) -> bool:
-    """
-    Return whether a bounce can be handled: topic and state are known and valid.
-
-    That there is no state is known as well. A topic that is to be deleted gets no new leader unless
-    it is reassigned: its bounces wait while it needs one, as an operator may withdraw the deletion.
-    """
+    # That there is no state is known as well. A topic that is to be deleted gets no new leader
+    # unless it is reassigned: its bounces wait while it needs one, as an operator may withdraw the
+    # deletion.
     if partition.topic in view.deletions.running:
         return False  # no state of it is written, unless the deletion is revoked
     state = view.leadership.states.get(partition)
-    if (
-        is_leader_withheld(view, partition.topic)
-        and partition not in view.reassignments.by_partition
-    ):
+    is_withheld = is_leader_withheld(view, partition.topic)
+    if is_withheld and partition not in view.reassignments.by_partition:
         if state is None or not view.is_live(state.leader, partition):
             return False
         if leader_bounced(view, due, partition):

@@ -99,12 +99,9 @@ def _written(parts: Iterable[Decision], kind: type[AnyRecord]) -> Iterator[AnyRe
 
 
 def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
-    """
-    Yield the changes, but of several that write a partition's record only the first.
-
-    Overlapping requests may be accepted in one cycle. The later write would be rejected, at a round
-    trip for each partition; once the first is durable the other is decided again.
-    """
+    # Of several that write a partition's record, as overlapping requests may be accepted in one
+    # cycle. The later write would be rejected, at a round trip for each partition; once the first
+    # is durable the other is decided again.
     written: set[TopicPartition] = set()
     for change in changes:
         specs = (r for r in change.records if isinstance(r, SpecRecord | SpecEndedRecord))
@@ -166,7 +163,6 @@ def _without_role(view: ClusterView, due: Worklist, now: Instant) -> list[Decisi
 
 
 def _decide_requests(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
-    """Decide what else operators submitted: requests, then the queue."""
     parts = []
     if due.submissions or due.claimed:
         parts.append(submitted.accept_submissions(view, now))
@@ -187,13 +183,9 @@ def _decide_cancellation(view: ClusterView, due: Worklist, now: Instant) -> Deci
 
 
 def _respecified_partitions(requested: Iterable[Change]) -> set[TopicPartition]:
-    """
-    Return the partitions whose reassignment is cancelled, retargeted or ended in this cycle.
-
-    They take no step in the same cycle: it would be based on the former spec. A record that is
-    deleted while its first step is written leaves a step that is never ended, and a step towards a
-    replaced target copies without the throttle of the new one.
-    """
+    # They take no step in the same cycle: it would be based on the former spec. A record that is
+    # deleted while its first step is written leaves a step that is never ended, and a step towards
+    # a replaced target copies without the throttle of the new one.
     return {
         change.partition
         for change in requested

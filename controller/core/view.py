@@ -1,14 +1,10 @@
 """
 The view: everything the daemon knows, owned by the thread of the loop.
 
-It is the sum of the ledgers of the subjects. Each is replaced as a whole when its lifetime ends.
-
-``observe`` folds in facts that were read or answered, ``apply`` the writes that are known to be
-durable, ``invalidation`` those that were rejected; ``decide`` only reads the view. What a change
-makes due is noted in ``due``, which ``take_due`` passes to ``decide``. No other module changes the
-view (ARCHITECTURE.md, What changes the view).
-
-The view has no state of its own worth saving: after a restart the same events rebuild it.
+It is the sum of the ledgers of the subjects. ``observe`` folds in facts that were read or answered,
+``apply`` the writes that are known to be durable, ``invalidation`` those that were rejected;
+``decide`` only reads the view (ARCHITECTURE.md, What changes the view). It has no state worth
+saving: after a restart the same events rebuild it.
 """
 
 from __future__ import annotations
@@ -134,8 +130,8 @@ class ClusterView:
         """
         Return whether a reassignment was accepted for a deleted topic of the same name.
 
-        It must not be applied to the present topic: neither its target nor its original replicas
-        were judged or written for that one. A record of an earlier version does not show it.
+        It must not be applied to the present topic, for which its replicas were not judged. A
+        record of an earlier version does not show it.
         """
         reassignment = self.reassignments.by_partition.get(partition)
         topic = self.topics.by_name.get(partition.topic)
@@ -168,9 +164,8 @@ class ClusterView:
 
     def failed_in(self, broker: BrokerId, partition: TopicPartition) -> model.BrokerEpoch | None:
         """Return the broker's registration if the replica's disk failed in it."""
-        if broker not in self.cluster.brokers or (broker, partition) not in self.leadership.offline:
-            return None
-        return self.cluster.brokers[broker].epoch
+        is_offline = (broker, partition) in self.leadership.offline
+        return self.registration_of(broker) if is_offline else None
 
     def registration_of(self, broker: BrokerId) -> model.BrokerEpoch | None:
         """Return the present registration of a broker; None: it is not live."""
@@ -235,18 +230,14 @@ class ClusterView:
     @property
     def is_moving_ours(self) -> bool:
         """Whether a step of a request or legacy plan is in flight; not a foreign one."""
-        if not self.pacing.in_flight:
-            return False
-        return any(
-            r.in_flight for r in self.requests.by_id.values() if r.route is not Route.FOREIGN
-        )
+        requests = self.requests.by_id.values() if self.pacing.in_flight else ()
+        return any(r.in_flight for r in requests if r.route is not Route.FOREIGN)
 
     def note_progress(self, partition: TopicPartition, at: Instant) -> None:
         """Note that the partition's step in flight made progress, unless it is foreign."""
         reassignment = self.reassignments.by_partition.get(partition)
-        if (
-            reassignment is not None
-            and reassignment.in_flight
-            and reassignment.spec.route is not Route.FOREIGN
-        ):
-            self.reassignments_tenure.progress_at = max(self.reassignments_tenure.progress_at, at)
+        tenure = self.reassignments_tenure
+        if reassignment is None or reassignment.spec.route is Route.FOREIGN:
+            return
+        if reassignment.in_flight:
+            tenure.progress_at = max(tenure.progress_at, at)

@@ -1,14 +1,10 @@
 """
 Wake-ups: what timers and triggers in the content of events and records set in the worklist.
 
-``observe`` wakes what each event declares, and ``apply`` what each record declares (``wakes``,
-in the header). Where only the content of an event or record shows that something became due, the
-function that folds it in wakes the row of a ``Trigger``. A flag is set nowhere else. One too many
-costs a look; a missing one is a decision that is never taken, unless a timer of another purpose
-finds it.
-
-The other fields of the worklist name what has to be examined: partitions, brokers, topics and
-orphans. They come with the content, so the functions that fold it in note them.
+``observe`` and ``apply`` wake what each event and record declares (``wakes``). Where only their
+content shows that something became due, the function that folds it in wakes a ``Trigger``. A flag
+is set nowhere else. One too many costs a look; a missing one is a decision that is never taken,
+unless a timer of another purpose finds it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 The worklist: what must be examined since the last cycle of the loop.
 
-What changes the view notes it, ``take_due`` passes it to ``decide``. Notes are levels, not events:
-noting twice is noting once. Flags are set by what events and records declare, and by the table in
-``wakeups``. Partitions, brokers, topics and orphans are noted where the content that names them is
-folded in.
+``take_due`` passes it to ``decide``. Notes are levels, not events: noting twice is noting once.
+Flags are set as ``wakeups`` says; partitions, brokers, topics and orphans are noted where the
+content that names them is folded in.
 """
 
 from __future__ import annotations

@@ -163,7 +163,6 @@ class DiskBudget:
     """The room on disks in one cycle, counted down as steps are planned."""
 
     def __init__(self, view: ClusterView, now: Instant, min_free: MinFree) -> None:
-        """Begin with the ledger; a broker is added up with its first copy."""
         self._view = view
         self._now = now
         self._min_free = min_free

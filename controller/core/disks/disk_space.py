@@ -286,12 +286,8 @@ def moving_brokers(view: ClusterView, partition: TopicPartition) -> Replicas:
 def _left_moving(
     view: ClusterView, partition: TopicPartition, brokers: Collection[BrokerId], now: Instant
 ) -> Replicas:
-    """
-    Return those of the brokers that may continue a move which no phase has them make any more.
-
-    A later target ends the phase ``Placing``, but not the moves: a broker continues until it is
-    asked to stop, in that phase again, or drops the replica.
-    """
+    # A later target ends the phase ``Placing``, but not the moves: a broker continues until it is
+    # asked to stop, in that phase again, or drops the replica.
     placements = view.disks.placements
     assignment = view.topics.known_assignment(partition)
     left: Replicas = ()

@@ -46,12 +46,8 @@ def fold_event(view: ClusterView, event: records.DiskEvent, now: Instant) -> Non
 
 
 def _log_dirs_described(view: ClusterView, event: records.LogDirsDescribed, now: Instant) -> None:
-    """
-    Take what a broker described.
-
-    Sizes change slowly. Everything else that it said before the claim, or in an earlier
-    registration, proves nothing: another controller, or a restart, may have changed it since.
-    """
+    # Sizes change slowly. Everything else that was said before the claim, or in an earlier
+    # registration, proves nothing: another controller, or a restart, may have changed it since.
     ledger, held = view.disks, view.tenure.held
     disk = ledger.brokers.get(event.broker)
     if disk is not None and disk.awaited == event.broker_epoch:
@@ -84,7 +80,6 @@ def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> N
 
 
 def _take_sizes(view: ClusterView, event: records.LogDirsDescribed, now: Instant) -> None:
-    """Take sizes as a broker reported them, the growth since, and the progress of copies."""
     ledger, broker = view.disks, event.broker
     for partition, placed in event.replicas.items():
         reassignment = view.reassignments.by_partition.get(partition)
@@ -146,12 +141,8 @@ def _note_missing(view: ClusterView, event: records.LogDirsDescribed) -> None:
 
 
 def _note_orphan_logs(view: ClusterView, event: records.LogDirsDescribed) -> None:
-    """
-    Note where the logs of orphans stand, and which are gone.
-
-    A log is gone if its broker, in its present registration, listed all its directories without it.
-    A failed directory lists nothing, and may have it.
-    """
+    # A log is gone if its broker, in its present registration, listed all its directories without
+    # it. A failed directory lists nothing, and may have it.
     is_delegated = view.role.engine is EngineName.DELEGATED
     is_complete = not any(directory.is_failed for directory in event.dirs)
     for key, orphan in view.reassignments.orphans.items():
@@ -266,7 +257,6 @@ def brokers_left(view: ClusterView, left: Iterable[BrokerId]) -> None:
 
 
 def _take_placements(view: ClusterView, event: records.LogDirsDescribed, now: Instant) -> None:
-    """Note where a broker has the replicas that are to be in named directories."""
     placements = view.disks.placements
     for partition in sorted({*placements.placing, *placements.left} & event.partitions):
         since = placements.since(partition)
@@ -309,7 +299,6 @@ def record_placement_request(view: ClusterView, effect: effects.PlaceReplica, no
 
 
 def _log_dirs_altered(view: ClusterView, event: records.LogDirsAltered, now: Instant) -> None:
-    """Take the answers about directories of replicas."""
     placements, epoch = view.disks.placements, event.broker_epoch
     for result in event.results:
         replica = placements.known(event.broker, result.partition, epoch)

@@ -75,7 +75,6 @@ def query_log_dirs(view: ClusterView, due: Worklist, now: Instant) -> Decision:
 
 
 def _sizes(view: ClusterView, now: Instant) -> _Queries:
-    """Return the queries for the sizes of the partitions in work."""
     times = view.disks_process.queries
     if not view.reassignments.by_partition:
         return _Queries()
@@ -224,7 +223,6 @@ def _placements(view: ClusterView, now: Instant) -> _Queries:
 
 
 def _wanted_partitions(view: ClusterView) -> dict[BrokerId, list[TopicPartition]]:
-    """Return the live brokers to query, and the partitions that each is queried about."""
     ledger, live = view.disks, view.cluster.brokers
     wanted: dict[BrokerId, list[TopicPartition]] = {b: [] for b in ledger.named if b in live}
     for partition in dict.fromkeys((*ledger.placements.placing, *ledger.placements.left)):
@@ -234,7 +232,6 @@ def _wanted_partitions(view: ClusterView) -> dict[BrokerId, list[TopicPartition]
 
 
 def _pause_s(view: ClusterView, broker: BrokerId, partitions: Iterable[TopicPartition]) -> float:
-    """Return how long after the last query a broker is queried again."""
     ledger, epoch = view.disks, view.registration_of(broker)
     silence = ledger.silence_of(broker, epoch)
     if silence is None:
@@ -247,12 +244,8 @@ def _pause_s(view: ClusterView, broker: BrokerId, partitions: Iterable[TopicPart
 
 
 def _is_outdated(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> bool:
-    """
-    Return whether a decision waits for the next report of a replica.
-
-    There is none yet, or it precedes the last answer or the partition's present directories: a move
-    that has to be stopped may end before a later report.
-    """
+    # There is no report yet, or it precedes the last answer or the partition's present directories:
+    # a move that has to be stopped may end before a later report.
     placements, epoch = view.disks.placements, view.registration_of(broker)
     since = placements.placing.get(partition)
     if since is None:
@@ -265,12 +258,8 @@ def _is_outdated(view: ClusterView, broker: BrokerId, partition: TopicPartition)
 
 
 def _orphans(view: ClusterView, due: Worklist, now: Instant) -> _Queries:
-    """
-    Return the query for the logs of orphans: once their brokers have none, the records end.
-
-    The cluster's controller has no request that deletes a log of which a broker is no replica: an
-    operator does it (``orphan_logs`` has the directory).
-    """
+    # The cluster's controller has no request that deletes a log of which a broker is no replica: an
+    # operator does it (``orphan_logs`` has the directory), and the record ends.
     if view.role.engine is not EngineName.DELEGATED or view.tenure.held is None:
         return _Queries()
     wanted = [o for o in view.reassignments.orphans.values() if view.is_in_reach(o)]

@@ -205,11 +205,8 @@ def _want_preferred(
 
 
 def _keeps_leader(view: ClusterView, spec: model.ReassignmentSpec) -> bool:
-    """
-    Return whether only the order of replicas changed, in a way of Kafka's.
-
-    Its controller elects no leader then: who uses these ways holds an election afterwards.
-    """
+    # Where only the order of replicas changed, in a way of Kafka's, its controller elects no
+    # leader: who uses these ways holds an election afterwards.
     if spec.rolls_back or spec.original is None or {*spec.original} != {*spec.target}:
         return False
     request = view.requests.by_id.get(spec.request)

@@ -314,13 +314,9 @@ def _given_up_now(before: tuple[Record, ...], step: Step) -> Blocked | None:
 def _edit_gate(
     view: ClusterView, partition: TopicPartition, reassignment: Reassignment
 ) -> Blocked | None:
-    """
-    Return what an edit of the legacy znode delays.
-
-    An entry with another target is a newer request: it is judged first, or our next write to the
-    znode would restore the old one. The end of a reassignment removes its entry, which would be
-    rejected repeatedly until the znode is read.
-    """
+    # An entry with another target is a newer request: it is judged first, or our next write to the
+    # znode would restore the old one. The end of a reassignment removes its entry, which would be
+    # rejected repeatedly until the znode is read.
     legacy, spec = view.requests.legacy, reassignment.spec
     if legacy is None:
         return None

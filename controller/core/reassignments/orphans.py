@@ -115,12 +115,8 @@ def delete_orphans(view: ClusterView, due: Worklist) -> Decision:
 
 
 def _is_obsolete(view: ClusterView, orphan: Orphan) -> bool:
-    """
-    Return whether a record will never be ours to delete.
-
-    The topic is gone, was recreated, or has a replica on that broker again. A kept record would be
-    endless work, and the role would be held for it.
-    """
+    # The topic is gone, was recreated, or has a replica on that broker again. A kept record would
+    # be endless work, and the role would be held for it.
     name, number = orphan.partition
     topic = view.topics.by_name.get(name)
     if topic is None or topic.stale:
@@ -131,12 +127,8 @@ def _is_obsolete(view: ClusterView, orphan: Orphan) -> bool:
 
 
 def _is_deletable(view: ClusterView, orphan: Orphan) -> bool:
-    """
-    Return whether an orphan may be deleted.
-
-    Its very topic exists, has no replica on that broker, and the present leader confirmed the
-    present epoch in this tenure; and no live replica lacks its data.
-    """
+    # Its very topic exists, has no replica on that broker, and the present leader confirmed the
+    # present epoch in this tenure; and no live replica lacks its data.
     partition, broker = orphan.partition, orphan.broker
     topic, state = view.topics.by_name.get(partition.topic), view.leadership.states.get(partition)
     if topic is None or topic.stale or topic.czxid != orphan.topic_czxid:

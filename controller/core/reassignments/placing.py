@@ -151,7 +151,6 @@ class ReplicaPlacement(StepStart):
         )
 
     def _next_of(self, broker: BrokerId, phase: phases.Placing, budget: Budget) -> _Next | None:
-        """Return what is next for a replica; None: nothing."""
         known, moves_to = self._named_replica(broker), dict(phase.moving).get(broker)
         if self._is_left_out(broker, known):
             return None
@@ -269,7 +268,6 @@ def _acknowledgement_hold(broker: BrokerId, directory: str) -> Blocked:
 
 
 def _pending(broker: BrokerId, known: NamedReplica) -> Blocked | None:
-    """Block while a request is under way."""
     return None if known.request is None else _acknowledgement_hold(broker, known.request.directory)
 
 

@@ -153,12 +153,9 @@ def _key_of(view: ClusterView, order: controls.QueueOrder) -> Callable[[TopicPar
 
 
 def _fullness(view: ClusterView) -> dict[BrokerId, tuple[float, int]]:
-    """
-    Return values by which brokers are sorted, the fullest first.
-
-    Reports of free space are not of one moment, and brokers may share a volume. So brokers that are
-    about as full as the fullest are compared by the bytes that wait to move on them.
-    """
+    # The fullest come first. Reports of free space are not of one moment, and brokers may share a
+    # volume. So brokers that are about as full as the fullest are compared by the bytes that wait
+    # to move on them.
     sizes, filled = view.disks_process.sizes, fill_of_brokers(view) or {}
     waiting: Counter[BrokerId] = Counter()
     for partition in view.reassignments.by_partition:

@@ -82,12 +82,9 @@ class StepStart(PartitionContext):
         cause: str,
         budget: Budget,
     ) -> Change | Blocked:
-        """
-        Return U and A1 in one change, with the sends of A2.
-
-        ``leader`` leads once this write takes the dropped replicas out of the ISR; None leaves them
-        in. The records ``before`` belong to the same change.
-        """
+        # U and A1 are one change, with the sends of A2. ``leader`` leads once this write takes the
+        # dropped replicas out of the ISR; None leaves them in. The records ``before`` belong to the
+        # same change.
         written: tuple[Record, ...] = (*before, *self.approval_used(), *self.listing())
         if assignment != self.assignment:
             written += (AssignmentRecord(self.partition, assignment),)
@@ -143,12 +140,8 @@ class StepStart(PartitionContext):
         return self._start(assignment, leader, (), cause, budget)
 
     def _retargeted_step(self) -> tuple[PartitionAssignment, str] | None:
-        """
-        Return the retargeted entry of the topic znode with its cause; None: the step is right.
-
-        A replica that leaves while it is being added is listed as both adding and removing until
-        its deletion is acknowledged: a Kafka controller that takes over removes it then.
-        """
+        # A replica that leaves while it is being added is listed as both adding and removing until
+        # its deletion is acknowledged: a Kafka controller that takes over removes it then.
         is_off = self.is_off_course()
         if not is_off and not self._is_stuck():
             copies = self.without_room()
@@ -191,12 +184,8 @@ class StepStart(PartitionContext):
         return tuple(r for r in copying if disk_space.has_no_room(self.view, r, self.partition))
 
     def _taken_back(self, copies: Replicas) -> PartitionAssignment:
-        """
-        Return the entry of the topic znode without these copies; all other replicas stay.
-
-        So does a replica that the step removes, unless it is leaving as an unwanted copy: it may be
-        the one that the copy was to replace.
-        """
+        # All other replicas stay. So does one that the step removes, unless it is leaving as an
+        # unwanted copy: it may be the one that the copy was to replace.
         assignment, isr = self.assignment, self.state.isr
         adding = assignment.adding_replicas
         leaving = tuple(r for r in assignment.removing_replicas if r in adding and r not in isr)
@@ -207,14 +196,11 @@ class StepStart(PartitionContext):
         return PartitionAssignment(kept + dropping, adding, dropping)
 
     def _is_stuck(self) -> bool:
-        """
-        Return whether the removed replicas wait for replicas that only a later step can add.
-
-        A foreign step removes copies that the rollback still needs. So does a step of ours that
-        lost another copy meanwhile, one whose target got larger, and one that removes a replica
-        that was dead at its begin and is a good copy now. The same holds where
-        ``min.insync.replicas`` was raised since.
-        """
+        # Whether the removed replicas wait for replicas that only a later step can add. A foreign
+        # step removes copies that the rollback still needs. So does a step of ours that lost
+        # another copy meanwhile, one whose target got larger, and one that removes a replica that
+        # was dead at its begin and is a good copy now. The same holds where ``min.insync.replicas``
+        # was raised since.
         assignment, removing = self.assignment, self.assignment.removing_replicas
         if not removing:
             return False
@@ -228,7 +214,6 @@ class StepStart(PartitionContext):
         return all(r in self.state.isr for r in live if r in assignment.replicas)
 
     def _retarget_drops(self) -> Replicas:
-        """Return the replicas that can leave now."""
         assignment, state, spec = self.assignment, self.state, self.spec
         excess = tuple(r for r in assignment.replicas if r not in spec.target)
         is_whole = all(r in assignment.replicas for r in spec.target)

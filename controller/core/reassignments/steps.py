@@ -50,17 +50,12 @@ def next_step(
     is_sound: Callable[[BrokerId], bool],
 ) -> Step:
     """
-    Calculate one step of KAFKA-6794.
+    Return one step of KAFKA-6794 from the current replicas CR towards the final target FTR.
 
-    Args:
-        current: CR, the present replicas of the partition.
-        final: FTR, the final target.
-        leader: The current leader; dropped only when no other replica is left to drop.
-        step_size: The most replicas to add; None adds all and drops all (the classic single jump).
-        is_sound: Whether a replica is live and in the ISR. Excess replicas that are not are dropped
-            first, even where the count alone would drop none; otherwise a dead broker could never
-            be replaced.
-
+    The leader is dropped only when no other replica is left to drop. ``step_size`` replicas are
+    added at most; None adds all and drops all (the classic single jump). Excess replicas that are
+    not sound, that is live and in the ISR, are dropped first, even where the count alone would drop
+    none; otherwise a dead broker could never be replaced.
     """
     missing = tuple(r for r in final if r not in current)
     excess = tuple(r for r in current if r not in final)
