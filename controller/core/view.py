@@ -200,11 +200,7 @@ class ClusterView:
         return tuple(r for r in live if r == leader or self.is_staying(r, partition))
 
     def serving_replicas(self, partition: TopicPartition) -> Replicas:
-        """
-        Return the replica set to send to brokers.
-
-        RS until the write that takes the dropped replicas out of the ISR, TR from that write on.
-        """
+        """Return the replicas to send: TR from the write on that excludes the others, else RS."""
         assignment = self.topics.known_assignment(partition)
         if assignment is None:
             return ()

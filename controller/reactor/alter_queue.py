@@ -13,7 +13,7 @@ from controller.core.effects import (
     ProbeReassignments,
 )
 from controller.core.model import TopicPartition
-from controller.core.reassignments.alter_entries import AlterPreconditions, preconditions_of
+from controller.core.reassignments.gates import AlterPreconditions, preconditions_of
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
 from controller.reactor.ports import AlterEntry, LogDirs, Reassignments
@@ -28,7 +28,7 @@ class AlterQueue:
 
     The newest entry of a partition replaces an older one that was not handed over. Invariant: the
     preconditions of an entry hold at the moment it is handed over; an entry whose preconditions no
-    longer hold is withdrawn (``core.reassignments.alter_entries``).
+    longer hold is withdrawn (``core.reassignments.gates``).
     """
 
     def __init__(self, controller: Reassignments | None) -> None:

@@ -3,9 +3,8 @@ The delegated engine: reassignments carried out by the cluster's own controller 
 
 The spec is our only durable record. An alter entry (AlterPartitionReassignments) contains the
 replicas after one step; the controller records the step in the topic znode, carries it out and
-removes it. There its begin and its end are seen, also after hours without a daemon. ``advance`` is
-level-triggered like the native engine's: it follows whatever the topic znode contains, and sends a
-request again that had no effect.
+removes it: there its begin and end are seen, also after hours without a daemon. ``advance`` is
+level-triggered like the native engine's: it follows whatever the topic znode contains.
 
 A step that drops and adds is two alter entries, the drop first: otherwise the controller would
 keep the dropped replica until the new one is in sync. Where the drop has to wait, one request does
@@ -27,13 +26,14 @@ from controller.core.leadership import leader_selection
 from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.throttles import throttle_gate
-from controller.core.reassignments import alter_entries, gates, native, orphans, phases, records
+from controller.core.reassignments import gates, native, orphans, phases, records
 from controller.core.reassignments.placing import ReplicaPlacement
 from controller.core.reassignments.step_start import NO_ROOM
 from controller.core.reassignments.steps import Step, next_step
-from controller.core.records import Change, Record
+from controller.core.records import Change, Decision, Record
 from controller.core.requests.submissions import Standing, standing_of
 from controller.core.view import ClusterView
+from controller.core.worklist import Worklist
 
 UNANSWERED: Final = Blocked(
     BlockedBy.CONTROLLER_ANSWER, "the controller has not answered the request yet"
@@ -86,7 +86,7 @@ class DelegatedContext(ReplicaPlacement):
             return self.end("already at its target", budget, stands=True)
         if self.has_drifted:
             return self.refuse_drift(budget)
-        return alter_entries.backing_off(phase, self.now) or self.begin(budget, "step begins")
+        return phases.backing_off(phase, self.now) or self.begin(budget, "step begins")
 
     def follow(self, cause: str) -> Change:
         """Watch the controller carry out the step."""
@@ -152,11 +152,7 @@ class DelegatedContext(ReplicaPlacement):
         return (records.SpecRecord(self.partition, replace(self.spec, asked=target)),)
 
     def refuse_drift(self, budget: Budget) -> Change | Blocked:
-        """
-        Refuse an approved entry whose partition another client changed before it began.
-
-        A request that may still be carried out is taken back first, as before any other end.
-        """
+        """Refuse a drifted entry; a request that may be carried out is taken back first."""
         if not self.reassignment.may_be_made:
             return self.refused_as_drifted()
         if self.assignment.is_reassigning:
@@ -256,13 +252,13 @@ class DelegatedContext(ReplicaPlacement):
         if phase.error:
             # Without a step in the topic znode it backs off in ``Pending``.
             is_there = self.assignment.is_reassigning
-            blocked = alter_entries.backing_off(phase, self.now) if is_there else None
-            return blocked or self.decide_anew(alter_entries.backoff_of(phase), phase.why)
-        if self.now < phase.since + alter_entries.SEEN_S:
+            blocked = phases.backing_off(phase, self.now) if is_there else None
+            return blocked or self.decide_anew(phases.backoff_of(phase), phase.why)
+        if self.now < phase.since + phases.SEEN_S:
             waits = "the controller accepted the request, and ZooKeeper does not show it yet"
             return Blocked(BlockedBy.CONTROLLER_ANSWER, waits)
         why = "the controller accepted the request, and ZooKeeper does not show it"
-        return self.decide_anew(alter_entries.backoff_of(phase), why)
+        return self.decide_anew(phases.backoff_of(phase), why)
 
     def decide_anew(self, rest_s: float, why: str) -> Change:
         """Decide again after the back-off of a request that was not carried out."""
@@ -342,7 +338,7 @@ class DelegatedContext(ReplicaPlacement):
                 return self.change(self.phase(phases.Placing(), "the target is in sync"))
             return self.end("the target is in sync", budget)
         if self.reassignment.requested not in (None, self.assignment.replicas):
-            until = Instant(self.now + alter_entries.UNDONE_S)
+            until = Instant(self.now + phases.UNDONE_S)
             why = "another client cancelled the step or made another one"
             return self.change(
                 self.phase(phases.Pending(until, why), why),
@@ -378,7 +374,7 @@ class DelegatedContext(ReplicaPlacement):
         here = self.assignment.replicas
         if leader_selection.reassigned_leader(here, self.state.isr, self.is_live) is None:
             return Blocked(BlockedBy.NO_LEADER, "no live in-sync replica")
-        blocked = alter_entries.backing_off(self.reassignment.phase, self.now) or self.unread()
+        blocked = phases.backing_off(self.reassignment.phase, self.now) or self.unread()
         if blocked is not None:
             return blocked
         return self.alter(here, "an earlier request may still be carried out", budget, cancels=True)
@@ -419,8 +415,21 @@ def advance(
     context = DelegatedContext.of(view, partition, now)
     if not isinstance(context, DelegatedContext):
         return context
-    if not context.is_live(context.state.leader) and isinstance(
-        context.reassignment.phase, phases.Pending
-    ):
+    is_pending = isinstance(context.reassignment.phase, phases.Pending)
+    if is_pending and not context.is_live(context.state.leader):
         return gates.leader_missing(context.state)
     return context.advance(budget)
+
+
+def follow_answers(view: ClusterView, due: Worklist, now: Instant) -> Decision:
+    """Set the timer of the next look at alter entries."""
+    reassignments = view.reassignments.by_partition.values() if due.timer or due.answered else ()
+    times = [
+        phase.since + (phases.backoff_of(phase) if phase.error else phases.SEEN_S)
+        for phase in (r.phase for r in reassignments)
+        if isinstance(phase, phases.AwaitingController) and phase.error is not None
+    ]
+    if not times:
+        return Decision()
+    at = Instant(max(min(times), now + phases.UNSENT_S))
+    return Decision(effects=(effects.SetTimer(wakeups.ALTER_SEEN_TIMER, at),))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.core import model, options
 from controller.core.deletions import pending_deletions
@@ -228,6 +228,39 @@ def leader_unassigned(state: model.PartitionState) -> Blocked:
         BlockedBy.NO_LEADER,
         f"leader {state.leader} is not a replica any more, and no replica is live and in the ISR",
     )
+
+
+# --- alter entries ------------------------------------------------------------------------------
+# The gates of a step that the cluster's controller carries out are a function of these facts: while
+# none of them changes, their result holds. Where one changed before the request is sent, it is
+# withdrawn and everything is decided again.
+
+
+class AlterPreconditions(NamedTuple):
+    """The facts about one partition."""
+
+    spec: model.ReassignmentSpec
+    assignment: model.PartitionAssignment
+    state: model.PartitionState
+    settings: model.TopicConfig | None
+    live: tuple[tuple[BrokerId, model.BrokerEpoch], ...]
+    """Live brokers that have, had or are to have a replica, with their registrations."""
+
+
+def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreconditions | None:
+    """Return the facts; None where one is unknown, outdated, or of a former topic."""
+    reassignment = view.reassignments.by_partition.get(partition)
+    assignment, state = view.topics.assignment(partition), view.leadership.states.get(partition)
+    if reassignment is None or assignment is None or state is None:
+        return None
+    # A former topic may be equal to the present one in all else.
+    if view.is_of_former_topic(partition) or view.leadership.watched.get(partition) is not True:
+        return None
+    spec, settings = reassignment.spec, view.topics.configs.get(partition.topic)
+    concerned = {*assignment.replicas, *spec.target, *(spec.original or ())}
+    live = view.live(sorted(concerned), partition)
+    epochs = tuple((b, view.cluster.brokers[b].epoch) for b in live)
+    return AlterPreconditions(spec, assignment, state, settings, epochs)
 
 
 # --- foreign reassignments ----------------------------------------------------------------------

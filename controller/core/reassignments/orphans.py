@@ -145,11 +145,7 @@ def _is_deletable(view: ClusterView, orphan: Orphan) -> bool:
 def orphan_records(
     view: ClusterView, partition: TopicPartition, left: Iterable[tuple[BrokerId, str]]
 ) -> tuple[records.OrphanRecord, ...]:
-    """
-    Return the records of replicas that may still be on disk, each with its reason.
-
-    A replica that a broker placed on this daemon never existed.
-    """
+    """Return the records of replicas that may be on disk; this daemon never has one."""
     czxid = view.topics.by_name[partition.topic].czxid
     return tuple(
         records.OrphanRecord(Orphan(b, partition, czxid, reason, view.failed_in(b, partition)))

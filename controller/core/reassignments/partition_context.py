@@ -97,11 +97,7 @@ class PartitionContext:
         return submissions.has_drifted(self.spec, self.assignment)
 
     def refused_as_drifted(self) -> Change:
-        """
-        Return the end of an approved entry whose partition is not as it was approved.
-
-        Written only while the topic znode is unchanged: it may be as approved again.
-        """
+        """Return the end of a drifted entry, valid while the topic znode is unchanged."""
         spec, expected = self.spec, self.spec.expected or ()
         name, version = spec.request, spec.version
         refusal = model.Refusal(
@@ -119,11 +115,7 @@ class PartitionContext:
         )
 
     def approval_used(self) -> tuple[Record, ...]:
-        """
-        Return the record that the first step of an approved entry begins.
-
-        Part of the change that begins it: from then on the replicas differ from the approved ones.
-        """
+        """Return the record with which an approved entry begins: replicas differ then."""
         begun = replace(self.spec, expected=None, asked=None)
         return () if self.spec.expected is None else (records.SpecRecord(self.partition, begun),)
 

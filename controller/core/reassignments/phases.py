@@ -38,7 +38,16 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from controller.core.model import AlterOutcome, BrokerId, Instant, LeaderEpoch, LogDirs, Replicas
+from controller.core.model import (
+    AlterOutcome,
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    Instant,
+    LeaderEpoch,
+    LogDirs,
+    Replicas,
+)
 from controller.errors import ensure
 
 
@@ -214,3 +223,34 @@ def legal_phase(before: Phase, after: Phase, change: PhaseCause, where: object) 
         f"{where}: {label_of(before)} cannot be followed by {label_of(after)} ({change.name})",
     )
     return after
+
+
+# --- the back-off after alter entries -----------------------------------------------------------
+# A request that was not carried out is never repeated unchanged: after the back-off everything is
+# decided again.
+
+
+BACKOFF_S: Final = 5.0
+"""The back-off after an alter entry that was refused, or not answered, in seconds."""
+UNSENT_S: Final = 1.0
+"""The back-off where no controller received the request: the role changes hands."""
+UNDONE_S: Final = 60.0
+"""The back-off after a step that another client took back and is likely to take back again."""
+SEEN_S: Final = 10.0
+"""How long an accepted alter entry may take to appear in ZooKeeper, in seconds."""
+
+
+def backoff_of(phase: AwaitingController) -> float:
+    """Return the back-off after an alter entry that was not carried out, in seconds."""
+    return UNSENT_S if phase.fate is AlterOutcome.UNSENT else BACKOFF_S
+
+
+def backing_off(phase: Phase, now: Instant) -> Blocked | None:
+    """Block the partition for the back-off after its last alter entry."""
+    match phase:
+        case Pending(not_before=until) if until is not None and now < until:
+            return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)
+        case AwaitingController() if phase.error and now < phase.since + backoff_of(phase):
+            return Blocked(BlockedBy.CONTROLLER_ANSWER, phase.why)
+        case _:
+            return None

@@ -172,11 +172,8 @@ class StepStart(PartitionContext):
         return "rolled back" if self.spec.rolls_back else "the target changed"
 
     def without_room(self) -> Replicas:
-        """
-        Return the added replicas that would fill their disks and are not in the ISR.
-
-        A foreign reassignment continues: once it is not in the topic znode, nothing records it.
-        """
+        """Return the added replicas that would fill their disks and are not in the ISR."""
+        # A foreign reassignment continues: once it is not in the topic znode, nothing records it.
         if self.spec.route is Route.FOREIGN:
             return ()
         without = (*self.state.isr, *self.assignment.removing_replicas)

@@ -17,7 +17,7 @@ from controller.core.deletions import topic_deletions
 from controller.core.leadership import cluster_loading, duties, preferred_elections
 from controller.core.model import Instant, TopicPartition
 from controller.core.pacing.budget import Budget
-from controller.core.reassignments import alter_entries
+from controller.core.reassignments import delegated
 from controller.core.reassignments.orphans import announce_departures, delete_orphans, record_lost
 from controller.core.records import Change, Decision
 from controller.core.role import eligibility
@@ -112,7 +112,7 @@ def _delegated_after(view: ClusterView, due: Worklist, now: Instant) -> list[Dec
         cluster_loading.poll_states(view, due, now),
         cluster_loading.read_missing(view, due, missing, now),
         preferred_elections.request_elections(view, now) if due.elections else Decision(),
-        alter_entries.follow_answers(view, due, now),
+        delegated.follow_answers(view, due, now),
         record_lost(view, due, now),
     ]
 

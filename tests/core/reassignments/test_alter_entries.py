@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from controller.core.effects import SetTimer
 from controller.core.model import BrokerId, Instant
-from controller.core.reassignments.alter_entries import BACKOFF_S, SEEN_S, UNSENT_S
-from controller.core.reassignments.phases import AwaitingController, Pending
+from controller.core.reassignments.phases import (
+    BACKOFF_S,
+    SEEN_S,
+    UNSENT_S,
+    AwaitingController,
+    Pending,
+)
 from controller.core.reassignments.records import AlterResult, ReassignmentsAltered, SpecEndedRecord
 from controller.core.wakeups import ALTER_SEEN_TIMER
 from controller.kafka_errors import NONE

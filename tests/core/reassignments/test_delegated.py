@@ -40,9 +40,14 @@ from controller.core.model import (
 from controller.core.options import EngineName, Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
-from controller.core.reassignments.alter_entries import BACKOFF_S, UNSENT_S
 from controller.core.reassignments.orphans import LOST_WITHIN_S
-from controller.core.reassignments.phases import AwaitingController, Pending, Syncing
+from controller.core.reassignments.phases import (
+    BACKOFF_S,
+    UNSENT_S,
+    AwaitingController,
+    Pending,
+    Syncing,
+)
 from controller.core.reassignments.records import (
     AlterationsWithdrawn,
     AlterResult,

@@ -14,7 +14,7 @@ from controller.core.model import RequestId, Route, ZkVersion, Zxid
 from controller.core.options import Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
-from controller.core.reassignments.alter_entries import preconditions_of
+from controller.core.reassignments.gates import preconditions_of
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord, SpecsRead
 from controller.core.requests import outcomes, submissions
 from controller.core.requests.records import (
