@@ -116,8 +116,13 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     before = engines.duties_before(view, due, now)
     if view.is_native and not view.tenure.accepted_by_broker:
         # Entries removed from the plan are known only now; everything else is examined again then.
-        return [*before, _note_hold(view, due, now), plans.end_removed(view, due)]
-    cancelled = _decide_cancellation(view, due, now)
+        held = hold_of(view)
+        noted = tuple(c for p in due.partitions for c in step_or_wait(view, p, held, now))
+        return [*before, Decision(noted), plans.end_removed(view, due)]
+    # Cancellations precede everything else that is requested, and any step.
+    cancelled = Decision()
+    if due.cancel or due.plan or due.claimed or due.capacity:
+        cancelled = follow_cancellation(view, now)
     requested = _decide_requests(view, due, now)
     respecified = _respecified_partitions(cancelled.changes)
     replaced = _respecified_partitions(chain.from_iterable(a.changes for a in requested))
@@ -144,12 +149,6 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     return parts
 
 
-def _note_hold(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Note the common hold for the partitions to be examined."""
-    held = hold_of(view)
-    return Decision(tuple(c for p in due.partitions for c in step_or_wait(view, p, held, now)))
-
-
 def _without_role(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]:
     """Return what a leading daemon may write without being the controller: no znode of Kafka."""
     parts = []
@@ -173,13 +172,6 @@ def _decide_requests(view: ClusterView, due: Worklist, now: Instant) -> list[Dec
     if due.order or due.claimed:
         parts.append(order_pending(view))
     return parts
-
-
-def _decide_cancellation(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Cancellations precede everything else that is requested for, and any step."""
-    if due.cancel or due.plan or due.claimed or due.capacity:
-        return follow_cancellation(view, now)
-    return Decision()
 
 
 def _respecified_partitions(requested: Iterable[Change]) -> set[TopicPartition]:

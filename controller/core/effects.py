@@ -246,7 +246,6 @@ class SubmitReassignments:
     targets: Mapping[TopicPartition, Replicas]
     cancelled: frozenset[TopicPartition]
     results: tuple[client_requests.PartitionResult, ...]
-    """The results of the other partitions, for the answer."""
     client: str
     until: Instant
     """When the client is answered that its time is over; nothing is written later."""

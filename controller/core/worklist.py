@@ -19,7 +19,7 @@ from controller.core.reassignments.model import Orphan
 
 @dataclass(slots=True)
 class Worklist:
-    """The partitions and duties to be examined since the last cycle."""
+    """The partitions and duties to be examined since the last cycle; a flag: what may be due."""
 
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
     held: dict[TopicPartition, frozenset[BrokerId]] = field(default_factory=dict)
@@ -48,11 +48,9 @@ class Worklist:
     claimed: bool = False
     plan: bool = False
     timer: bool = False
-    """Whether a requested timer fired."""
     dropped: set[TopicPartition] = field(default_factory=set)
     """Entries that an operator removed from the legacy znode."""
     orphans: bool = False
-    """Whether an orphan may be deletable now."""
     buried: set[Orphan] = field(default_factory=set)
     """Orphans whose deletion was acknowledged."""
     gone_orphans: set[Orphan] = field(default_factory=set)
@@ -63,25 +61,17 @@ class Worklist:
     """Consider more pending reassignments: they exceeded the cycle in which a slot became free."""
     brokers_changed: bool = False
     answered: bool = False
-    """Whether the cluster's controller answered AlterPartitionReassignments."""
 
     submissions: bool = False
-    """Whether a request may be acceptable, in part or as a whole."""
     cancel: bool = False
-    """Whether the cancellation may continue or be complete."""
     queue: bool = False
     endings: bool = False
-    """Whether a request may have ended."""
     throttles: bool = False
-    """Whether throttles may have to be set, changed or lifted."""
     health: bool = False
     """Whether settings of partitions out of sync may have to be requested."""
     log_dirs: bool = False
-    """Whether brokers may have to be queried for their log directories."""
     pending_requests: bool = False
-    """Whether a request of a broker or a client may be answerable."""
     deletions: bool = False
-    """Whether a topic may be deletable, or brokers may have to be queried whether it is."""
     order: bool = False
     """Whether pending reassignments have to be sorted again."""
 

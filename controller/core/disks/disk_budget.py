@@ -103,11 +103,9 @@ class _BrokerRoom:
     under_way: float
     """Bytes that those in progress still have to copy, at its rate since the report."""
     is_copying: bool
-    """Whether its copies make progress."""
     rate: int
     """Bytes per second that it copies at least."""
     age_s: float
-    """The age of its report."""
     placed: int
     """Logs that the broker may place before the next one."""
 
@@ -168,7 +166,6 @@ class DiskBudget:
         self._min_free = min_free
         self._brokers: dict[BrokerId, _BrokerRoom] = {}
         self.lacking: set[BrokerId] = set()
-        """Brokers without room for a step of this cycle."""
 
     def gate(self, partition: TopicPartition, adding: Replicas) -> Blocked | None:
         """Return why the disks of the added replicas cannot take the copies now."""
@@ -271,9 +268,7 @@ class SlowThrottle:
     receives: bool
     """Whether it receives the copies; else it serves them."""
     rate: int
-    """Bytes per second that the throttle allows."""
     growth: float
-    """Bytes per second that producers add."""
 
     def __str__(self) -> str:
         does = "receives copies" if self.receives else "serves copies"

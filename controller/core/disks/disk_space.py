@@ -19,7 +19,7 @@ in progress are taken back that could fill it (``step_start``). They wait then l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from controller.core import wakeups
@@ -164,7 +164,9 @@ def _without_room(disk: BrokerDisk, min_free: MinFree) -> Iterator[TopicPartitio
         if usable >= FLOOR_SHARE * min_free.of(directory.total):
             continue
         room = NEARLY_DONE_SHARE * usable
-        for left, partition in disk.left_in(volume_of(directory, disk.directories)):
+        volume = volume_of(directory, disk.directories)
+        copies = ((c.left, p) for p, c in disk.copies.items() if c.directory in volume)
+        for left, partition in sorted(copies):
             room -= left
             if room < 0:
                 yield partition
@@ -193,13 +195,6 @@ def space_described(view: ClusterView, event: LogDirsDescribed) -> None:
     if min_free is not None:
         disk.without_room = set(_without_room(disk, min_free))
         view.due.add(disk.without_room)
-
-
-def forget_departed(ledger: DiskLedger, live: Container[BrokerId]) -> None:
-    """Forget the brokers that are not live, except what copies still take there."""
-    for broker, disk in list(ledger.brokers.items()):
-        if broker not in live and not (disk.copies or disk.leaving):
-            del ledger.brokers[broker]
 
 
 def resize_copies(view: ClusterView) -> None:

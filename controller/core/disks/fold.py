@@ -54,7 +54,9 @@ def _log_dirs_described(view: ClusterView, event: records.LogDirsDescribed, now:
         disk.awaited = None
     _take_sizes(view, event, now)
     disk_space.resize_copies(view)
-    disk_space.forget_departed(ledger, view.cluster.brokers)
+    for broker, known in list(ledger.brokers.items()):
+        if broker not in view.cluster.brokers and not (known.copies or known.leaving):
+            del ledger.brokers[broker]
     is_outdated = held is not None and event.at < held.since
     if is_outdated or view.registration_of(event.broker) != event.broker_epoch:
         return

@@ -14,7 +14,7 @@ Invariant: ``BrokerDisk.reserved`` and ``unplaced`` equal a recount over the cop
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple
 
@@ -299,10 +299,6 @@ class BrokerDisk:
 
     # --- questions -----------------------------------------------------------------------------
 
-    def left_in(self, paths: Container[str]) -> list[tuple[int, TopicPartition]]:
-        """Return the copies into these directories with the bytes they still take, least first."""
-        return sorted((c.left, p) for p, c in self.copies.items() if c.directory in paths)
-
     def still_kept(self, now: Instant) -> int:
         """Return the bytes of deleted logs that an estimate does not contain."""
         at = NEVER if self.report is None else self.report.at
@@ -351,22 +347,16 @@ class DiskLedger(Ledger):
         kept = {b: BrokerDisk(dropped=d.dropped) for b, d in self.brokers.items() if d.dropped}
         return DiskLedger(kept, unseen_until=self.unseen_until)
 
-    def report_of(self, broker: BrokerId, epoch: BrokerEpoch | None) -> BrokerDisks | None:
-        """Return the last report of this registration of a broker."""
-        disk = self.brokers.get(broker)
-        report = None if disk is None else disk.report
-        return report if report is not None and report.epoch == epoch else None
-
     def silence_of(self, broker: BrokerId, epoch: BrokerEpoch | None) -> Silence | None:
         """Return why this registration of a broker does not describe its directories."""
-        disk = self.brokers.get(broker)
-        silence = None if disk is None else disk.silence
+        silence = self.known(broker).silence
         return silence if silence is not None and silence.epoch == epoch else None
 
     def dirs_of(self, broker: BrokerId, epoch: BrokerEpoch | None) -> Mapping[str, bool] | None:
         """Return the directories of a broker, and whether each has failed; None: not known."""
-        report = self.report_of(broker, epoch)
-        if report is None or report.at < self.brokers[broker].changed_at:
+        disk = self.known(broker)
+        report = disk.report
+        if report is None or report.epoch != epoch or report.at < disk.changed_at:
             return None
         return {directory.path: directory.is_failed for directory in report.dirs}
 

@@ -160,31 +160,6 @@ def id_conflict(
     return f"broker {ids(refusing)} {has}" if refusing else None
 
 
-def drop_gate(
-    view: ClusterView,
-    partition: TopicPartition,
-    spec: model.ReassignmentSpec,
-    state: model.PartitionState,
-    dropping: Replicas,
-) -> Blocked | None:
-    """
-    Return what keeps the dropped replicas from leaving the ISR now.
-
-    max(1, min(min.insync.replicas, |FTR|)) live members must remain: Kafka's controller does not
-    check it, and producers fail.
-    """
-    config = view.topics.configs.get(partition.topic)
-    if config is None:
-        return config_unknown(view, partition.topic)
-    floor = max(1, min(config.min_insync_replicas, len(spec.target)))
-    remaining = tuple(r for r in state.isr if r not in dropping and view.is_staying(r, partition))
-    if len(remaining) >= floor:
-        return None
-    stay = ids(remaining) or "no replica"
-    detail = f"only {stay} would stay in sync without {ids(dropping)}, {floor} needed"
-    return Blocked(BlockedBy.MIN_ISR, detail)
-
-
 # --- prerequisites of any step ------------------------------------------------------------------
 
 

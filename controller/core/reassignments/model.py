@@ -57,7 +57,6 @@ class Reassignment:
     lost: frozenset[BrokerId] = model.NO_BROKERS
     """Delegated: replicas that were dropped while their broker was dead."""
     deleted: frozenset[BrokerId] = model.NO_BROKERS
-    """Dropped replicas whose deletion was confirmed in this tenure."""
     rejoined: frozenset[BrokerId] = model.NO_BROKERS
     """Added replicas whose broker registered since the partition's state was last written."""
 
@@ -248,7 +247,6 @@ class ReassignmentTenure(Ledger):
     )
     """For partitions with orphans: the epoch that their leader is known to have in this tenure."""
     orphans_tried: set[Orphan] = field(default_factory=set)
-    """Orphans whose deletion was requested in this tenure."""
     orphan_logs: dict[tuple[BrokerId, TopicPartition], str] = field(default_factory=dict)
     """The log directories in which the logs of orphans stand, as brokers reported them."""
 

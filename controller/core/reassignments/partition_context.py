@@ -13,7 +13,15 @@ from controller.core import effects, model
 from controller.core.leadership import leader_selection
 from controller.core.leadership.leader_selection import state_record
 from controller.core.leadership.records import StateRecord
-from controller.core.model import Blocked, BrokerId, Instant, Replicas, Route, TopicPartition
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    Instant,
+    Replicas,
+    Route,
+    TopicPartition,
+)
 from controller.core.pacing.limits_in_force import step_size_of
 from controller.core.reassignments import gates, orphans, phases, records
 from controller.core.reassignments.model import Reassignment
@@ -141,10 +149,24 @@ class PartitionContext:
         )
 
     def drop_blocked(self, dropping: Replicas) -> Blocked | None:
-        """Return what keeps these replicas from leaving now; None also when there are none."""
+        """
+        Return what keeps these replicas from leaving the ISR now; None also when there are none.
+
+        max(1, min(min.insync.replicas, |FTR|)) live members must remain: Kafka's controller does
+        not check it, and producers fail.
+        """
         if not dropping:
             return None
-        return gates.drop_gate(self.view, self.partition, self.spec, self.state, dropping)
+        config = self.view.topics.configs.get(self.partition.topic)
+        if config is None:
+            return gates.config_unknown(self.view, self.partition.topic)
+        floor = max(1, min(config.min_insync_replicas, len(self.spec.target)))
+        remaining = tuple(r for r in self.state.isr if r not in dropping and self.is_staying(r))
+        if len(remaining) >= floor:
+            return None
+        stay, without = gates.ids(remaining) or "no replica", gates.ids(dropping)
+        detail = f"only {stay} would stay in sync without {without}, {floor} needed"
+        return Blocked(BlockedBy.MIN_ISR, detail)
 
     def keeps_copies(self, dropping: Replicas) -> bool:
         """

@@ -58,7 +58,6 @@ class Pending:
     not_before: Instant | None = None
     """The end of the back-off after the cluster's controller did not carry out a request."""
     why: str = ""
-    """The controller's answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,6 @@ class Shrinking:
 
     excluded_at: LeaderEpoch
     excluded: Replicas = ()
-    """As in ``Starting``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +153,8 @@ LEGAL: Final[Mapping[type, frozenset[type]]] = {
 """The transitions that decisions make."""
 
 RESETS: Final[Mapping[type, frozenset[type]]] = {
-    Pending: frozenset({Pending, Expanding}),
+    **dict.fromkeys(LEGAL, frozenset({Pending, Expanding})),
     AwaitingController: frozenset({Pending}),
-    Expanding: frozenset({Pending, Expanding}),
-    Starting: frozenset({Pending, Expanding}),
-    Syncing: frozenset({Pending, Expanding}),
-    Shrinking: frozenset({Pending, Expanding}),
-    Stopping: frozenset({Pending, Expanding}),
-    Placing: frozenset({Pending, Expanding}),
     Ended: frozenset(),
 }
 """The transitions of a reset. Only the native engine resets within a tenure."""
