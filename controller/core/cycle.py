@@ -94,7 +94,7 @@ def _timer(view: ClusterView, name: str, now: Instant) -> None:
         reassignments.note_waiting(view)
 
 
-# --- the worklist ---
+# --- the worklist --------------------------------------------------------------------------------
 
 
 def take_due(view: ClusterView) -> Worklist:
@@ -164,7 +164,7 @@ def _is_judgeable(view: ClusterView, due: Worklist, partition: TopicPartition) -
     return is_read and view.topics.assignment(partition) is not None
 
 
-# --- what was written and carried out ---
+# --- what was written and carried out ------------------------------------------------------------
 
 
 def apply(view: ClusterView, record: Record, now: Instant) -> None:

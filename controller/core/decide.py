@@ -99,9 +99,8 @@ def _written(parts: Iterable[Decision], kind: type[AnyRecord]) -> Iterator[AnyRe
 
 
 def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
-    # Of several that write a partition's record, as overlapping requests may be accepted in one
-    # cycle. The later write would be rejected, at a round trip for each partition; once the first
-    # is durable the other is decided again.
+    # Overlapping requests may be accepted in one cycle. The later write of a partition's record
+    # would be rejected, at a round trip each; once the first is durable it is decided again.
     written: set[TopicPartition] = set()
     for change in changes:
         specs = (r for r in change.records if isinstance(r, SpecRecord | SpecEndedRecord))

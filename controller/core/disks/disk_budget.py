@@ -257,7 +257,7 @@ def _has_no_log(view: ClusterView, partition: TopicPartition) -> bool:
     return bool(replicas) and all(r in without and r in view.cluster.brokers for r in replicas)
 
 
-# --- throttles that copies cannot keep up with ---
+# --- throttles that copies cannot keep up with ---------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,7 +230,7 @@ def fill_of_brokers(view: ClusterView) -> dict[BrokerId, float] | None:
     return filled
 
 
-# --- reservations of copies and moves ---
+# --- reservations of copies and moves ------------------------------------------------------------
 
 
 def _new_copy(view: ClusterView, partition: TopicPartition, broker: BrokerId) -> Copy:

@@ -68,7 +68,7 @@ def _log_dirs_described(view: ClusterView, event: records.LogDirsDescribed, now:
     _take_placements(view, event, now)
 
 
-# --- sizes and the progress of copies ---
+# --- sizes and the progress of copies ------------------------------------------------------------
 
 
 def size_wanted(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
@@ -180,25 +180,13 @@ def _take_copied(
         view.note_progress(partition, now)
     if state is None or state.leader not in known:
         return
-    added = [known[b] for b in load.incoming if b in known]
-    if len(added) == len(load.incoming):
-        _note_whole(view, partition, known[state.leader], added, now)
-    else:
-        view.reassignments_tenure.whole_since.pop(partition, None)
-
-
-def _note_whole(
-    view: ClusterView,
-    partition: TopicPartition,
-    leader: SizeReport,
-    added: Iterable[SizeReport],
-    now: Instant,
-) -> None:
-    """Note since when the added replicas have all that the leader has."""
-    slack = APART_S * view.disks_process.growth.get(partition, 0.0)
-    if any(abs(report.at - leader.at) > APART_S for report in added):
+    # Since when do the added replicas have all that the leader has?
+    leader, added = known[state.leader], [known[b] for b in load.incoming if b in known]
+    slack = APART_S * history.growth.get(partition, 0.0)
+    are_all = len(added) == len(load.incoming)
+    if are_all and any(abs(report.at - leader.at) > APART_S for report in added):
         return  # They are of different queries: the others follow.
-    if all(report.size >= leader.size - slack for report in added):
+    if are_all and all(report.size >= leader.size - slack for report in added):
         view.reassignments_tenure.whole_since.setdefault(partition, now)
     else:
         view.reassignments_tenure.whole_since.pop(partition, None)
@@ -227,7 +215,7 @@ def forget_size(view: ClusterView, partition: TopicPartition) -> None:
     view.disks.sizeless.pop(partition, None)
 
 
-# --- replicas in named directories ---
+# --- replicas in named directories ---------------------------------------------------------------
 
 
 def _note_silence(view: ClusterView, event: records.LogDirsDescribed, now: Instant) -> None:

@@ -182,7 +182,7 @@ class BrokerDisk:
     """When something last happened that may free space soon."""
     base: _Base | None = None
 
-    # --- copies --------------------------------------------------------------------------------
+    # --- copies ----------------------------------------------------------------------------------
 
     def begin(self, partition: TopicPartition, copy: Copy) -> None:
         """Reserve the space of a copy."""
@@ -215,7 +215,7 @@ class BrokerDisk:
         yield from self.copies.values()
         yield from (copy for _, copy in self.ended)
 
-    # --- reports -------------------------------------------------------------------------------
+    # --- reports ---------------------------------------------------------------------------------
 
     def take_report(
         self,
@@ -297,7 +297,7 @@ class BrokerDisk:
                 self.growth[path] = max(filled / elapsed, kept * self.growth.get(path, 0.0), 0.0)
         self.base = _Base(report.at, usable)
 
-    # --- questions -----------------------------------------------------------------------------
+    # --- questions -------------------------------------------------------------------------------
 
     def still_kept(self, now: Instant) -> int:
         """Return the bytes of deleted logs that an estimate does not contain."""

@@ -98,7 +98,7 @@ class DelegatedContext(ReplicaPlacement):
         """Return the read of the state that also watches it."""
         return (effects.ReadStates((self.partition,), effects.ReadPurpose.WATCH),)
 
-    # --- a step begins -------------------------------------------------------------------------
+    # --- a step begins ---------------------------------------------------------------------------
 
     def begin(  # noqa: PLR0911 - one return per gate
         self, budget: Budget, cause: str
@@ -231,7 +231,7 @@ class DelegatedContext(ReplicaPlacement):
             effects=(effects.AlterReassignment(self.partition, target, cancels=cancels),),
         )
 
-    # --- a request is sent ---------------------------------------------------------------------
+    # --- a request is sent -----------------------------------------------------------------------
 
     def awaiting(self, phase: phases.AwaitingController, budget: Budget) -> Change | Blocked | None:
         """Find in the topic znode what the controller did with the request."""
@@ -270,7 +270,7 @@ class DelegatedContext(ReplicaPlacement):
             effects=(*timer, effects.ReadTopics((self.partition.topic,)), *self.look()),
         )
 
-    # --- the controller makes the step ---------------------------------------------------------
+    # --- the controller makes the step -----------------------------------------------------------
 
     def syncing(self, budget: Budget) -> Change | Blocked | None:
         """Follow the step to its end; retarget it where it does not lead to the spec's target."""
@@ -389,7 +389,7 @@ class DelegatedContext(ReplicaPlacement):
         )
         return orphans.orphan_records(self.view, self.partition, left)
 
-    # --- foreign reassignments -----------------------------------------------------------------
+    # --- foreign reassignments -------------------------------------------------------------------
 
     def foreign(self) -> Change | Blocked | None:
         """Follow a foreign reassignment to its end and report its progress."""

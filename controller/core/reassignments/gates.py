@@ -160,7 +160,7 @@ def id_conflict(
     return f"broker {ids(refusing)} {has}" if refusing else None
 
 
-# --- prerequisites of any step ------------------------------------------------------------------
+# --- prerequisites of any step -------------------------------------------------------------------
 
 
 def is_deleted(view: ClusterView, partition: TopicPartition) -> bool:
@@ -205,7 +205,7 @@ def leader_unassigned(state: model.PartitionState) -> Blocked:
     )
 
 
-# --- alter entries ------------------------------------------------------------------------------
+# --- alter entries -------------------------------------------------------------------------------
 # The gates of a step that the cluster's controller carries out are a function of these facts: while
 # none of them changes, their result holds. Where one changed before the request is sent, it is
 # withdrawn and everything is decided again.
@@ -238,7 +238,7 @@ def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreco
     return AlterPreconditions(spec, assignment, state, settings, epochs)
 
 
-# --- foreign reassignments ----------------------------------------------------------------------
+# --- foreign reassignments -----------------------------------------------------------------------
 # Found in the topic znodes, reported, and left alone unless configured. The native engine is the
 # controller and carries them out to their own target. With the delegated engine the cluster's
 # controller does; the setting ``foreign_moves`` decides how ours relate to them.

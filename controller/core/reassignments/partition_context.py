@@ -6,7 +6,7 @@ One partition in one cycle: its facts, and the writes and sends that phases cons
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 from controller.core import effects, model
@@ -31,26 +31,16 @@ from controller.core.requests.records import LegacyEntryRecord, RefusalRecord
 from controller.core.view import ClusterView
 
 
+@dataclass
 class PartitionContext:
     """One partition in one cycle: its facts, read once."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the facts of one partition
-        self,
-        view: ClusterView,
-        partition: TopicPartition,
-        reassignment: Reassignment,
-        assignment: model.PartitionAssignment,
-        state: model.PartitionState,
-        now: Instant,
-    ) -> None:
-        """Collect the partition's facts."""
-        self.view = view
-        self.partition = partition
-        self.reassignment = reassignment
-        self.spec = reassignment.spec
-        self.assignment = assignment
-        self.state = state
-        self.now = now
+    view: ClusterView
+    partition: TopicPartition
+    reassignment: Reassignment
+    assignment: model.PartitionAssignment
+    state: model.PartitionState
+    now: Instant
 
     @classmethod
     def of(
@@ -71,7 +61,12 @@ class PartitionContext:
             return gates.state_unknown(view, partition)
         return cls(view, partition, reassignment, assignment, state, now)
 
-    # --- small facts ---------------------------------------------------------------------------
+    # --- small facts -----------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> model.ReassignmentSpec:
+        """The spec of the reassignment."""
+        return self.reassignment.spec
 
     def is_live(self, broker: BrokerId) -> bool:
         """Return whether the replica is on a live broker and a good disk."""

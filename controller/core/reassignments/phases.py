@@ -217,7 +217,7 @@ def legal_phase(before: Phase, after: Phase, change: PhaseCause, where: object) 
     return after
 
 
-# --- the back-off after alter entries -----------------------------------------------------------
+# --- the back-off after alter entries ------------------------------------------------------------
 # A request that was not carried out is never repeated unchanged: after the back-off everything is
 # decided again.
 

@@ -66,7 +66,7 @@ class ReplicaPlacement(StepStart):
         epoch = self.view.registration_of(broker)
         return self.view.disks.placements.known(broker, self.partition, epoch)
 
-    # --- before a step -------------------------------------------------------------------------
+    # --- before a step ---------------------------------------------------------------------------
 
     def placement_gate(self, adding: Replicas) -> Blocked | None:
         """Return what keeps added replicas from being created in their directories."""
@@ -94,7 +94,7 @@ class ReplicaPlacement(StepStart):
         noted = records.BlockedRecord(self.partition, blocked, self.now)
         return self.change(noted, effects=self.to_place)
 
-    # --- the phase -----------------------------------------------------------------------------
+    # --- the phase -------------------------------------------------------------------------------
 
     def begin_placing(self, budget: Budget) -> Change | Blocked:
         """Look where the replicas are: the topic znode is at the target."""

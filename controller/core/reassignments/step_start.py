@@ -124,7 +124,7 @@ class StepStart(PartitionContext):
         budget.move_leader(old, leader)
         return (LeaderMovedRecord((old, leader), self.now),)
 
-    # --- a step is retargeted ------------------------------------------------------------------
+    # --- a step is retargeted --------------------------------------------------------------------
 
     def retarget_step(self, budget: Budget) -> Change | Blocked | None:
         """Retarget a step that does not lead to the present target, or lacks room on a disk."""

@@ -375,5 +375,5 @@ def test_a_jump_whose_original_replicas_are_unknown_is_not_reduced() -> None:
     turn = NativeContext.of(driver.view, tp(), driver.now)
     assert isinstance(turn, NativeContext)
     assert turn.reduced_assignment() is not None
-    turn.spec = replace(turn.spec, original=None)
+    turn.reassignment.spec = replace(turn.spec, original=None)
     assert turn.reduced_assignment() is None
