@@ -25,10 +25,9 @@ from controller import installed_version
 from controller.brokers.broker_queries import BrokerFollower
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.cluster_controller import ClusterController
+from controller.brokers.connection_settings import connection_settings_of
 from controller.brokers.connections import quiet_kafka
-from controller.brokers.disk_capacities import DiskCapacities
-from controller.brokers.endpoints import listeners_of, security_of
-from controller.brokers.log_dirs import BrokerLogDirs, Capacities, no_capacities
+from controller.brokers.log_dirs import BrokerLogDirs, Capacities, DiskCapacities, no_capacities
 from controller.brokers.topic_configs import TopicConfigQuery
 from controller.clocks import MonotonicClock
 from controller.core.model import BrokerId
@@ -252,18 +251,17 @@ def _capacities(settings: Settings) -> Capacities:
 
 def _brokers(settings: Settings, stack: ExitStack, inbox: Inbox, session: Session) -> _Brokers:
     """Start the threads that connect to brokers; nothing is connected yet."""
-    security, listeners = security_of(settings), listeners_of(settings)
+    connections = connection_settings_of(settings)
     options = ChannelOptions(
         controller_id=BrokerId(settings.controller_id),
-        security=security,
-        listeners=listeners,
+        connections=connections,
         may_send=lambda: session.lease.left_s > 0,
     )
     brokers = _Brokers(
         BrokerChannels(inbox, options),
-        TopicConfigQuery(inbox, security, listeners),
-        BrokerLogDirs(inbox, security, listeners, MonotonicClock(), _capacities(settings)),
-        ClusterController(inbox, security, listeners),
+        TopicConfigQuery(inbox, connections),
+        BrokerLogDirs(inbox, connections, MonotonicClock(), _capacities(settings)),
+        ClusterController(inbox, connections),
     )
     for part in brokers:
         part.start()

@@ -15,10 +15,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connection_settings import ConnectionSettings
 from controller.brokers.log_dirs import NAMED_MAX, BrokerLogDirs
+from controller.brokers.messages import BY_PROTOCOL, WITHOUT_IDS
 from controller.brokers.topic_configs import TopicConfigQuery
-from controller.brokers.versions import BY_PROTOCOL, WITHOUT_IDS
 from controller.clocks import MonotonicClock
 from controller.core.cluster.model import BEFORE_FEATURES
 from controller.core.disks.records import LogDirsDescribed
@@ -249,7 +249,7 @@ def test_effective_settings_are_read_while_we_are_the_controller(
     """A topic's own setting and an unknown topic, when clients can reach no controller."""
     assert channels.is_alive
     name = configured
-    configs = TopicConfigQuery(inbox, Security(), ListenerChoice())
+    configs = TopicConfigQuery(inbox, ConnectionSettings())
     configs.start()
     try:
         configs.update_brokers(controller.brokers().values())
@@ -269,7 +269,7 @@ def test_every_broker_describes_its_replicas(
     """By name, and among everything a broker has; a replica that is not there has no size."""
     topic = make_topic({0: (1, 2), 1: (3, 4), 2: (4, 5)})
     fill(cluster, [(topic, 0), (topic, 1)])
-    log_dirs = BrokerLogDirs(inbox, Security(), ListenerChoice(), MonotonicClock())
+    log_dirs = BrokerLogDirs(inbox, ConnectionSettings(), MonotonicClock())
     reader = SeizedController(cluster.zookeeper_connect)
     log_dirs.start()
     sizes: dict[tuple[int, int], int] = {}

@@ -213,7 +213,8 @@ def test_request_of_the_controller_is_read_as_meant(
 def test_request_to_validate_settings_alters_none(gate: Gate, release: str, version: int) -> None:
     """Brokers would change the topics that it names otherwise."""
     settings = (("retention.ms", "5"), ("cleanup.policy", "compact"))
-    request = topic_validation.validation_request(version, ("orders", "payments"), settings)
+    resources = [(2, name, settings) for name in ("orders", "payments")]
+    request = topic_validation.validation_request(version, resources)
     frame = messages.frame_of(request)
     frame.with_header(correlation_id=CORRELATION, client_id="1000000")
     configs = [{"name": name, "value": value} for name, value in settings]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connection_settings import ConnectionSettings
 from controller.brokers.log_dirs import BrokerLogDirs
 from controller.clocks import MonotonicClock
 from controller.core.disks.records import LogDirsDescribed
@@ -69,7 +69,7 @@ class TestRealLogDirs(LogDirsContract):
     def rig(self, cluster: Cluster, make_topic: MakeTopic) -> Iterator[RealLogDirs]:
         """Return the brokers, and a topic on the first."""
         inbox = QueueInbox()
-        log_dirs = BrokerLogDirs(inbox, Security(), ListenerChoice(), MonotonicClock())
+        log_dirs = BrokerLogDirs(inbox, ConnectionSettings(), MonotonicClock())
         log_dirs.start()
         made = RealLogDirs(cluster, make_topic({0: [1]}), log_dirs, inbox)
         # A broker makes the log some time after the topic.

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connection_settings import ConnectionSettings
 from controller.brokers.log_dirs import BrokerLogDirs
 from controller.clocks import MonotonicClock
 from controller.core.cluster.model import LiveBroker
@@ -73,9 +73,7 @@ class RealDirectories:
         self.partition = TopicPartition(topic, 0)
         self._cluster = cluster
         self._inbox = QueueInbox()
-        self.directories = BrokerLogDirs(
-            self._inbox, Security(), ListenerChoice(), MonotonicClock()
-        )
+        self.directories = BrokerLogDirs(self._inbox, ConnectionSettings(), MonotonicClock())
         self.directories.start()
         reader = SeizedController(cluster.zookeeper_connect)
         self._live: Mapping[BrokerId, LiveBroker] = reader.brokers()

@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataRequest
 
-from controller.brokers.broker_queries import ConnectionSettings, query_all
+from controller.brokers.broker_queries import query_all
 from controller.brokers.channels import BrokerChannels, ChannelOptions
+from controller.brokers.connection_settings import ConnectionSettings, ListenerChoice
 from controller.brokers.connections import BrokerConnection
-from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.messages import frame_of, topic_uuid
 from controller.brokers.topic_configs import LIMITS
 from controller.core.cluster.model import LiveBroker
@@ -44,7 +44,7 @@ from integration.rigs.waiting import eventually
 
 WITH_IDS = [row for row in ROWS if row.endpoint and row.release.kafka >= "2.8"]
 METADATA, METADATA_BY_ID = 3, 12
-LISTENERS = ListenerChoice(inter_broker_listener=INTERNAL_LISTENER)
+CONNECTIONS = ConnectionSettings(listeners=ListenerChoice(inter_broker_listener=INTERNAL_LISTENER))
 WITHOUT_FILES = (KAFKA_2_8,)
 OTHER_ID = "c29tZXRoaW5nIGVsc2UgIQ"
 
@@ -127,12 +127,12 @@ def names_of(cluster: Cluster, topic: str, topic_id: str) -> dict[BrokerId, str 
         return str(found.name) if is_known else None
 
     reader = SeizedController(cluster.zookeeper_connect)
-    settings = ConnectionSettings(Security(), LISTENERS, LIMITS)
     try:
         live = reader.brokers().values()
         deadline = time.monotonic() + 30.0
         return {
-            b: str(name) for b, name in query_all(settings, live, topic_id_of, deadline=deadline)
+            b: str(name)
+            for b, name in query_all(CONNECTIONS, LIMITS, live, topic_id_of, deadline=deadline)
         }
     finally:
         reader.stop()
@@ -207,8 +207,7 @@ def test_logs_without_an_id_get_it_at_a_claim(
     with ExitStack() as ending:
         ending.callback(seized.stop)
         eventually(seized.claim, within_s=30)
-        options = ChannelOptions(CONTROLLER, listeners=LISTENERS)
-        channels = BrokerChannels(inbox, options)
+        channels = BrokerChannels(inbox, ChannelOptions(CONTROLLER, CONNECTIONS))
         channels.start()
         ending.callback(channels.stop)
         data, stat = cluster.zk.get(f"/brokers/topics/{topic}")

@@ -6,7 +6,7 @@ import pytest
 from tenacity import wait_exponential
 
 from controller.brokers.channels import RECONNECT
-from controller.brokers.login_attempts import REFUSED as REFUSED_BY_BROKERS
+from controller.brokers.connection_settings import REFUSED as REFUSED_BY_BROKERS
 from controller.clocks import pause_s
 from controller.zk.security import REFUSED as REFUSED_BY_ZOOKEEPER
 

@@ -11,11 +11,12 @@ import queue
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from controller.brokers.connection_settings import ConnectionSettings
 from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
-from controller.brokers.endpoints import ListenerChoice, Security
 from controller.brokers.io_threads import IoThread
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, TopicAssignment, Zxid
@@ -31,22 +32,10 @@ Response = TypeVar("Response")
 class BrokerQuery(ABC):
     """Sends queries on its own thread; subclasses define them and own the connections."""
 
-    def __init__(
-        self, name: str, inbox: Inbox, security: Security, listeners: ListenerChoice
-    ) -> None:
-        """
-        Prepare; nothing is connected before the first query.
-
-        Args:
-            name: The name of the thread.
-            inbox: Receives the answers.
-            security: TLS and SASL settings.
-            listeners: The choice of a broker's listener; never the control plane's, which does not
-                serve these queries.
-        """
+    def __init__(self, name: str, inbox: Inbox, connections: ConnectionSettings) -> None:
+        """Prepare a thread of this name; nothing is connected before the first query."""
         self._inbox = inbox
-        self._security = security
-        self._listeners = replace(listeners, control_plane_listener=None)
+        self._connections = connections.for_queries()
         self._io = IoThread(name)
         # Touched on the IO thread only:
         self._brokers: dict[BrokerId, LiveBroker] = {}
@@ -68,17 +57,15 @@ class BrokerQuery(ABC):
 
     def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
         """Replace the brokers to query."""
-        known = {b.id: b for b in brokers}
-        self._io.post(lambda: self._learn(known))
+        self._io.post(partial(self._learn, {b.id: b for b in brokers}))
 
     def update_controller(self, controller: BrokerId | None) -> None:
         """Replace which broker is the controller; None: none is."""
-        self._io.post(lambda: self._learn_controller(controller))
+        self._io.post(partial(self._learn_controller, controller))
 
     # --- on the IO thread ----------------------------------------------------------------------
 
     def _learn(self, brokers: dict[BrokerId, LiveBroker]) -> None:
-        """Replace the brokers to query."""
         self._brokers = brokers
 
     def _learn_controller(self, controller: BrokerId | None) -> None:
@@ -94,11 +81,9 @@ class PooledQuery(BrokerQuery):
 
     limits: ConnectionLimits
 
-    def __init__(
-        self, name: str, inbox: Inbox, security: Security, listeners: ListenerChoice
-    ) -> None:
+    def __init__(self, name: str, inbox: Inbox, connections: ConnectionSettings) -> None:
         """Prepare; see ``BrokerQuery``."""
-        super().__init__(name, inbox, security, listeners)
+        super().__init__(name, inbox, connections)
         # Touched on the IO thread only:
         self._open: dict[BrokerId, tuple[LiveBroker, BrokerConnection]] = {}
 
@@ -113,19 +98,11 @@ class PooledQuery(BrokerQuery):
         return known[1] if known is not None and known[0] == broker and known[1].is_open else None
 
     async def _open_connection(self, broker: LiveBroker) -> BrokerConnection:
-        """
-        Return the broker's connection, opened if there is none.
-
-        Raises:
-            TransientError: the broker cannot be reached.
-            ProtocolError: its responses cannot be decoded.
-
-        """
+        """Return the broker's connection, opened if there is none; see ``connect``."""
         connection = self._connection_to(broker)
         if connection is None:
             self._close(broker.id)
-            endpoint = self._listeners.required_of(broker)
-            opened = await connect(self._io, endpoint, self._security, self.limits, Gate())
+            opened = await connect(self._io, broker, self._connections, self.limits, Gate())
             connection = self._connection_to(broker)
             if connection is not None:
                 opened.close()  # Another query connected meanwhile.
@@ -156,6 +133,7 @@ class BrokerDependent(Protocol):
         ...
 
 
+@dataclass(eq=False, slots=True)
 class BrokerFollower:
     """
     An inbox that passes brokers and the controller on to the adapters that query them.
@@ -163,15 +141,14 @@ class BrokerFollower:
     It also keeps which topics exist.
     """
 
-    def __init__(self, inner: Inbox) -> None:
-        self._inner = inner
-        self.queries: tuple[BrokerDependent, ...] = ()
-        self.topics: frozenset[str] = frozenset()
-        """The topics that were listed last."""
-        self.names_by_id: dict[str, str] = {}
-        """Their names by their ids, as last read."""
-        self._created: dict[str, Zxid] = {}
-        """The creation of each, as last read."""
+    inner: Inbox
+    queries: tuple[BrokerDependent, ...] = ()
+    topics: frozenset[str] = frozenset()
+    """The topics that were listed last."""
+    names_by_id: dict[str, str] = field(default_factory=dict)
+    """Their names by their ids, as last read."""
+    _created: dict[str, Zxid] = field(default_factory=dict)
+    """The creation of each, as last read."""
 
     def exists(self, name: str, czxid: Zxid) -> bool:
         """Return whether the topic of this creation exists, and not a later one of its name."""
@@ -189,7 +166,7 @@ class BrokerFollower:
             self._topics_listed(event.topics)
         elif isinstance(event, TopicsRead):
             self._topics_read(event)
-        self._inner.put(event)
+        self.inner.put(event)
 
     def _topics_listed(self, topics: frozenset[str]) -> None:
         self.topics = topics
@@ -209,18 +186,9 @@ class BrokerFollower:
                 self.names_by_id[read.topic_id] = name
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
-    """Security, listener and limits of connections to brokers."""
-
-    security: Security
-    listeners: ListenerChoice
-    """The choice of a broker's listener; the control plane's does not serve queries."""
-    limits: ConnectionLimits
-
-
 def query_all(
-    settings: ConnectionSettings,
+    connections: ConnectionSettings,
+    limits: ConnectionLimits,
     brokers: Collection[LiveBroker],
     query: Callable[[LiveBroker, BrokerConnection], Coroutine[Any, Any, Response]],
     *,
@@ -229,22 +197,16 @@ def query_all(
     """
     Query brokers at once; yield each answer, or the error in its place, as it arrives.
 
-    Args:
-        settings: Settings of the connections.
-        brokers: The brokers.
-        query: Queries one broker over its connection, on the IO thread.
-        deadline: On the monotonic clock; answers that arrive later are left out.
-
+    ``query`` runs on the IO thread. The deadline is on the monotonic clock; answers that arrive
+    later are left out.
     """
-    listeners = replace(settings.listeners, control_plane_listener=None)
     answers: queue.Queue[tuple[BrokerId, Response | ControllerError]] = queue.Queue()
     io = IoThread("survey")
     opened: set[BrokerConnection] = set()
 
     async def query_one(broker: LiveBroker) -> None:
         try:
-            endpoint = listeners.required_of(broker)
-            connection = await connect(io, endpoint, settings.security, settings.limits, Gate())
+            connection = await connect(io, broker, connections.for_queries(), limits, Gate())
             opened.add(connection)
             answer = await query(broker, connection)
             connection.close()
@@ -261,7 +223,7 @@ def query_all(
     io.start()
     try:
         for broker in brokers:
-            io.post(lambda b=broker: io.spawn(lambda: query_one(b)))  # type: ignore[misc] # bound
+            io.post(partial(io.spawn, partial(query_one, broker)))
         for _ in brokers:
             try:
                 yield answers.get(timeout=max(0.001, deadline - time.monotonic()))

@@ -25,15 +25,14 @@ from tenacity import wait_random_exponential
 from tenacity.wait import wait_base
 
 from controller import kafka_errors
-from controller.brokers import responses
+from controller.brokers.connection_settings import ConnectionSettings
 from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
-from controller.brokers.controller_requests import Encoder
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.controller_requests import Answered, Encoder, event_of
 from controller.brokers.io_threads import IoThread
-from controller.brokers.versions import common_versions, sent_versions
+from controller.brokers.messages import common_versions, sent_versions
 from controller.clocks import pause_s
 from controller.core.cluster.model import LiveBroker
-from controller.core.model import BrokerEpoch, BrokerId, Instant
+from controller.core.model import BrokerId, Instant
 from controller.errors import NativeRefusedError, ProtocolError, TransientError
 from controller.reactor.ports import BrokerRequest, Inbox
 
@@ -56,26 +55,26 @@ class ChannelOptions:
     """Options that all channels share."""
 
     controller_id: BrokerId
-    security: Security = field(default_factory=Security)
-    listeners: ListenerChoice = field(default_factory=ListenerChoice)
+    connections: ConnectionSettings = field(default_factory=ConnectionSettings)
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     reconnect: wait_base = RECONNECT
     may_send: Callable[[], bool] = lambda: True
     """Whether this process may still be the controller; called right before each sending."""
 
 
+def _now() -> Instant:
+    return Instant(time.monotonic())
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelState:
-    """The state of a channel, for the status."""
+    """Whether a channel is connected."""
 
-    epoch: BrokerEpoch
-    connected: bool
-    since: Instant
+    connected: bool = False
+    since: Instant = field(default_factory=_now)
     """Since when ``connected`` has its value."""
-    last_error: str | None
+    last_error: str | None = None
     """Why the last attempt failed; reset when a request is answered."""
-    waiting: int
-    """The number of requests handed over and not answered."""
 
 
 class BrokerChannels:
@@ -85,7 +84,7 @@ class BrokerChannels:
         self._inbox = inbox
         self._options = options
         self._io = IoThread()
-        self._encoder = Encoder(options.controller_id, options.listeners)
+        self._encoder = Encoder(options.controller_id, options.connections.listeners)
         self._lock = threading.Lock()
         self._channels: dict[BrokerId, _Channel] = {}
 
@@ -147,7 +146,7 @@ class BrokerChannels:
     def describe(self) -> Mapping[BrokerId, ChannelState]:
         """Return the state of every channel; from any thread."""
         with self._lock:
-            return {broker: channel.state() for broker, channel in self._channels.items()}
+            return {broker: channel.state for broker, channel in self._channels.items()}
 
     def unreachable(self, after_s: float = UNREACHABLE_AFTER_S) -> Mapping[BrokerId, str]:
         """Return the brokers without a connection for so many seconds, and why; any thread."""
@@ -159,33 +158,24 @@ class BrokerChannels:
         }
 
 
+@dataclass(eq=False, slots=True)
 class _Channel:
     """The channel to one incarnation of a broker; ``run`` and what it calls use the IO thread."""
 
-    def __init__(
-        self,
-        broker: LiveBroker,
-        io: IoThread,
-        inbox: Inbox,
-        options: ChannelOptions,
-        encoder: Encoder,
-    ) -> None:
-        self.broker = broker
-        self._encoder = encoder
-        self._io = io
-        self._inbox = inbox
-        self._options = options
-        self._gate = Gate()
-        self._requests: deque[BrokerRequest] = deque()
-        self._resent = False
-        """Whether the first request may have reached the broker already."""
-        self._sent_at: Instant | None = None
-        """When the first request was first sent."""
-        self._connection: BrokerConnection | None = None
-        self._signal: Future | None = None
-        self._state = ChannelState(
-            broker.epoch, connected=False, since=_now(), last_error=None, waiting=0
-        )
+    broker: LiveBroker
+    _io: IoThread
+    _inbox: Inbox
+    _options: ChannelOptions
+    _encoder: Encoder
+    state: ChannelState = field(default_factory=ChannelState)
+    _gate: Gate = field(default_factory=Gate)
+    _requests: deque[BrokerRequest] = field(default_factory=deque)
+    _resent: bool = False
+    """Whether the first request may have reached the broker already."""
+    _sent_at: Instant | None = None
+    """When the first request was first sent."""
+    _connection: BrokerConnection | None = None
+    _signal: Future | None = None
 
     # On the loop thread.
 
@@ -196,9 +186,6 @@ class _Channel:
     def close(self) -> None:
         self._gate.close()
         self._io.post(self._shut)
-
-    def state(self) -> ChannelState:
-        return replace(self._state, waiting=len(self._requests))
 
     # On the IO thread.
 
@@ -218,13 +205,12 @@ class _Channel:
 
     async def _connect(self) -> BrokerConnection:
         options = self._options
-        endpoint = options.listeners.required_of(self.broker)
-        return await connect(self._io, endpoint, options.security, options.limits, self._gate)
+        return await connect(self._io, self.broker, options.connections, options.limits, self._gate)
 
     async def _converse(self, connection: BrokerConnection) -> bool:
         """Send requests while the connection lasts; return whether any was answered."""
         self._connection = connection
-        self._state = replace(self._state, connected=True, since=_now())
+        self.state = replace(self.state, connected=True, since=_now())
         connection.on_close(self._wake)
         got_answer = False
         lost = "the broker closed the connection"
@@ -248,9 +234,7 @@ class _Channel:
         self._handle_disconnect(lost)
         return got_answer
 
-    async def _answer(
-        self, connection: BrokerConnection, request: BrokerRequest
-    ) -> responses.Answered:
+    async def _answer(self, connection: BrokerConnection, request: BrokerRequest) -> Answered:
         try:
             versions = common_versions(connection.understood, sent_versions(request.protocol))
         except NativeRefusedError as refusal:
@@ -262,15 +246,16 @@ class _Channel:
             return self._unsendable(request, kafka_errors.UNKNOWN_SERVER_ERROR, error)
         sent_at = self._sent_at = self._sent_at or _now()
         response = await connection.send_and_receive(frame)
-        self._state = replace(self._state, last_error=None)
-        event = responses.event_of(self.broker, request, response, resent=self._resent)
+        self.state = replace(self.state, last_error=None)
+        code = response.error_code
+        event = event_of(self.broker, request, code, response, resent=self._resent)
         return replace(event, took_s=_now() - sent_at)
 
-    def _unsendable(self, request: BrokerRequest, error: int, why: Exception) -> responses.Answered:
-        self._state = replace(self._state, last_error=str(why))
-        return responses.unsendable(self.broker, request, error)
+    def _unsendable(self, request: BrokerRequest, error: int, why: Exception) -> Answered:
+        self.state = replace(self.state, last_error=str(why))
+        return event_of(self.broker, request, error, None)
 
-    def _deliver(self, event: responses.Answered) -> None:
+    def _deliver(self, event: Answered) -> None:
         self._requests.popleft()
         self._resent = False
         self._sent_at = None
@@ -279,8 +264,8 @@ class _Channel:
                 self._inbox.put(event)
 
     def _handle_disconnect(self, why: str) -> None:
-        since = _now() if self._state.connected else self._state.since
-        self._state = replace(self._state, connected=False, since=since, last_error=why)
+        since = _now() if self.state.connected else self.state.since
+        self.state = replace(self.state, connected=False, since=since, last_error=why)
 
     async def _sleep_until_woken(self) -> None:
         self._signal = Future()
@@ -295,7 +280,3 @@ class _Channel:
         if self._connection is not None:
             self._connection.close()
         self._wake()
-
-
-def _now() -> Instant:
-    return Instant(time.monotonic())

@@ -27,12 +27,12 @@ from kafka.protocol.api_message import ApiMessage
 from tenacity import wait_random_exponential
 
 from controller.brokers.broker_queries import BrokerQuery
+from controller.brokers.connection_settings import ConnectionSettings
 from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
-from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.messages import frame_of
+from controller.brokers.messages import by_topic, frame_of
 from controller.clocks import pause_s
 from controller.core.cluster.model import LiveBroker
-from controller.core.model import AlterOutcome, BrokerId, TopicPartition
+from controller.core.model import AlterOutcome, TopicPartition
 from controller.core.reassignments.records import AlterResult, ReassignmentsAltered
 from controller.core.role.records import ReassignmentsProbed
 from controller.errors import BrokerUnreachableError, ProtocolError, TransientError
@@ -87,9 +87,9 @@ class _OutdatedError(TransientError):
 class ClusterController(BrokerQuery):
     """Implements ``reactor.ports.Reassignments``."""
 
-    def __init__(self, inbox: Inbox, security: Security, listeners: ListenerChoice) -> None:
+    def __init__(self, inbox: Inbox, connections: ConnectionSettings) -> None:
         """Prepare; see ``BrokerQuery``."""
-        super().__init__("cluster-controller", inbox, security, listeners)
+        super().__init__("cluster-controller", inbox, connections)
         self._gate = Gate()
         self._vouched_at = time.monotonic()
         # Touched on the IO thread only:
@@ -181,8 +181,7 @@ class ClusterController(BrokerQuery):
         if known is not None and known[0] == controller and known[1].is_open and known[2] is gate:
             return known[1]
         self._close_all()
-        endpoint = self._listeners.required_of(controller)
-        connection = await connect(self._io, endpoint, self._security, LIMITS, gate)
+        connection = await connect(self._io, controller, self._connections, LIMITS, gate)
         self._open = (controller, connection, gate)
         return connection
 
@@ -201,8 +200,8 @@ class ClusterController(BrokerQuery):
         return ReassignmentsAltered(results_of(answer, call.entries), controller.id, call.age_s)
 
     async def _elect(self, connection: BrokerConnection, call: _Call) -> None:
-        _, highest = connection.understood.get(ApiKey.ElectLeaders, (0, 0))
-        request = elect_request(call.elections, min(highest, ELECT_LEADERS_MAX))
+        version = connection.version(ApiKey.ElectLeaders, ELECT_LEADERS_MAX)
+        request = elect_request(call.elections, version)
         answer = await connection.send_and_receive(frame_of(request))
         if getattr(answer, "error_code", NONE) == NOT_CONTROLLER:
             raise _NotControllerError("the broker that was to elect is not the controller")
@@ -237,22 +236,20 @@ class ClusterController(BrokerQuery):
 
 def alter_request(entries: Sequence[AlterEntry]) -> ApiMessage:
     """Build the request; a refused entry does not affect the others."""
-    topics: dict[str, list[tuple[int, tuple[BrokerId, ...] | None]]] = {}
-    for (topic, number), target, cancels in entries:
-        topics.setdefault(topic, []).append((number, None if cancels else target))
+    rows = (
+        (topic, (number, None if cancels else target))
+        for (topic, number), target, cancels in entries
+    )
     return AlterPartitionReassignmentsRequest(
-        timeout_ms=int(ANSWER_WITHIN_S * 1000), topics=list(topics.items()), version=0
+        timeout_ms=int(ANSWER_WITHIN_S * 1000), topics=by_topic(rows), version=0
     )
 
 
 def elect_request(partitions: Sequence[TopicPartition], version: int) -> ApiMessage:
     """Build the request for preferred leader elections."""
-    topics: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        topics.setdefault(topic, []).append(number)
     return ElectLeadersRequest(
         election_type=0,
-        topic_partitions=list(topics.items()),
+        topic_partitions=by_topic(partitions),
         timeout_ms=int(ANSWER_WITHIN_S * 1000),
         version=version,
     )

@@ -15,7 +15,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from controller.brokers.endpoints import Security
+from controller.brokers.connection_settings import Security
 from controller.errors import BrokerUnreachableError
 
 WITHIN_S: Final = 30.0
@@ -31,16 +31,10 @@ By default it would try a refused password at all brokers every 50 ms.
 
 def cluster_id_of(bootstrap_servers: str, security: Security, *, within_s: float = WITHIN_S) -> str:
     """
-    Return the id of the cluster that brokers belong to.
-
-    Args:
-        bootstrap_servers: ``HOST:PORT[,HOST:PORT]``.
-        security: TLS and SASL settings.
-        within_s: How long to wait for an answer.
+    Return the id of the cluster that brokers at ``HOST:PORT[,HOST:PORT]`` belong to.
 
     Raises:
         BrokerUnreachableError: no broker answers, or they refuse the login.
-
     """
     said: list[KafkaError] = []
     found: Future[str] = Future()
@@ -53,11 +47,10 @@ def cluster_id_of(bootstrap_servers: str, security: Security, *, within_s: float
             found.set_exception(error)
 
     try:
-        settings = {**client_settings(security), **_pace(security)}
-        client = AdminClient(
-            {"bootstrap.servers": bootstrap_servers, "log_level": 0, **settings},
-            error_cb=said.append,
-        )
+        settings: dict[str, str | int] = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
+        if security.sasl_mechanism is not None:  # each connection may be a refused login
+            settings["reconnect.backoff.ms"] = LOGIN_PAUSE_MS
+        client = AdminClient({**settings, **client_settings(security)}, error_cb=said.append)
         # Left behind after refusals: librdkafka repeats logins, and cannot be interrupted.
         thread = threading.Thread(target=query, name="cluster id", daemon=True)
         thread.start()
@@ -70,11 +63,6 @@ def cluster_id_of(bootstrap_servers: str, security: Security, *, within_s: float
     except KafkaException as error:
         problem = (_refusals(said) or said or error.args)[0]
     raise BrokerUnreachableError(f"{bootstrap_servers} does not answer: {problem.str()}")
-
-
-def _pace(security: Security) -> dict[str, int]:
-    """Return the pause between connections: long where each may be a refused login."""
-    return {} if security.sasl_mechanism is None else {"reconnect.backoff.ms": LOGIN_PAUSE_MS}
 
 
 def _refusals(said: Iterable[KafkaError]) -> list[KafkaError]:

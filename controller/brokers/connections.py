@@ -31,10 +31,10 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.api_message import ApiMessage
 
 from controller import errors
-from controller.brokers.endpoints import Security
+from controller.brokers.connection_settings import ConnectionSettings, Security
 from controller.brokers.io_threads import Address, IoThread
 from controller.brokers.messages import Frame
-from controller.core.cluster.model import Endpoint
+from controller.core.cluster.model import Endpoint, LiveBroker
 
 
 def quiet_kafka() -> None:
@@ -77,7 +77,6 @@ _SOCKET_OPTIONS: Final = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
 )
-_TLS: Final = frozenset({"SSL", "SASL_SSL"})
 _CERTIFICATE_ALERTS: Final = (
     "ALERT_CERTIFICATE",
     "ALERT_BAD_CERTIFICATE",
@@ -85,7 +84,6 @@ _CERTIFICATE_ALERTS: Final = (
     "ALERT_UNSUPPORTED_CERTIFICATE",
 )
 """Beginnings of OpenSSL's names of the TLS alerts for a client's certificate."""
-_SASL: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 _LOGIN_AGAIN_S: Final = 0.02
 """The pause before a connection asks again whether it may log in."""
 _UNDECODABLE: Final = (
@@ -213,15 +211,13 @@ class _Conversation(KafkaConnection):  # type: ignore[misc]
         """Do not pause: controller requests have no quota, and a pause fails the next one."""
 
 
+@dataclass(eq=False, slots=True)
 class BrokerConnection:
     """An open connection to a broker whose ApiVersions are known."""
 
-    def __init__(
-        self, conversation: _Conversation, transport: _GatedTransport, limits: ConnectionLimits
-    ) -> None:
-        self._conversation = conversation
-        self._transport = transport
-        self._limits = limits
+    _conversation: _Conversation
+    _transport: _GatedTransport
+    _limits: ConnectionLimits
 
     @property
     def understood(self) -> Mapping[int, tuple[int, int]]:
@@ -230,6 +226,15 @@ class BrokerConnection:
             self._conversation.broker_version_data.api_versions
         )
         return versions
+
+    def version(self, key: int, most: int, *, unknown: int = 0) -> int:
+        """
+        Return the highest version of a request, up to ``most``, that the broker serves.
+
+        ``unknown`` is the version for a broker that does not list the request.
+        """
+        _, highest = self.understood.get(key, (0, unknown))
+        return min(highest, most)
 
     @property
     def is_open(self) -> bool:
@@ -270,21 +275,27 @@ class BrokerConnection:
 
 
 async def connect(
-    io: IoThread, endpoint: Endpoint, security: Security, limits: ConnectionLimits, gate: Gate
+    io: IoThread,
+    broker: LiveBroker,
+    settings: ConnectionSettings,
+    limits: ConnectionLimits,
+    gate: Gate,
 ) -> BrokerConnection:
     """
     Connect to a broker with the TLS and SASL of its listener; on the IO thread only.
 
     Raises:
-        BrokerUnreachableError: it cannot be reached, or refuses the connection.
+        BrokerUnreachableError: it has no such listener, cannot be reached, or refuses the
+            connection.
         RequestTimeoutError: it does not answer in time.
         RemoteProtocolError: the peer is not a broker.
     """
+    endpoint, security = settings.listeners.required_of(broker), settings.security
     where = f"{endpoint.host}:{endpoint.port}"
     deadline = time.monotonic() + limits.connect_timeout_s
     addresses = await io.resolve(endpoint.host, endpoint.port)
     with _translate_errors(where), ExitStack() as undo:
-        if endpoint.security_protocol in _SASL:
+        if endpoint.security_protocol.startswith("SASL"):
             security.logins.check(where, security.credential(security.password()))
         sock = await _first_that_answers(io, addresses, deadline)
         undo.callback(sock.close)
@@ -334,7 +345,7 @@ async def _first_that_answers(
 def _transport(
     io: IoThread, sock: socket.socket, endpoint: Endpoint, security: Security
 ) -> _PlainTransport | _TlsTransport:
-    if endpoint.security_protocol in _TLS:
+    if endpoint.security_protocol.endswith("SSL"):
         return _TlsTransport(io.net, sock, host=endpoint.host, ssl_context=security.tls.context())
     return _PlainTransport(io.net, sock, host=endpoint.host)
 

@@ -1,26 +1,34 @@
 """
-Encoding of the controller's requests: LeaderAndIsr, StopReplica and UpdateMetadata.
+The controller's requests to brokers: their encoding, and events from the responses.
 
-Builds the messages from the values of ``reactor.ports`` for a given version. Pure: chooses no
-version and sends nothing; ``responses`` decodes the answers.
+Pure: builds messages from the values of ``reactor.ports``; ``channels`` sends them.
 
-Invariant: ``is_kraft_controller`` is never set and the request type is always 0, because other
-values make brokers of a migrating cluster delete logs (KIP-866).
+Invariants: ``is_kraft_controller`` is never set and the request type is always 0, because other
+values make brokers of a migrating cluster delete logs (KIP-866); every partition that was sent has
+exactly one result, and a partition that is missing in the response is an error.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, assert_never
 
+from kafka.protocol.api_message import ApiMessage
+
 from controller.brokers import messages
-from controller.brokers.endpoints import SECURITY_PROTOCOL_IDS, ListenerChoice
-from controller.brokers.versions import WITHOUT_IDS, Versions
+from controller.brokers.connection_settings import SECURITY_PROTOCOL_IDS, ListenerChoice
+from controller.brokers.messages import WITHOUT_IDS, Versions
 from controller.core.cluster.model import LiveBroker
+from controller.core.leadership.records import LeaderAndIsrAnswered, LeaderAndIsrResult
 from controller.core.model import BrokerEpoch, BrokerId, ControllerEpoch
+from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
+from controller.core.role.records import UpdateMetadataAnswered
+from controller.kafka_errors import UNKNOWN_SERVER_ERROR
 from controller.reactor import ports
+
+# --- requests ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,6 @@ class Sender:
 
 _BROKER_EPOCH_AT: Final[Mapping[int, int]] = {5: 8, 6: 8, 7: 8, 8: 9}
 """Offset of the broker epoch in an UpdateMetadata, by version: fixed-size fields precede it."""
-
 
 _RECENT: Final = 128
 """Cached UpdateMetadata: brokers that are slower receive them later than the others."""
@@ -61,12 +68,7 @@ class Encoder:
     def encode(
         self, request: ports.BrokerRequest, versions: Versions, broker_epoch: BrokerEpoch
     ) -> messages.Frame:
-        """
-        Encode a request in the version chosen for its broker.
-
-        Raises:
-            ProtocolError: a value cannot be encoded.
-        """
+        """Encode a request in the version chosen for its broker; see ``frame_of``."""
         sender = Sender(self._controller_id, broker_epoch)
         match request:
             case ports.LeaderAndIsr():
@@ -123,27 +125,19 @@ def _no_live_brokers(version: int) -> int:
 
 def leader_and_isr_request(
     request: ports.LeaderAndIsr, version: int, sender: Sender, listeners: ListenerChoice
-) -> messages.LeaderAndIsrRequest:
+) -> ApiMessage:
     """Build a LeaderAndIsr message."""
-    grouped = version >= 2  # noqa: PLR2004 - KIP-380
-    rows = _by_topic(request.states) if grouped else {}
     return messages.LeaderAndIsrRequest(
         version=version,
         controller_id=sender.controller_id,
         controller_epoch=request.controller_epoch,
         broker_epoch=sender.broker_epoch,
-        ungrouped_partition_states=[]
-        if grouped
-        else [(s.partition.topic, *_leader_and_isr_row(s, version)) for s in request.states],
-        topic_states=[
-            _topic_row(
-                topic,
-                states[0].topic_id,
-                [_leader_and_isr_row(s, version) for s in states],
-                has_id=version >= 5,  # noqa: PLR2004 - KIP-516
-            )
-            for topic, states in rows.items()
-        ],
+        **_states(
+            request.states,
+            lambda state: _leader_and_isr_row(state, version),
+            is_grouped=version >= 2,  # noqa: PLR2004 - KIP-380
+            has_id=version >= 5,  # noqa: PLR2004 - KIP-516
+        ),
         live_leaders=[
             (broker.id, endpoint.host, endpoint.port)
             for broker in request.live_leaders
@@ -170,27 +164,19 @@ def _leader_and_isr_row(state: ports.LeaderAndIsrState, version: int) -> tuple[A
 
 def update_metadata_request(
     request: ports.UpdateMetadata, version: int, sender: Sender
-) -> messages.UpdateMetadataRequest:
+) -> ApiMessage:
     """Build an UpdateMetadata message."""
-    grouped = version >= 5  # noqa: PLR2004 - KIP-380
-    rows = _by_topic(request.states) if grouped else {}
     return messages.UpdateMetadataRequest(
         version=version,
         controller_id=sender.controller_id,
         controller_epoch=request.controller_epoch,
         broker_epoch=sender.broker_epoch,
-        ungrouped_partition_states=[]
-        if grouped
-        else [(s.partition.topic, *_update_metadata_row(s)) for s in request.states],
-        topic_states=[
-            _topic_row(
-                topic,
-                states[0].topic_id,
-                [_update_metadata_row(s) for s in states],
-                has_id=version >= 7,  # noqa: PLR2004 - KIP-516
-            )
-            for topic, states in rows.items()
-        ],
+        **_states(
+            request.states,
+            _update_metadata_row,
+            is_grouped=version >= 5,  # noqa: PLR2004 - KIP-380
+            has_id=version >= 7,  # noqa: PLR2004 - KIP-516
+        ),
         live_brokers=[_live_broker_row(broker) for broker in request.live_brokers],
     )
 
@@ -217,19 +203,16 @@ def _live_broker_row(broker: LiveBroker) -> tuple[Any, ...]:
     return (broker.id, endpoints, broker.rack)
 
 
-def stop_replica_request(
-    request: ports.StopReplica, version: int, sender: Sender
-) -> messages.StopReplicaRequest:
+def stop_replica_request(request: ports.StopReplica, version: int, sender: Sender) -> ApiMessage:
     """
     Build a StopReplica message.
 
     Below version 3, a request has one delete flag, taken from the first state: all have the same.
     """
-    by_topic: dict[str, list[tuple[int, int, bool]]] = {}
-    for state in request.states:
-        by_topic.setdefault(state.partition.topic, []).append(
-            (state.partition.partition, state.leader_epoch, state.delete)
-        )
+    topics = messages.by_topic(
+        (s.partition.topic, (s.partition.partition, s.leader_epoch, s.delete))
+        for s in request.states
+    )
     return messages.StopReplicaRequest(
         version=version,
         controller_id=sender.controller_id,
@@ -237,22 +220,108 @@ def stop_replica_request(
         broker_epoch=sender.broker_epoch,
         delete_partitions=bool(request.states) and request.states[0].delete,
         ungrouped_partitions=[(s.partition.topic, s.partition.partition) for s in request.states],
-        topics=[(topic, [row[0] for row in rows]) for topic, rows in by_topic.items()],
-        topic_states=list(by_topic.items()),
+        topics=[(topic, [row[0] for row in rows]) for topic, rows in topics],
+        topic_states=topics,
     )
 
 
-_State = TypeVar("_State", ports.LeaderAndIsrState, ports.UpdateMetadataState)
+_State = TypeVar("_State", bound=ports.LeaderAndIsrState | ports.UpdateMetadataState)
 
 
-def _by_topic(states: Iterable[_State]) -> Mapping[str, Sequence[_State]]:
-    topics: dict[str, list[_State]] = {}
-    for state in states:
-        topics.setdefault(state.partition.topic, []).append(state)
-    return topics
+def _states(
+    states: Sequence[_State],
+    row_of: Callable[[_State], tuple[Any, ...]],
+    *,
+    is_grouped: bool,
+    has_id: bool,
+) -> Mapping[str, Sequence[tuple[Any, ...]]]:
+    """Return the fields of a message with the states: in one list, or in one for each topic."""
+    if not is_grouped:
+        rows: list[tuple[Any, ...]] = [(s.partition.topic, *row_of(s)) for s in states]
+        return {"ungrouped_partition_states": rows, "topic_states": []}
+    grouped: list[tuple[Any, ...]] = []
+    for topic, own in messages.by_topic((state.partition.topic, state) for state in states):
+        rows = [row_of(state) for state in own]
+        topic_id = messages.topic_uuid(own[0].topic_id)
+        grouped.append((topic, topic_id, rows) if has_id else (topic, rows))
+    return {"ungrouped_partition_states": [], "topic_states": grouped}
 
 
-def _topic_row(
-    topic: str, topic_id: str | None, rows: Sequence[tuple[Any, ...]], *, has_id: bool
-) -> tuple[Any, ...]:
-    return (topic, messages.topic_uuid(topic_id), rows) if has_id else (topic, rows)
+# --- responses -----------------------------------------------------------------------------------
+
+Answered = LeaderAndIsrAnswered | StopReplicaAnswered | UpdateMetadataAnswered
+
+
+def event_of(
+    broker: LiveBroker,
+    request: ports.BrokerRequest,
+    error: int,
+    response: ApiMessage | None,
+    *,
+    resent: bool = False,
+) -> Answered:
+    """
+    Return the event for a broker's answer, or (without one) for a request that was not sent.
+
+    Args:
+        broker: As it was when the channel was opened; the request carries its epoch.
+        request: The request.
+        error: The error of the whole request.
+        response: The decoded answer.
+        resent: Whether an earlier attempt may have reached the broker.
+    """
+    match request:
+        case ports.LeaderAndIsr():
+            results = () if response is None else _leader_and_isr_results(request, response)
+            return LeaderAndIsrAnswered(broker.id, broker.epoch, error, results, resent)
+        case ports.StopReplica():
+            stopped = () if response is None else _stop_replica_results(request, response)
+            return StopReplicaAnswered(broker.id, broker.epoch, error, stopped, resent)
+        case ports.UpdateMetadata():
+            return UpdateMetadataAnswered(broker.id, broker.epoch, error)
+        case _:
+            assert_never(request)
+
+
+def _leader_and_isr_results(
+    request: ports.LeaderAndIsr, response: ApiMessage
+) -> tuple[LeaderAndIsrResult, ...]:
+    by_id = response.version >= 5  # noqa: PLR2004 - KIP-516: keyed by topic id, and by nothing else
+    if by_id:
+        topics = response.topics or ()
+        rows = [(t.topic_id, row) for t in topics for row in t.partition_errors or ()]
+    else:
+        rows = [(row.topic_name, row) for row in response.partition_errors or ()]
+    errors = _worst_errors(rows)
+    missing = response.error_code or UNKNOWN_SERVER_ERROR
+    results = []
+    for state in request.states:
+        topic = messages.topic_uuid(state.topic_id) if by_id else state.partition.topic
+        error = errors.get((topic, state.partition.partition), missing)
+        results.append(LeaderAndIsrResult(state.partition, state.leader_epoch, error))
+    return tuple(results)
+
+
+def _stop_replica_results(
+    request: ports.StopReplica, response: ApiMessage
+) -> tuple[StopReplicaResult, ...]:
+    errors = _worst_errors((row.topic_name, row) for row in response.partition_errors or ())
+    missing = response.error_code or UNKNOWN_SERVER_ERROR
+    return tuple(
+        StopReplicaResult(
+            state.partition,
+            state.leader_epoch,
+            state.delete,
+            errors.get((state.partition.topic, state.partition.partition), missing),
+        )
+        for state in request.states
+    )
+
+
+def _worst_errors(rows: Iterable[tuple[object, Any]]) -> Mapping[tuple[object, int], int]:
+    """Return errors by topic and partition; one replaces a success if a partition comes twice."""
+    errors: dict[tuple[object, int], int] = {}
+    for topic, row in rows:
+        key = topic, row.partition_index
+        errors[key] = errors.get(key) or row.error_code
+    return errors

@@ -9,6 +9,10 @@ A broker from Kafka 3.3 on reports the free space of its log directories; that o
 its configured capacity less all its logs. All logs are also needed to count them, where a broker
 has several directories: it places a new one where it has the fewest.
 
+Capacities are configured in a file, TOML or JSON: a table for each broker id, with the bytes of
+each log directory; the table ``default`` holds for brokers without one of their own. It is read
+again when it changes. A file that became invalid changes nothing: the capacities of before stay.
+
 Invariants: every query results in one ``LogDirsDescribed`` for each broker, and every request in
 one ``LogDirsAltered`` unless it was forgotten; no directory is requested later than ``FRESH_S``
 after that was decided, as it may have been cancelled since.
@@ -16,24 +20,29 @@ after that was decided, as it may have been cancelled since.
 
 from __future__ import annotations
 
+import json
 import time
+import tomllib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.broker_queries import PooledQuery
+from controller.brokers.connection_settings import ConnectionSettings
 from controller.brokers.connections import BrokerConnection, ConnectionLimits
-from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.messages import Frame, frame_of
+from controller.brokers.messages import Frame, by_topic, frame_of
 from controller.core.cluster.model import LiveBroker
 from controller.core.disks.placements import NO_ANSWER
 from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed
 from controller.core.model import BrokerId, LogDir, PlacedReplica, TopicPartition
-from controller.errors import ProtocolError, TransientError
+from controller.errors import InvalidInputError, ProtocolError, TransientError
+from controller.followed_files import FollowedFiles
 from controller.reactor.ports import Clock, Inbox
+from controller.units import parse_bytes
 
 VERSION: Final = 1
 """The version of both requests that every broker serves."""
@@ -45,6 +54,7 @@ REFUSED: Final = (
     "it does not describe its log directories: the daemon needs Describe on the cluster"
 )
 LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=20.0)
+_DEFAULT: Final = "default"
 FRESH_S: Final = 6.0
 """Seconds in which a directory must be requested; connecting may take most of them."""
 
@@ -74,15 +84,7 @@ class _Query:
         return _Query(self.partitions | later.partitions, is_whole)
 
     def request(self, version: int, *, is_whole: bool) -> Frame:
-        """
-        Return the request for one more broker.
-
-        It is encoded once for all brokers, as this takes long with many partitions.
-
-        Raises:
-            ProtocolError: a value cannot be encoded.
-
-        """
+        """Return the request, encoded once for all brokers: with many partitions it takes long."""
         key = version, is_whole
         if key not in self.encoded:
             request = _describe_request(self.partitions, version, is_whole=is_whole)
@@ -110,23 +112,12 @@ class BrokerLogDirs(PooledQuery):
     def __init__(
         self,
         inbox: Inbox,
-        security: Security,
-        listeners: ListenerChoice,
+        connections: ConnectionSettings,
         clock: Clock,
         capacities: Capacities = no_capacities,
     ) -> None:
-        """
-        Prepare; see ``BrokerQuery``.
-
-        Args:
-            inbox: Receives the answers.
-            security: TLS and SASL settings.
-            listeners: The choice of a broker's listener.
-            clock: The clock of the loop.
-            capacities: Returns the configured capacities of an old broker.
-
-        """
-        super().__init__("log-dirs", inbox, security, listeners)
+        """Prepare; see ``BrokerQuery``. The clock is the loop's."""
+        super().__init__("log-dirs", inbox, connections)
         self._clock = clock
         self._capacities = capacities
         # Touched on the IO thread only:
@@ -135,11 +126,7 @@ class BrokerLogDirs(PooledQuery):
         """Brokers with several directories: their logs are counted in each."""
 
     def describe(
-        self,
-        brokers: Sequence[LiveBroker],
-        partitions: Sequence[TopicPartition],
-        *,
-        is_whole: bool,
+        self, brokers: Sequence[LiveBroker], partitions: Sequence[TopicPartition], *, is_whole: bool
     ) -> None:
         """Query in the background; see ``reactor.ports.LogDirs``."""
         query, queried = _Query(frozenset(partitions), is_whole), tuple(brokers)
@@ -234,22 +221,19 @@ class BrokerLogDirs(PooledQuery):
 
 def version_of(connection: BrokerConnection) -> int:
     """Return the version of the query that a broker is sent."""
-    _, highest = connection.understood.get(ApiKey.DescribeLogDirs, (0, VERSION))
-    return SPACE_VERSION if highest >= SPACE_VERSION else VERSION
+    highest = connection.version(ApiKey.DescribeLogDirs, SPACE_VERSION, unknown=VERSION)
+    return SPACE_VERSION if highest == SPACE_VERSION else VERSION
 
 
-def describe_all(connection: BrokerConnection) -> Frame:
-    """Return the query of a broker for everything that it has."""
-    return frame_of(_describe_request((), version_of(connection), is_whole=True))
+async def describe_all(connection: BrokerConnection) -> Any:  # noqa: ANN401 - kafka-python has no types
+    """Return a broker's answer with everything that it has."""
+    request = _describe_request((), version_of(connection), is_whole=True)
+    return await connection.send_and_receive(frame_of(request))
 
 
 def _describe_request(partitions: Iterable[TopicPartition], version: int, *, is_whole: bool) -> Any:  # noqa: ANN401 - kafka-python has no types
-    if is_whole:
-        return DescribeLogDirsRequest(topics=None, version=version)
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        topics.setdefault(topic, []).append(partition)
-    return DescribeLogDirsRequest(topics=list(topics.items()), version=version)
+    topics = None if is_whole else by_topic(sorted(partitions))
+    return DescribeLogDirsRequest(topics=topics, version=version)
 
 
 @dataclass(slots=True)
@@ -316,12 +300,11 @@ def description_of(
 
 def alter_request(replicas: Mapping[TopicPartition, str]) -> Any:  # noqa: ANN401 - kafka-python has no types
     """Return the request for a directory of each replica."""
-    dirs: dict[str, dict[str, list[int]]] = {}
-    for (topic, partition), directory in replicas.items():
-        dirs.setdefault(directory, {}).setdefault(topic, []).append(partition)
+    dirs: dict[str, list[TopicPartition]] = {}
+    for partition, directory in replicas.items():
+        dirs.setdefault(directory, []).append(partition)
     return AlterReplicaLogDirsRequest(
-        dirs=[(directory, list(topics.items())) for directory, topics in dirs.items()],
-        version=VERSION,
+        dirs=[(directory, by_topic(own)) for directory, own in dirs.items()], version=VERSION
     )
 
 
@@ -341,3 +324,60 @@ def results_of(
         else DirectoryResult(p, d, NO_ANSWER, "the response omits it")
         for p, d in replicas.items()
     )
+
+
+# --- configured capacities ----------------------------------------------------------------------
+
+
+class DiskCapacities:
+    """The capacities in a file; called with a broker, it returns the bytes by directory."""
+
+    def __init__(self, path: Path, problem: Callable[[str], None]) -> None:
+        """
+        Read the file; ``problem`` is called with what is wrong when it became invalid.
+
+        Raises:
+            InvalidInputError: the file cannot be read, or is invalid.
+        """
+        self._tables = FollowedFiles((path,), lambda: read_capacities(path), problem)
+
+    def __call__(self, broker: BrokerId) -> Mapping[str, int]:
+        """Return the capacities of a broker, of the present file."""
+        tables = self._tables.content()
+        return tables.get(str(broker), tables.get(_DEFAULT, {}))
+
+
+def read_capacities(path: Path) -> Mapping[str, Mapping[str, int]]:
+    """
+    Read and check a file of capacities.
+
+    Raises:
+        InvalidInputError: it cannot be read, or a value is wrong; the message names it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise InvalidInputError(f"{path}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        kind = "JSON" if path.suffix == ".json" else "TOML"
+        raise InvalidInputError(f"{path}: not a {kind} file: {error}") from error
+    if not isinstance(content, dict):
+        raise InvalidInputError(f"{path}: must be a table of brokers")
+    return {name: _directories(path, name, table) for name, table in content.items()}
+
+
+def _directories(path: Path, name: str, table: object) -> Mapping[str, int]:
+    where = f"{path}, {name}"
+    if name != _DEFAULT and not (name.isascii() and name.isdigit()):
+        raise InvalidInputError(f"{where}: must be a broker id or {_DEFAULT!r}")
+    if not isinstance(table, dict):
+        raise InvalidInputError(f"{where}: must be a table of log directories and their bytes")
+    capacities = {}
+    for directory, value in table.items():
+        if not directory.startswith("/"):
+            raise InvalidInputError(f"{where}: {directory!r} is not an absolute path")
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise InvalidInputError(f"{where}, {directory}: must be bytes such as '2TB'")
+        capacities[directory] = parse_bytes(f"{where}, {directory}", str(value))
+    return capacities

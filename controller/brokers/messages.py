@@ -1,8 +1,14 @@
 """
-Message classes of the three controller requests, loaded from the schema files of this room.
+Messages between brokers and their controller, loaded from the schema files of this room.
 
-kafka-python encodes and decodes them; importing this module registers the responses with it.
-``controller_requests`` and ``responses`` give the fields their meaning.
+kafka-python encodes and decodes them; importing this module registers the responses with it. What
+brokers send is read by ``endpoint.strict_decoding``, by the same definitions.
+
+Kafka's controller does not negotiate the versions of its requests: its inter-broker protocol
+determines them. Here, the lower of that version and the broker's highest is used. Below protocol
+2.6 the versions of 2.6 are sent to brokers that understand them, whatever they are configured with:
+they fence a StopReplica by its leader epoch. Invariant: ``controller_requests`` can build the
+chosen version, and the broker serves it.
 """
 
 from __future__ import annotations
@@ -11,50 +17,46 @@ import base64
 import binascii
 import struct
 import uuid
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from functools import lru_cache
+from types import new_class
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka.protocol.api_header import RequestHeader
+from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
-from controller.errors import ProtocolError
+from controller.core.cluster.model import BEFORE_FEATURES, parse_protocol
+from controller.errors import NativeRefusedError, ProtocolError
 
-_SCHEMAS: Final = "controller.brokers.schemas"
-
-
-class LeaderAndIsrRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[misc, call-arg]
-    """API key 4."""
+_NO_ID: Final = bytes(16)
 
 
-class LeaderAndIsrResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[misc, call-arg]
-    """Response of API key 4."""
+def _pair(name: str) -> tuple[Any, Any]:
+    """Return the classes of a request and its response."""
+    schemas = {"load_json": "controller.brokers.schemas"}
+    request, response = (
+        new_class(f"{name}{kind}", (ApiMessage,), schemas) for kind in ("Request", "Response")
+    )
+    return request, response
 
 
-class StopReplicaRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[misc, call-arg]
-    """API key 5."""
-
-
-class StopReplicaResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[misc, call-arg]
-    """Response of API key 5."""
-
-
-class UpdateMetadataRequest(ApiMessage, load_json=_SCHEMAS):  # type: ignore[misc, call-arg]
-    """API key 6."""
-
-
-class UpdateMetadataResponse(ApiMessage, load_json=_SCHEMAS):  # type: ignore[misc, call-arg]
-    """Response of API key 6."""
+LeaderAndIsrRequest, LeaderAndIsrResponse = _pair("LeaderAndIsr")
+StopReplicaRequest, StopReplicaResponse = _pair("StopReplica")
+UpdateMetadataRequest, UpdateMetadataResponse = _pair("UpdateMetadata")
+ControlledShutdownRequest, ControlledShutdownResponse = _pair("ControlledShutdown")
+AlterPartitionRequest, AlterPartitionResponse = _pair("AlterPartition")
+"""Called AlterIsr before Kafka 3.2."""
+AllocateProducerIdsRequest, AllocateProducerIdsResponse = _pair("AllocateProducerIds")
 
 
 def topic_uuid(topic_id: str | None) -> uuid.UUID | None:
     """
-    Return the id of a topic as a request carries it.
+    Return the id of a topic as a request carries it, from its form in the topic znode.
 
-    Args:
-        topic_id: As in the topic znode, base64url without padding (org.apache.kafka.common.Uuid).
-
-    Returns:
-        None, which is sent as zero ("unknown"), also if the text is not an id.
+    That is base64url without padding (org.apache.kafka.common.Uuid). None is sent as zero
+    ("unknown"), also if the text is not an id.
     """
     if topic_id is None:
         return None
@@ -62,6 +64,24 @@ def topic_uuid(topic_id: str | None) -> uuid.UUID | None:
         return uuid.UUID(bytes=base64.urlsafe_b64decode(topic_id + "=="))
     except (ValueError, binascii.Error):
         return None
+
+
+def topic_id_of(found: uuid.UUID) -> str | None:
+    """Return the id of a topic as in its znode; None for zero, which means that there is none."""
+    if found.bytes == _NO_ID:
+        return None
+    return base64.urlsafe_b64encode(found.bytes).decode().rstrip("=")
+
+
+_Row = TypeVar("_Row")
+
+
+def by_topic(rows: Iterable[tuple[Any, _Row]]) -> list[tuple[Any, list[_Row]]]:
+    """Return rows grouped by their topics, as most messages have them."""
+    topics: dict[Any, list[_Row]] = {}
+    for topic, row in rows:
+        topics.setdefault(topic, []).append(row)
+    return list(topics.items())
 
 
 @dataclass(slots=True)
@@ -111,13 +131,7 @@ class Frame:
         return b"".join((size, head, self.body))
 
     def readdressed(self, offset: int, broker_epoch: int) -> Frame:
-        """
-        Return the same request for another broker.
-
-        Args:
-            offset: The position of the broker epoch in the body.
-            broker_epoch: The epoch of the other broker.
-        """
+        """Return the same request for another broker, whose epoch stands here in the body."""
         epoch = struct.pack(">q", broker_epoch)
         body = b"".join((self.body[:offset], epoch, self.body[offset + len(epoch) :]))
         return Frame(self.name, self.api_key, self.version, self.is_flexible, body)
@@ -137,3 +151,83 @@ def frame_of(message: ApiMessage) -> Frame:
     version = message.API_VERSION
     flexible = message.flexible_version_q(version)
     return Frame(message.name, message.API_KEY, version, flexible, body)
+
+
+# --- versions of the controller's requests --------------------------------------------------------
+
+
+class Versions(NamedTuple):
+    """One version for each of the controller's requests."""
+
+    leader_and_isr: int
+    stop_replica: int
+    update_metadata: int
+
+
+_KEYS: Final = (ApiKey.LeaderAndIsr, ApiKey.StopReplica, ApiKey.UpdateMetadata)
+
+BY_PROTOCOL: Final[tuple[tuple[str, Versions], ...]] = (
+    ("1.0-IV0", Versions(1, 0, 4)),
+    ("2.2-IV0", Versions(2, 1, 5)),
+    ("2.4-IV0", Versions(3, 1, 5)),
+    ("2.4-IV1", Versions(4, 2, 6)),
+    ("2.6-IV0", Versions(4, 3, 6)),
+    ("2.8-IV1", Versions(5, 3, 7)),
+    ("3.2-IV0", Versions(6, 3, 7)),
+    ("3.4-IV0", Versions(7, 4, 8)),
+)
+"""The versions that Kafka's controller sends as of a protocol version
+(AbstractControllerBrokerRequestBatch); the first are the oldest that ``controller_requests``
+builds."""
+
+
+def versions_of(protocol: str) -> Versions:
+    """
+    Return the versions that Kafka's controller sends with this inter-broker protocol.
+
+    Raises:
+        InvalidInputError: the text is not a protocol version.
+        NativeRefusedError: the protocol is older than the oldest supported.
+    """
+    wanted = parse_protocol(protocol)
+    fitting = [versions for since, versions in BY_PROTOCOL if parse_protocol(since) <= wanted]
+    if not fitting:
+        raise NativeRefusedError(
+            f"inter-broker protocol {protocol} is older than {BY_PROTOCOL[0][0]},"
+            " the oldest supported"
+        )
+    return fitting[-1]
+
+
+WITHOUT_IDS: Final = versions_of(BEFORE_FEATURES)
+"""The highest versions for topics without an id: none of later ones is needed for them."""
+
+
+@lru_cache(maxsize=64)
+def sent_versions(protocol: str) -> Versions:
+    """Return the highest versions that are sent where the inter-broker protocol is this one."""
+    return versions_of(max(protocol, BEFORE_FEATURES, key=parse_protocol))
+
+
+def common_versions(understood: Mapping[int, tuple[int, int]], cap: Versions) -> Versions:
+    """
+    Choose the versions for a broker that understands these, up to the cap (``sent_versions``).
+
+    Raises:
+        NativeRefusedError: one of the requests has no version that both sides serve.
+    """
+    chosen = []
+    for key, lowest, highest in zip(_KEYS, BY_PROTOCOL[0][1], cap, strict=True):
+        if key not in understood:
+            raise NativeRefusedError(
+                f"the broker does not serve {key.name}: it is not part of a ZooKeeper-mode cluster"
+            )
+        its_lowest, its_highest = understood[key]
+        version = min(highest, its_highest)
+        if version < max(lowest, its_lowest):
+            raise NativeRefusedError(
+                f"no common version of {key.name}: the broker understands {its_lowest} to"
+                f" {its_highest}, this program {lowest} to {highest}"
+            )
+        chosen.append(version)
+    return Versions(*chosen)

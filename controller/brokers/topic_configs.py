@@ -16,8 +16,9 @@ Invariants: every topic has a result, its settings or the reason why they are un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from kafka.future import Future
@@ -25,8 +26,8 @@ from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.broker_queries import PooledQuery
-from controller.brokers.connections import ConnectionLimits
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connection_settings import ConnectionSettings
+from controller.brokers.connections import BrokerConnection, ConnectionLimits
 from controller.brokers.messages import frame_of
 from controller.core import model
 from controller.core.cluster.model import LiveBroker, parse_protocol
@@ -52,7 +53,7 @@ BROKER: Final = 4
 """``ConfigResource.Type.BROKER``."""
 DELETION: Final = "delete.topic.enable"
 PROTOCOL: Final = "inter.broker.protocol.version"
-VERSION_MAX: Final = 3
+_VERSION_MAX: Final = 3
 """Version 4 only changes the encoding; since version 1 values of all sources are reported."""
 TOPICS_AT_ONCE: Final = 1_000
 ATTEMPTS: Final = 3
@@ -95,23 +96,10 @@ class TopicConfigQuery(PooledQuery):
     limits = LIMITS
 
     def __init__(
-        self,
-        inbox: Inbox,
-        security: Security,
-        listeners: ListenerChoice,
-        *,
-        patience_s: float = PATIENCE_S,
+        self, inbox: Inbox, connections: ConnectionSettings, *, patience_s: float = PATIENCE_S
     ) -> None:
-        """
-        Prepare; see ``BrokerQuery``.
-
-        Args:
-            inbox: Receives the answers.
-            security: TLS and SASL settings.
-            listeners: The choice of a broker's listener.
-            patience_s: Seconds without an answer after which another broker is queried as well.
-        """
-        super().__init__("topic-configs", inbox, security, listeners)
+        """Prepare; see ``BrokerQuery`` and ``PATIENCE_S``."""
+        super().__init__("topic-configs", inbox, connections)
         self._patience_s = patience_s
         # Touched on the IO thread only:
         self._owing: set[model.BrokerId] = set()
@@ -131,7 +119,7 @@ class TopicConfigQuery(PooledQuery):
     def describe_brokers(self, brokers: Sequence[LiveBroker]) -> None:
         """Query each broker in the background; see ``reactor.ports.BrokerSettings``."""
         for broker in brokers:
-            self._io.post(_bind(self._spawn_setting, broker))
+            self._io.post(partial(self._io.spawn, partial(self._describe_broker, broker)))
 
     # --- on the IO thread ----------------------------------------------------------------------
 
@@ -219,24 +207,19 @@ class TopicConfigQuery(PooledQuery):
         self._doubted += 1
         self._doubts[broker.id] = self._doubted
 
-    def _spawn_setting(self, broker: LiveBroker) -> None:
-        self._io.spawn(lambda: self._describe_setting(broker))
-
-    async def _describe_setting(self, broker: LiveBroker) -> None:
+    async def _describe_broker(self, broker: LiveBroker) -> None:
         """Report what a broker says of its settings: only it knows its own."""
         enabled: bool | None = None
         protocol: str | None = None
         problem = ""
         try:
             connection = await self._open_connection(broker)
-            _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
-            wanted = (DELETION, PROTOCOL)
-            request = _request(((BROKER, str(broker.id)),), wanted, min(highest, VERSION_MAX))
-            answer = await connection.send_and_receive(frame_of(request))
-            values = {c.name: c.value for result in answer.results for c in result.configs}
+            itself = ((BROKER, str(broker.id)),)
+            results = await describe_configs(connection, itself, (DELETION, PROTOCOL))
+            values = {c.name: c.value for result in results for c in result.configs}
             enabled = {"true": True, "false": False}.get((values.get(DELETION) or "").lower())
             protocol = _protocol(values.get(PROTOCOL))
-            codes = [r.error_code for r in answer.results if r.error_code]
+            codes = [r.error_code for r in results if r.error_code]
             problem = "" if enabled is not None else f"error {codes}" if codes else "no value"
         except (TransientError, ProtocolError) as error:
             problem = str(error)
@@ -247,11 +230,9 @@ class TopicConfigQuery(PooledQuery):
         self, broker: LiveBroker, topics: Sequence[str]
     ) -> Mapping[str, model.TopicConfig | str]:
         connection = await self._open_connection(broker)
-        _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
         resources = [(TOPIC, topic) for topic in topics]
-        request = _request(resources, WANTED, min(highest, VERSION_MAX))
-        answer = await connection.send_and_receive(frame_of(request))
-        found = {r.resource_name: _settings_of(r) for r in answer.results}
+        results = await describe_configs(connection, resources, WANTED)
+        found = {r.resource_name: _settings_of(r) for r in results}
         return {t: found.get(t, "the broker did not answer for it") for t in topics}
 
 
@@ -262,21 +243,27 @@ def _protocol(text: str | None) -> str | None:
         return None
 
 
-def _bind(job: Callable[[LiveBroker], None], broker: LiveBroker) -> Callable[[], None]:
-    return lambda: job(broker)
+async def describe_configs(
+    connection: BrokerConnection,
+    resources: Iterable[tuple[int, str]],
+    keys: Collection[str] | None,
+    *,
+    with_synonyms: bool = False,
+) -> Sequence[Any]:
+    """
+    Return a broker's descriptions of resources, which are given by type and name.
 
-
-def _request(resources: Iterable[tuple[int, str]], keys: Iterable[str], version: int) -> Any:  # noqa: ANN401 - kafka-python has no types
-    resource = DescribeConfigsRequest.DescribeConfigsResource
-    return DescribeConfigsRequest(
-        resources=[
-            resource(resource_type=kind, resource_name=name, configuration_keys=list(keys))
-            for kind, name in resources
-        ],
-        include_synonyms=False,
+    Without keys, they have all settings; with synonyms, also the settings that stand behind each.
+    """
+    request = DescribeConfigsRequest(
+        version=connection.version(ApiKey.DescribeConfigs, _VERSION_MAX, unknown=1),
+        resources=[(kind, name, None if keys is None else list(keys)) for kind, name in resources],
+        include_synonyms=with_synonyms,
         include_documentation=False,
-        version=version,
     )
+    answer: Any = await connection.send_and_receive(frame_of(request))
+    results: Sequence[Any] = answer.results
+    return results
 
 
 def _settings_of(result: Any) -> model.TopicConfig | str:  # noqa: ANN401 - kafka-python has no types

@@ -4,36 +4,42 @@ What only brokers know of new topics and their settings, and whether topics are 
 Blocking, for threads that may wait. Kafka's controller is a broker, and uses its own configuration
 for new topics; during a tenure that of all live brokers stands for it. Where they differ, or one
 has a policy (a class of the operator's inside the brokers), nothing is known here, and a broker has
-to be the controller. Settings are validated by AlterConfigs with ``validate_only`` on a topic that
-exists: any broker does so without the controller, by the same code.
+to be the controller.
+
+Brokers describe and validate only topics that exist. Settings are validated by AlterConfigs with
+``validate_only`` on some of them: any broker does so without the controller, by the same code. What
+an existing topic does not set itself is what a new one has; what each of them sets follows from the
+setting of the broker that stands behind it, which may be of another unit.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
-from kafka.protocol.admin import AlterConfigsRequest, DescribeConfigsRequest
+from kafka.protocol.admin import AlterConfigsRequest
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
-from controller.brokers.broker_queries import ConnectionSettings, query_all
-from controller.brokers.connections import BrokerConnection
+from controller.brokers.broker_queries import query_all
+from controller.brokers.connection_settings import ConnectionSettings
+from controller.brokers.connections import BrokerConnection, ConnectionLimits
 from controller.brokers.messages import frame_of
-from controller.brokers.new_topic_settings import DefaultSetting, defaults_of, described
 from controller.brokers.topic_configs import (
     BROKER,
     DELETION,
+    LIMITS,
     PROTOCOL,
     TOPIC,
-    VERSION_MAX,
+    describe_configs,
 )
 from controller.core.calls.client_requests import (
+    DYNAMIC_TOPIC_CONFIG,
     EffectiveConfig,
     TopicDefaults,
     TopicSettings,
@@ -63,9 +69,18 @@ The protocol is raised one broker after the other. A controller that stores ids 
 one, and one that does not keeps them: a new topic gets one as soon as a broker stores them.
 """
 
-Found = TypeVar("Found")
-
 _BOOLEANS: Final = {"true": True, "false": False}
+_BOOLEAN: Final = 1
+_DOUBLE: Final = 6
+_LIST: Final = 7
+_NUMBERS: Final = frozenset({3, 4, 5})
+"""Types of settings (``DescribeConfigsResponse.ConfigType``); 0: the broker does not say."""
+_UNITS_MS: Final = {".hours": 3_600_000, ".minutes": 60_000}
+"""Milliseconds in the units of brokers' settings, whose topics' settings are in milliseconds."""
+
+Settings = tuple[int, str, Iterable[tuple[str, str]]]
+"""Type and name of a resource, and settings for it."""
+Found = TypeVar("Found")
 
 
 @dataclass(slots=True)
@@ -75,6 +90,7 @@ class TopicValidation:
     connections: ConnectionSettings
     topics: Callable[[], Collection[str]]
     """Returns the topics that exist."""
+    limits: ConnectionLimits = LIMITS
     silent_s: float = SILENT_S
     """How long a broker that did not answer is not asked again."""
     _brokers: Mapping[BrokerId, LiveBroker] = field(default_factory=dict)
@@ -155,7 +171,9 @@ class TopicValidation:
         async def query(
             _broker: LiveBroker, connection: BrokerConnection
         ) -> Mapping[str, DefaultSetting] | None:
-            return await _defaults(connection, examples) or None
+            topics = [(TOPIC, name) for name in examples]
+            results = await describe_configs(connection, topics, None, with_synonyms=True)
+            return defaults_of(row for row in results if not row.error_code) or None
 
         defaults = self._first_to_say(query)
         return None if defaults is None else {w: described(defaults, w) for w in wanted}
@@ -209,7 +227,8 @@ class TopicValidation:
         queried = [b for b in brokers if self._silent.get(b, now) <= now]
         if not queried:
             return []
-        found = list(query_all(self.connections, queried, query, deadline=now + WITHIN_S))
+        deadline = now + WITHIN_S
+        found = list(query_all(self.connections, self.limits, queried, query, deadline=deadline))
         answered = {broker for broker, given in found if not isinstance(given, ControllerError)}
         until = time.monotonic() + self.silent_s
         self._silent = {b: end for b, end in self._silent.items() if end > now} | {
@@ -218,55 +237,40 @@ class TopicValidation:
         return found
 
 
-async def _defaults(
-    connection: BrokerConnection, examples: Iterable[str]
-) -> Mapping[str, DefaultSetting]:
-    """Return the settings of topics that set nothing; empty: the broker does not say."""
-    _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
-    request = DescribeConfigsRequest(
-        version=min(highest, VERSION_MAX),
-        resources=[(TOPIC, name, None) for name in examples],
-        include_synonyms=True,
-        include_documentation=False,
-    )
-    answer: Any = await connection.send_and_receive(frame_of(request))
-    return defaults_of(row for row in answer.results if not row.error_code)
-
-
 async def _configuration(broker: LiveBroker, connection: BrokerConnection) -> dict[str, str | None]:
     """Return what a broker is configured with; empty: it does not say."""
-    _, highest = connection.understood.get(ApiKey.DescribeConfigs, (0, 1))
-    request = DescribeConfigsRequest(
-        version=min(highest, VERSION_MAX),
-        resources=[(BROKER, str(broker.id), [*FOR_NEW_TOPICS, PROTOCOL, DELETION])],
-        include_synonyms=False,
-        include_documentation=False,
-    )
-    answer: Any = await connection.send_and_receive(frame_of(request))
-    return {c.name: c.value for result in answer.results for c in result.configs}
+    wanted = (*FOR_NEW_TOPICS, PROTOCOL, DELETION)
+    results = await describe_configs(connection, [(BROKER, str(broker.id))], wanted)
+    return {c.name: c.value for result in results for c in result.configs}
 
 
-def validation_request(
-    version: int, examples: Iterable[str], settings: TopicSettings
-) -> ApiMessage:
-    """Return the request to validate settings on topics that exist, which alters nothing."""
+def validation_request(version: int, resources: Iterable[Settings]) -> ApiMessage:
+    """Return the AlterConfigs that validates settings of resources, and alters nothing."""
     return AlterConfigsRequest(
         version=version,
-        resources=[(TOPIC, name, list(settings)) for name in examples],
+        resources=[(kind, name, list(settings)) for kind, name, settings in resources],
         validate_only=True,
     )
+
+
+async def validate(connection: BrokerConnection, resources: Iterable[Settings]) -> Sequence[Any]:
+    """Return a broker's verdict on the settings of each resource."""
+    version = connection.version(ApiKey.AlterConfigs, ALTER_CONFIGS_MAX)
+    answer: Any = await connection.send_and_receive(
+        frame_of(validation_request(version, resources))
+    )
+    verdicts: Sequence[Any] = answer.responses
+    return verdicts
 
 
 async def _verdict(
     connection: BrokerConnection, examples: Iterable[str], settings: TopicSettings
 ) -> str | None:
     """Return why a broker rejects settings, empty if it does not; None: it does not say."""
-    _, highest = connection.understood.get(ApiKey.AlterConfigs, (0, 0))
-    request = validation_request(min(highest, ALTER_CONFIGS_MAX), examples, settings)
-    answer: Any = await connection.send_and_receive(frame_of(request))
-    if any(row.error_code == NONE for row in answer.responses):
+    rows = await validate(connection, [(TOPIC, name, settings) for name in examples])
+    if any(row.error_code == NONE for row in rows):
         return ""
-    return next((why for row in answer.responses if (why := rejection_of(row))), None)
+    return next((why for row in rows if (why := rejection_of(row))), None)
 
 
 def rejection_of(row: Any) -> str | None:  # noqa: ANN401 - kafka-python has no types
@@ -279,3 +283,72 @@ def rejection_of(row: Any) -> str | None:  # noqa: ANN401 - kafka-python has no 
 
 def _log(event: str, **values: object) -> None:
     structlog.stdlib.get_logger("controller.endpoint").warning(event, **values)
+
+
+# --- the settings of a new topic -----------------------------------------------------------------
+
+
+class DefaultSetting(NamedTuple):
+    """A setting of a topic that does not set it itself."""
+
+    config: EffectiveConfig
+    type: int
+
+
+def defaults_of(rows: Iterable[Any]) -> Mapping[str, DefaultSetting]:
+    """Return the settings of topics that set nothing, from descriptions with synonyms."""
+    found: dict[str, DefaultSetting] = {}
+    derived: dict[str, DefaultSetting] = {}
+    for row in rows:
+        for entry in row.configs:
+            shown = EffectiveConfig(
+                entry.name, entry.value, entry.read_only, entry.config_source, entry.is_sensitive
+            )
+            kind = getattr(entry, "config_type", 0)
+            if shown.config_source != DYNAMIC_TOPIC_CONFIG:
+                found.setdefault(entry.name, DefaultSetting(shown, kind))
+                continue
+            behind = next((s for s in entry.synonyms if s.source != DYNAMIC_TOPIC_CONFIG), None)
+            if behind is not None:
+                value = _in_topics_unit(behind.name, behind.value)
+                shown = shown._replace(value=value, config_source=behind.source)
+                derived.setdefault(entry.name, DefaultSetting(shown, kind))
+    return {**derived, **found}
+
+
+def _in_topics_unit(name: str, value: str | None) -> str | None:
+    """Return the value of a broker's setting as a topic has it."""
+    factor = next((f for unit, f in _UNITS_MS.items() if name.endswith(unit)), 1)
+    if value is None or factor == 1 or int(value) < 0:
+        return value
+    return str(int(value) * factor)
+
+
+def described(
+    defaults: Mapping[str, DefaultSetting], settings: TopicSettings
+) -> tuple[EffectiveConfig, ...]:
+    """Return what a broker would describe of a new topic with settings that are valid."""
+    shown = {name: default.config for name, default in defaults.items()}
+    for name, value in settings:
+        default = defaults.get(name)
+        before, kind = default or DefaultSetting(EffectiveConfig(name, None), 0)
+        text = None if before.is_sensitive else _as_written(value, kind)
+        shown[name] = before._replace(value=text, config_source=DYNAMIC_TOPIC_CONFIG)
+    return tuple(shown.values())
+
+
+def _as_written(value: str, kind: int) -> str:
+    """Return a value as a broker writes it after reading it."""
+    text = value.strip()
+    try:
+        if kind in _NUMBERS:
+            return str(int(text))
+        if kind == _DOUBLE:
+            return repr(float(text))
+    except ValueError:
+        return text
+    if kind == _BOOLEAN:
+        return text.lower()
+    if kind == _LIST:
+        return ",".join(part.strip() for part in text.split(","))
+    return text

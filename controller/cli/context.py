@@ -98,9 +98,9 @@ def connect(settings: Settings) -> AbstractContextManager[OperatorClient]:
 def cluster_id_of(settings: Settings, bootstrap_servers: str) -> str:
     """Ask brokers for the id of their cluster."""
     from controller.brokers.cluster_ids import cluster_id_of as query  # noqa: PLC0415 - as above
-    from controller.brokers.endpoints import security_of  # noqa: PLC0415 - as above
+    from controller.brokers.connection_settings import connection_settings_of  # noqa: PLC0415 - as above
 
-    return query(bootstrap_servers, security_of(settings))
+    return query(bootstrap_servers, connection_settings_of(settings).security)
 
 
 def run_daemon(settings: Settings) -> int:

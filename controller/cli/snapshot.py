@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -28,14 +29,14 @@ from controller.cli.output import print_note, print_result
 from controller.core import model
 from controller.core.cluster.model import LiveBroker
 from controller.errors import InvalidInputError
-from controller.previews.access import broker_survey
+from controller.previews.access import broker_connections
 from controller.settings import Settings
 from controller.units import MS_PER_S
 from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
 
 if TYPE_CHECKING:
-    from controller.brokers.cluster_survey import ClusterSurvey
+    from controller.brokers.surveys import Holdings
     from controller.pipeline.snapshot_writer import DirectoryRow
 
 
@@ -174,7 +175,7 @@ def snapshot(  # noqa: PLR0913 - the options of the command
 class ClusterRows:
     """The state of a cluster as rows; ``held_rows`` completes ``capacities`` and ``dirs``."""
 
-    survey: ClusterSurvey
+    query_holdings: Callable[[], Iterator[Holdings]]
     brokers: Mapping[model.BrokerId, LiveBroker]
     topics: Mapping[str, model.TopicAssignment]
     min_insync: Mapping[str, int | str]
@@ -187,7 +188,7 @@ class ClusterRows:
 
     def held_rows(self) -> Iterator[tuple[str, int, int, int, str]]:
         """Yield topic, partition, broker, bytes and log directory."""
-        for holdings in self.survey.holdings(self.brokers.values()):
+        for holdings in self.query_holdings():
             self.capacities[holdings.broker] = holdings.capacity
             broker, volumes = int(holdings.broker), holdings.volumes
             self.dirs += [
@@ -236,22 +237,21 @@ class ClusterRows:
 
 def survey_cluster(settings: Settings, operator: OperatorClient) -> ClusterRows:
     """Read ZooKeeper and the topics' settings; brokers are asked for sizes row by row."""
-    from controller.brokers.cluster_survey import ClusterSurvey  # noqa: PLC0415 - only this needs brokers
-    from controller.brokers.disk_capacities import DiskCapacities  # noqa: PLC0415 - as above
-    from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
-    from controller.brokers.log_dirs import no_capacities  # noqa: PLC0415 - as above
+    from controller.brokers import log_dirs, surveys  # noqa: PLC0415 - only this needs brokers
 
-    topic_survey = broker_survey(settings)
+    connections = broker_connections(settings)
     path = settings.disk_capacities
-    capacities = no_capacities if path is None else DiskCapacities(path, print_note)
-    survey = ClusterSurvey(security_of(settings), listeners_of(settings), capacities)
+    capacities: log_dirs.Capacities = log_dirs.no_capacities
+    if path is not None:
+        capacities = log_dirs.DiskCapacities(path, print_note)
     brokers = operator.cluster.brokers()
+    holdings = partial(surveys.query_holdings, connections, brokers.values(), capacities)
     topics = operator.survey_topics()
     states = operator.survey_states(topics)
-    least = topic_survey.min_insync(brokers.values(), topics)
+    least = surveys.query_min_insync(connections, brokers.values(), topics)
     own = operator.throttles.settings(paths.TOPIC_CONFIGS)
     cluster_id = operator.cluster.cluster_id() or ""
-    return ClusterRows(survey, brokers, topics, least, own, states, cluster_id)
+    return ClusterRows(holdings, brokers, topics, least, own, states, cluster_id)
 
 
 # --- write rates from Prometheus -----------------------------------------------------------------

@@ -1,7 +1,7 @@
 """
 The input of all checks, as values: the znodes, and the brokers' answers.
 
-Made by ``zk.operator_client`` and ``brokers.broker_survey``. Reading takes a while, and the
+Made by ``zk.operator_client`` and ``brokers.surveys``. Reading takes a while, and the
 cluster changes meanwhile. So the brokers' disks are compared with the topic znodes of before *and*
 after the disks were read.
 """

@@ -16,13 +16,6 @@ from kafka.protocol.api_key import ApiKey
 
 from controller.credentials import ServerTls
 from controller.endpoint import codec
-from controller.endpoint.codec import (
-    ApiVersions,
-    SaslAuthenticate,
-    SaslAuthenticateAnswer,
-    SaslHandshake,
-    SaslHandshakeAnswer,
-)
 from controller.endpoint.peers import ANONYMOUS, Peer
 from controller.endpoint.sasl import (
     SCRAM_HASHES,
@@ -31,9 +24,9 @@ from controller.endpoint.sasl import (
     PlainExchange,
     SaslExchange,
     ScramExchange,
+    UserFile,
 )
 from controller.endpoint.strict_decoding import UNPACED_MAX
-from controller.endpoint.user_file import UserFile
 from controller.errors import RemoteProtocolError
 
 FRAMES_MAX: Final = 10
@@ -72,13 +65,7 @@ class Sasl:
     users: UserFile
 
     def exchange(self, mechanism: str) -> SaslExchange:
-        """
-        Begin an authentication.
-
-        Raises:
-            UnauthenticatedError: the mechanism is not enabled.
-
-        """
+        """Begin an authentication by a mechanism that is enabled."""
         if mechanism not in self.mechanisms:
             raise UnauthenticatedError("a SASL mechanism that is not enabled")
         if mechanism not in SCRAM_HASHES:
@@ -103,14 +90,7 @@ class Authentication:
         return {} if self.sasl is None else SASL_VERSIONS
 
     async def secure(self, peer: Peer) -> None:
-        """
-        Begin TLS, if it is configured; the first use of a connection.
-
-        Raises:
-            OSError: the handshake failed.
-            TimeoutError: it took too long.
-
-        """
+        """Begin TLS, if it is configured; the first use of a connection."""
         if self.tls is not None:
             await peer.start_tls(self.tls.context(), peer.limits.unauthenticated_s)
 
@@ -118,17 +98,12 @@ class Authentication:
         self, peer: Peer, api_versions: Callable[[codec.RequestHeader], bytes]
     ) -> None:
         """
-        Set the principal of a peer, unless a broker authenticates it later.
-
-        Args:
-            peer: The connection, secured.
-            api_versions: Returns the answer to an ApiVersions.
+        Set the principal of a secured peer, unless a broker authenticates it later.
 
         Raises:
             UnauthenticatedError: it may not act as a broker.
             RemoteProtocolError: it sent something else before it authenticated.
             TimeoutError: it took too long.
-
         """
         if self.sasl is not None:
             async with asyncio.timeout(peer.limits.unauthenticated_s):
@@ -152,16 +127,18 @@ async def _user_of(
             raise RemoteProtocolError("a request before authentication")
         header, request = codec.decode(frame)
         match request:
-            case ApiVersions():
+            case codec.ApiVersions():
                 await peer.send(api_versions(header))
-            case SaslHandshake(mechanism=mechanism) if exchange is None and header.version > 0:
+            case codec.SaslHandshake(mechanism=mechanism) if (
+                exchange is None and header.version > 0
+            ):
                 exchange = sasl.exchange(mechanism)
-                await peer.send(codec.encode(header, SaslHandshakeAnswer(sasl.mechanisms)))
-            case SaslAuthenticate(auth_bytes=token) if exchange is not None:
+                await peer.send(codec.encode(header, codec.SaslHandshakeAnswer(sasl.mechanisms)))
+            case codec.SaslAuthenticate(auth_bytes=token) if exchange is not None:
                 step = exchange.step(token)
                 if isinstance(step, AuthenticationFailed):
                     raise UnauthenticatedError(f"authentication failed: {step.why}")
-                await peer.send(codec.encode(header, SaslAuthenticateAnswer(step.token)))
+                await peer.send(codec.encode(header, codec.SaslAuthenticateAnswer(step.token)))
                 if isinstance(step, Authenticated):
                     return step.user
             case _:
@@ -170,13 +147,7 @@ async def _user_of(
 
 
 def subject_of(certificate: Mapping[str, Any] | None) -> str | None:
-    """
-    Return the subject of a peer's certificate as Kafka's principals have it; None without one.
-
-    Args:
-        certificate: As ``SSLSocket.getpeercert`` returns it.
-
-    """
+    """Return the subject in a result of ``getpeercert`` as Kafka's principals have it, or None."""
     subject = (certificate or {}).get("subject")
     if not subject:
         return None

@@ -1,53 +1,29 @@
-"""
-Frames of what clients ask of the controller, and of the answers.
-
-Requests are read as strictly as those of brokers.
-"""
+"""Frames of what clients ask of the controller, read as strictly as those of brokers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    DescribeLogDirsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-    ListGroupsResponse,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    ListTransactionsResponse,
-)
+from kafka.protocol import admin
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
+from controller.brokers.messages import by_topic
+from controller.brokers.topic_configs import BROKER
 from controller.core.calls import client_requests
 from controller.core.calls.client_requests import ClientAnswer, PartitionResult, RequestFromClient
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.endpoint.codec import (
-    ReadableRequest,
-    RequestHeader,
-    ServedRequest,
-    encode_by,
-    header_of,
-    read_request,
-    respond,
-)
+from controller.endpoint import codec
 from controller.endpoint.strict_decoding import Fields, OversizedError
 from controller.errors import RemoteProtocolError
 
-_FIRST_WITH_ERROR: Final = 1
+FIRST_WITH_ERROR: Final = 1
 """The first version of ElectLeaders with an error of the whole request in the answer."""
 UNCLEAN: Final = 1
 """The election type of ElectLeaders that may lose records (KIP-460)."""
-RESOURCE_BROKER: Final = 4
-RESOURCE_BROKER_LOGGER: Final = 8
+BROKER_LOGGER: Final = 8
+"""``ConfigResource.Type.BROKER_LOGGER``."""
 TIMEOUT_MAX_S: Final = 60.0
 """The longest time that a request is worked on, whatever its own limit."""
 
@@ -55,25 +31,16 @@ TIMEOUT_MAX_S: Final = 60.0
 # --- requests ------------------------------------------------------------------------------------
 
 
-def decode(frame: bytes, client: str) -> tuple[RequestHeader, RequestFromClient | None]:
+def decode(frame: bytes, client: str) -> tuple[codec.RequestHeader, RequestFromClient | None]:
     """
-    Read a request of ``SERVED``.
+    Read a request of ``SERVED``, whose record names this client.
 
-    Args:
-        frame: Header and body, without the length in front of them.
-        client: Who asks, for the record of a request.
-
-    Returns:
-        None in place of a request that is about more than a cluster has: ``refusal`` answers it.
-
-    Raises:
-        RemoteProtocolError: it is malformed, or not one of ``SERVED``.
-
+    None stands for a request that is about more than a cluster has: ``refusal`` answers it.
     """
     try:
-        header, body = read_request(frame, REQUESTS)
+        header, body = codec.read_request(frame, REQUESTS)
     except OversizedError:
-        return header_of(frame), None
+        return codec.header_of(frame), None
     found: RequestFromClient = REQUESTS[header.api_key].value_of(body, client)
     return header, found
 
@@ -137,26 +104,14 @@ def partitions_of(request: RequestFromClient) -> int:
 # --- answers as the controller -------------------------------------------------------------------
 
 
-def encode(header: RequestHeader, answer: ClientAnswer) -> bytes:
-    """
-    Return the frame of an answer, with the length in front of it.
-
-    Raises:
-        ProtocolError: the answer is not one to this request, or a value does not fit its field.
-
-    """
-    return encode_by(REQUESTS, header, answer)
+def encode(header: codec.RequestHeader, answer: ClientAnswer) -> bytes:
+    """Return the frame of an answer."""
+    return codec.encode_by(REQUESTS, header, answer)
 
 
-def refusal(header: RequestHeader, error: int) -> bytes:
-    """
-    Return the frame of an answer that consists of an error, whatever the request says.
-
-    Raises:
-        RemoteProtocolError: the version has no such answer.
-
-    """
-    if header.api_key == ApiKey.ElectLeaders and header.version < _FIRST_WITH_ERROR:
+def refusal(header: codec.RequestHeader, error: int) -> bytes:
+    """Return the frame of an answer that consists of an error; not every version has one."""
+    if header.api_key == ApiKey.ElectLeaders and header.version < FIRST_WITH_ERROR:
         raise RemoteProtocolError("an election of too many partitions")
     return encode(header, REQUESTS[header.api_key].answer(error))
 
@@ -168,64 +123,53 @@ def results_of(answer: ClientAnswer) -> int:
     return len(getattr(answer, "results", ()))
 
 
-def _elect_response(version: int, answer: client_requests.ElectLeadersAnswer) -> ApiMessage:
-    return ElectLeadersResponse(
-        version=version,
-        throttle_time_ms=0,
-        error_code=answer.error,
-        replica_election_results=_results(answer.results),
-    )
-
-
-def _alter_response(version: int, answer: client_requests.AlterReassignmentsAnswer) -> ApiMessage:
-    return AlterPartitionReassignmentsResponse(
-        version=version,
-        throttle_time_ms=0,
-        error_code=answer.error,
-        error_message=None,
-        responses=_results(answer.results),
-    )
-
-
 def _list_response(version: int, answer: client_requests.ListReassignmentsAnswer) -> ApiMessage:
-    topics: dict[str, list[tuple[Any, ...]]] = {}
-    for (topic, number), *replicas in answer.reassignments:
-        topics.setdefault(topic, []).append((number, *replicas))
-    return ListPartitionReassignmentsResponse(
+    rows = ((topic, (number, *replicas)) for (topic, number), *replicas in answer.reassignments)
+    return admin.ListPartitionReassignmentsResponse(
         version=version,
         throttle_time_ms=0,
         error_code=answer.error,
         error_message=None,
-        topics=list(topics.items()),
+        topics=by_topic(rows),
     )
 
 
 def _results(results: Iterable[PartitionResult]) -> list[tuple[str, list[tuple[Any, ...]]]]:
-    topics: dict[str, list[tuple[Any, ...]]] = {}
-    for (topic, number), error, message in results:
-        topics.setdefault(topic, []).append((number, error, message))
-    return list(topics.items())
+    return by_topic(
+        (topic, (number, error, message)) for (topic, number), error, message in results
+    )
 
 
-REQUESTS: Final[Mapping[int, ServedRequest]] = {
-    ApiKey.ElectLeaders: ServedRequest(
+REQUESTS: Final[Mapping[int, codec.ServedRequest]] = {
+    ApiKey.ElectLeaders: codec.ServedRequest(
         versions=(0, 2),
-        message=ElectLeadersRequest,
+        message=admin.ElectLeadersRequest,
         value_of=_elect_leaders,
         answer=client_requests.ElectLeadersAnswer,
-        message_of=_elect_response,
+        message_of=lambda version, answer: admin.ElectLeadersResponse(
+            version=version,
+            throttle_time_ms=0,
+            error_code=answer.error,
+            replica_election_results=_results(answer.results),
+        ),
     ),
-    ApiKey.AlterPartitionReassignments: ServedRequest(
+    ApiKey.AlterPartitionReassignments: codec.ServedRequest(
         versions=(0, 0),
-        message=AlterPartitionReassignmentsRequest,
+        message=admin.AlterPartitionReassignmentsRequest,
         folds=(("partitions", _target),),
         value_of=_alter,
         answer=client_requests.AlterReassignmentsAnswer,
-        message_of=_alter_response,
+        message_of=lambda version, answer: admin.AlterPartitionReassignmentsResponse(
+            version=version,
+            throttle_time_ms=0,
+            error_code=answer.error,
+            error_message=None,
+            responses=_results(answer.results),
+        ),
     ),
-    ApiKey.ListPartitionReassignments: ServedRequest(
+    ApiKey.ListPartitionReassignments: codec.ServedRequest(
         versions=(0, 0),
-        message=ListPartitionReassignmentsRequest,
+        message=admin.ListPartitionReassignmentsRequest,
         value_of=_list,
         answer=client_requests.ListReassignmentsAnswer,
         message_of=_list_response,
@@ -239,36 +183,36 @@ SERVED: Final[Mapping[int, tuple[int, int]]] = {k: r.versions for k, r in REQUES
 # --- answers as an entry in the list of brokers --------------------------------------------------
 
 
-def local_answer(header: RequestHeader, frame: bytes, own_id: int) -> bytes | None:
+def local_answer(header: codec.RequestHeader, frame: bytes, own_id: int) -> bytes | None:
     """
     Return the answer to a request that concerns the daemon as one of the listed brokers.
 
     It has no log directory, group, transaction or setting. None: the request is about something
     else, or has a version for which a broker has to answer.
-
-    Raises:
-        RemoteProtocolError: it is malformed.
-
     """
     known = _ENTRY_REQUESTS.get(header.api_key)
     if known is None or not known.versions[0] <= header.version <= known.versions[1]:
         return None
     answer = known.answer_to(header, frame, own_id)
-    return None if answer is None else respond(header, answer)
+    return None if answer is None else codec.respond(header, answer)
 
 
-def _no_groups(header: RequestHeader, _frame: bytes, _own_id: int) -> ApiMessage:
-    return ListGroupsResponse(version=header.version, throttle_time_ms=0, error_code=0, groups=[])
+def _no_groups(header: codec.RequestHeader, _frame: bytes, _own_id: int) -> ApiMessage:
+    return admin.ListGroupsResponse(
+        version=header.version, throttle_time_ms=0, error_code=0, groups=[]
+    )
 
 
-def _no_log_dirs(header: RequestHeader, _frame: bytes, _own_id: int) -> ApiMessage:
+def _no_log_dirs(header: codec.RequestHeader, _frame: bytes, _own_id: int) -> ApiMessage:
     # Version 0 is laid out as version 1.
     version = max(header.version, 1)
-    return DescribeLogDirsResponse(version=version, throttle_time_ms=0, error_code=0, results=[])
+    return admin.DescribeLogDirsResponse(
+        version=version, throttle_time_ms=0, error_code=0, results=[]
+    )
 
 
-def _no_transactions(header: RequestHeader, _frame: bytes, _own_id: int) -> ApiMessage:
-    return ListTransactionsResponse(
+def _no_transactions(header: codec.RequestHeader, _frame: bytes, _own_id: int) -> ApiMessage:
+    return admin.ListTransactionsResponse(
         version=header.version,
         throttle_time_ms=0,
         error_code=0,
@@ -278,33 +222,33 @@ def _no_transactions(header: RequestHeader, _frame: bytes, _own_id: int) -> ApiM
 
 
 def _own_resources(
-    header: RequestHeader, frame: bytes, own_id: int, message: type[ApiMessage]
+    header: codec.RequestHeader, frame: bytes, own_id: int, message: type[ApiMessage]
 ) -> list[tuple[int, str]]:
     """Return the type and name of the resources, if all are the daemon as a broker."""
     known = _ENTRY_REQUESTS[header.api_key]
-    readable = ReadableRequest(versions=known.versions, message=message)
-    _, body = read_request(frame, {header.api_key: readable})
+    readable = codec.ReadableRequest(versions=known.versions, message=message)
+    _, body = codec.read_request(frame, {header.api_key: readable})
     named = [(r["resource_type"], r["resource_name"]) for r in body["resources"]]
-    ours = {(kind, str(own_id)) for kind in (RESOURCE_BROKER, RESOURCE_BROKER_LOGGER)}
+    ours = {(kind, str(own_id)) for kind in (BROKER, BROKER_LOGGER)}
     return named if ours.issuperset(named) else []
 
 
-def _no_settings(header: RequestHeader, frame: bytes, own_id: int) -> ApiMessage | None:
+def _no_settings(header: codec.RequestHeader, frame: bytes, own_id: int) -> ApiMessage | None:
     """Answer that the daemon has no settings."""
-    named = _own_resources(header, frame, own_id, DescribeConfigsRequest)
+    named = _own_resources(header, frame, own_id, admin.DescribeConfigsRequest)
     if not named:
         return None
     rows: list[object] = [(0, None, kind, name, []) for kind, name in named]
-    return DescribeConfigsResponse(version=header.version, throttle_time_ms=0, results=rows)
+    return admin.DescribeConfigsResponse(version=header.version, throttle_time_ms=0, results=rows)
 
 
-def _no_changes(header: RequestHeader, frame: bytes, own_id: int) -> ApiMessage | None:
+def _no_changes(header: codec.RequestHeader, frame: bytes, own_id: int) -> ApiMessage | None:
     """Answer that changing the settings of the daemon succeeds."""
-    named = _own_resources(header, frame, own_id, IncrementalAlterConfigsRequest)
+    named = _own_resources(header, frame, own_id, admin.IncrementalAlterConfigsRequest)
     if not named:
         return None
     rows = [(0, None, kind, name) for kind, name in named]
-    return IncrementalAlterConfigsResponse(
+    return admin.IncrementalAlterConfigsResponse(
         version=header.version, throttle_time_ms=0, responses=rows
     )
 
@@ -313,7 +257,7 @@ class _EntryRequest(NamedTuple):
     """A kind of request that concerns the daemon as an entry in the list of brokers."""
 
     versions: tuple[int, int]
-    answer_to: Callable[[RequestHeader, bytes, int], ApiMessage | None]
+    answer_to: Callable[[codec.RequestHeader, bytes, int], ApiMessage | None]
 
 
 _ENTRY_REQUESTS: Final[Mapping[int, _EntryRequest]] = {

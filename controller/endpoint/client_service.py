@@ -24,25 +24,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from kafka.protocol.api_key import ApiKey
 
 from controller.core.calls.broker_requests import Permission
-from controller.core.calls.client_requests import (
-    CedeRole,
-    ClientAnswer,
-    ElectLeaders,
-)
+from controller.core.calls.client_requests import CedeRole, ClientAnswer, ElectLeaders
 from controller.core.model import BrokerId
 from controller.endpoint import client_codec, codec, relayed_frames
-from controller.endpoint.broker_service import BrokerService, RequestObserver
-from controller.endpoint.decoding_thread import DecodingThread
-from controller.endpoint.peers import PARTITION_BYTES, SMALL_FRAME, Answer, Peer
+from controller.endpoint.broker_service import BrokerService, Tickets
+from controller.endpoint.peers import PARTITION_BYTES, SMALL_FRAME, Answer, EndpointObserver, Peer
 from controller.endpoint.relay import NoBrokerError, Relay, Upstream, with_length
-from controller.endpoint.strict_decoding import UNPACED_MAX
-from controller.endpoint.tickets import Tickets
+from controller.endpoint.strict_decoding import UNPACED_MAX, DecodingThread
 from controller.endpoint.topic_codec import ALTER, TOPIC_REQUESTS, TopicsWanted
 from controller.endpoint.topic_service import TopicService
 from controller.errors import RemoteProtocolError
@@ -95,43 +90,23 @@ RESULTS: Final = ("answered", "not_controller", "by_broker", "ceded", "refused")
 """Results by which the metrics count."""
 
 
+@dataclass(eq=False, slots=True)
 class ClientService:
-    """Implements ``Service``: the fallback for every request."""
+    """Implements ``Service`` for every request."""
 
-    versions: Mapping[int, tuple[int, int]] = {}
+    own_id: BrokerId
+    """The id under which clients see the daemon."""
+    relay: Relay
+    tickets: Tickets
+    brokers: BrokerService
+    """Answers brokers that are permitted to ask."""
+    topics: TopicService
+    observer: EndpointObserver
+    is_sasl: bool = False
+    """Whether peers authenticate by SASL."""
+    _thread: DecodingThread = field(default_factory=DecodingThread)
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what it works with
-        self,
-        own_id: BrokerId,
-        relay: Relay,
-        tickets: Tickets,
-        brokers: BrokerService,
-        topics: TopicService,
-        observer: RequestObserver,
-        *,
-        is_sasl: bool = False,
-    ) -> None:
-        """
-        Prepare.
-
-        Args:
-            own_id: The id under which clients see the daemon.
-            relay: Opens connections to brokers.
-            tickets: The way to the loop.
-            brokers: Answers brokers that are permitted to ask.
-            topics: Creates and deletes topics, and adds partitions.
-            observer: Counts requests.
-            is_sasl: Whether peers authenticate by SASL.
-
-        """
-        self._own_id = own_id
-        self._relay = relay
-        self._tickets = tickets
-        self._brokers = brokers
-        self._topics = topics
-        self._observer = observer
-        self._is_sasl = is_sasl
-        self._thread = DecodingThread()
+    versions = None
 
     async def answer(self, peer: Peer, header: codec.RequestHeader, frame: bytes) -> Answer | None:
         """Answer a request, or relay it."""
@@ -146,11 +121,11 @@ class ClientService:
             return await self._serve_or_cede(peer, upstream, header, frame)
         if key in client_codec.SERVED:
             return await self._as_controller(peer, upstream, header, frame)
-        if key in self._brokers.versions:
+        if key in self.brokers.versions:
             return await self._for_broker(peer, upstream, header, frame)
         local = None
         if len(frame) <= UNPACED_MAX:  # Any peer may send it, and what is meant is short.
-            local = client_codec.local_answer(header, frame, self._own_id)
+            local = client_codec.local_answer(header, frame, self.own_id)
         return local or await self._relayed(peer, upstream, header, frame)
 
     async def _relayed(
@@ -175,7 +150,7 @@ class ClientService:
     async def _upstream_of(self, peer: Peer) -> Upstream:
         known = peer.companion
         if not isinstance(known, Upstream):
-            known = peer.companion = await self._relay.connected(peer.address)
+            known = peer.companion = await self.relay.connected(peer.address)
         return known
 
     # --- what the controller answers -----------------------------------------------------------
@@ -190,21 +165,21 @@ class ClientService:
         request that the controller answers through the daemon would keep it here. With the role, no
         broker may answer in the place of the controller.
         """
-        tenure = self._tickets.tenure
+        tenure = self.tickets.tenure
         if tenure is None:
-            return self._brokers.refusal(header)
+            return self.brokers.refusal(header)
         answer = await upstream.exchange(frame, PERMIT_S)
         error = relayed_frames.error_for_broker(header, answer)
         if error in {NOT_CONTROLLER, STALE_CONTROLLER_EPOCH}:
             permission = Permission(_who(peer, header), upstream.broker, tenure)
-            return await self._brokers.answer_permitted(peer, header, frame, permission)
+            return await self.brokers.answer_permitted(peer, header, frame, permission)
         return with_length(answer) if error == CLUSTER_AUTHORIZATION_FAILED else None
 
     async def _as_controller(
         self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
     ) -> Answer | None:
         """Answer as the controller what a broker permits and does not answer itself."""
-        tenure = self._tickets.tenure
+        tenure = self.tickets.tenure
         arriving = await upstream.begin(frame)
         error = relayed_frames.first_error(header, arriving.head)
         if error != NOT_CONTROLLER and (error is not None or tenure is None):
@@ -223,7 +198,7 @@ class ClientService:
                 return client_codec.refusal(header, INVALID_REQUEST)
             peer.hold_decoded(client_codec.partitions_of(request) * PARTITION_BYTES)
             within_s = request.timeout_s + GRACE_S if isinstance(request, ElectLeaders) else None
-            given = await self._tickets.answer_to(request, permission, within_s)
+            given = await self.tickets.answer_to(request, permission, within_s)
         if given is None or given.error == NOT_CONTROLLER:
             self._count(header, "not_controller")
             peer.is_left = True
@@ -244,16 +219,16 @@ class ClientService:
 
         A request that the client may not make is relayed as it is.
         """
-        tenure = self._tickets.tenure
+        tenure = self.tickets.tenure
         operation = CEDABLE[header.api_key]
         wanted, seen = await self._read_wanted(peer, upstream, header, frame)
-        if seen.controller == self._own_id:
+        if seen.controller == self.own_id:
             permission = None
             if tenure is not None:
                 permission = Permission(_who(peer, header), upstream.broker, tenure)
             served = None
             if wanted is not None and permission is not None:
-                served = await self._topics.answer(header, wanted, seen, upstream, permission)
+                served = await self.topics.answer(header, wanted, seen, upstream, permission)
             if served is not None:
                 answer, error = served
                 peer.is_left = error == NOT_CONTROLLER
@@ -281,8 +256,8 @@ class ClientService:
                 return None, seen
         if header.api_key in TOPIC_REQUESTS:
             peer.hold_decoded(len(frame) * TOPICS_FACTOR)
-        wanted = await self._topics.decode(header, frame)
-        names = () if wanted is None else self._topics.names(wanted)
+        wanted = await self.topics.decode(header, frame)
+        names = () if wanted is None else self.topics.names(wanted)
         return wanted, await self._look(upstream, names)
 
     async def _cede(
@@ -300,28 +275,26 @@ class ClientService:
         to connect to that one.
         """
         now = asyncio.get_running_loop().time
-        until = self._tickets.held_until + SETTLE_S
-        if permission is not None and self._tickets.is_current(permission):
-            await self._tickets.answer_to(CedeRole(ApiKey(header.api_key).name), permission, CEDE_S)
+        until = self.tickets.held_until + SETTLE_S
+        if permission is not None and self.tickets.is_current(permission):
+            await self.tickets.answer_to(CedeRole(ApiKey(header.api_key).name), permission, CEDE_S)
             until = now() + CEDE_S
         seen = await self._look(upstream)
-        nobody = {self._own_id, _NO_CONTROLLER}
+        nobody = {self.own_id, _NO_CONTROLLER}
         while seen.controller in nobody and now() < until and not peer.is_gone:
             await asyncio.sleep(LOOK_S)
             seen = await self._look(upstream)
         if peer.is_gone:
             # It gave up, and asks again: the request must not be carried out twice.
             raise ConnectionResetError("the client did not wait")
-        if not self._is_sasl and seen.controller not in {upstream.broker, self._own_id}:
+        if not self.is_sasl and seen.controller not in {upstream.broker, self.own_id}:
             # Nothing of the client is bound to the former connection.
             with suppress(NoBrokerError):
-                peer.companion = await self._relay.connected(
-                    peer.address, BrokerId(seen.controller)
-                )
+                peer.companion = await self.relay.connected(peer.address, BrokerId(seen.controller))
                 upstream.close()
                 upstream = peer.companion
         peer.is_left = seen.controller != upstream.broker
-        self._count(header, "not_controller" if seen.controller == self._own_id else "ceded")
+        self._count(header, "not_controller" if seen.controller == self.own_id else "ceded")
         return await upstream.begin(frame)
 
     async def _look(
@@ -333,7 +306,7 @@ class ClientService:
         return await self._thread.run(len(answer), partial(relayed_frames.metadata_of, answer))
 
     def _count(self, header: codec.RequestHeader, result: str) -> None:
-        self._observer.endpoint_answered(ApiKey(header.api_key).name, result)
+        self.observer.endpoint_answered(ApiKey(header.api_key).name, result)
 
 
 def _who(peer: Peer, header: codec.RequestHeader) -> str:

@@ -4,33 +4,32 @@ Frames of brokers to requests, and answers to frames.
 Pure. A wrong byte in an answer stops the broker: its send thread treats every error of decoding as
 fatal (``InterBrokerSendThread``). So whatever is in doubt raises, and the socket is closed.
 
+Here and in ``client_codec`` and ``topic_codec``, frames of requests are without their length, those
+of answers with it. Reading raises RemoteProtocolError if a frame is malformed or not of a request
+and version that is served. Writing raises ProtocolError if the answer is not one to the request, or
+a value does not fit its field.
+
 Invariant: what ``decode`` returns can be answered in the version of its header.
 """
 
 from __future__ import annotations
 
-import base64
 import struct
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
+from kafka.protocol import sasl
 from kafka.protocol.api_header import ResponseHeader
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
-from kafka.protocol.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 
-from controller.brokers.messages import frame_of, topic_uuid
+from controller.brokers import messages
+from controller.brokers.messages import by_topic, frame_of, topic_id_of, topic_uuid
 from controller.core.calls import broker_requests
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, ZkVersion
-from controller.endpoint import messages
 from controller.endpoint.strict_decoding import Cursor, Fields, Folds, reader_of
 from controller.errors import ProtocolError, RemoteProtocolError
 from controller.kafka_errors import NONE, UNSUPPORTED_VERSION
@@ -41,7 +40,6 @@ FRAME_MAX: Final = 16 * 1024 * 1024
 _FIRST_BY_TOPIC_ID: Final = 2
 """The first version of AlterPartition that names topics by id (KIP-841)."""
 _HEADER_NUMBERS: Final = (struct.Struct(">h"), struct.Struct(">h"), struct.Struct(">i"))
-_NO_ID: Final = bytes(16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,15 +123,7 @@ Answer = SaslHandshakeAnswer | SaslAuthenticateAnswer | broker_requests.BrokerAn
 
 
 def header_of(frame: bytes) -> RequestHeader:
-    """
-    Read the fields that every header of a request begins with, whatever the API key.
-
-    Args:
-        frame: Header and body, without the length in front of them.
-
-    Raises:
-        RemoteProtocolError: it is malformed.
-    """
+    """Read the fields that every header of a request begins with, whatever the API key."""
     return _header(Cursor(frame))
 
 
@@ -143,18 +133,7 @@ def _header(cursor: Cursor) -> RequestHeader:
 
 
 def decode(frame: bytes) -> tuple[RequestHeader, Request]:
-    """
-    Read a request.
-
-    Args:
-        frame: Header and body, without the length in front of them.
-
-    Returns:
-        Also an ApiVersions of a version that is not served: ``api_versions_response`` says so.
-
-    Raises:
-        RemoteProtocolError: it is malformed, or not one of ``ADVERTISED``.
-    """
+    """Read a request of ``ADVERTISED``, or an ApiVersions of a version that is refused."""
     header, _ = _open_frame(frame)
     if header.api_key == ApiKey.ApiVersions:
         if header.version <= API_VERSIONS_REQUEST.versions[1]:
@@ -168,17 +147,7 @@ def decode(frame: bytes) -> tuple[RequestHeader, Request]:
 def read_request(
     frame: bytes, requests: Mapping[int, ReadableRequest]
 ) -> tuple[RequestHeader, Fields]:
-    """
-    Read a request by the schema of its message.
-
-    Args:
-        frame: Header and body, without the length in front of them.
-        requests: The kinds that are read, by API key.
-
-    Raises:
-        RemoteProtocolError: it is malformed, or not one of those.
-
-    """
+    """Read a request of one of these kinds by the schema of its message."""
     header, cursor = _open_frame(frame)
     known = _served_request(header, requests)
     if known.message.flexible_version_q(header.version):
@@ -203,14 +172,6 @@ def _served_request(header: RequestHeader, requests: Mapping[int, Kind]) -> Kind
     return found
 
 
-def _sasl_handshake(_version: int, body: Fields) -> SaslHandshake:
-    return SaslHandshake(body["mechanism"])
-
-
-def _sasl_authenticate(_version: int, body: Fields) -> SaslAuthenticate:
-    return SaslAuthenticate(body["auth_bytes"])
-
-
 def _controlled_shutdown(_version: int, body: Fields) -> broker_requests.ControlledShutdown:
     # A version with an epoch has that of the broker's registration: -1 is an outdated one.
     epoch = body.get("broker_epoch")
@@ -225,11 +186,7 @@ def _alter_partition(version: int, body: Fields) -> broker_requests.AlterPartiti
         BrokerEpoch(body["broker_epoch"]),
         version,
         tuple(
-            broker_requests.IsrChange(
-                topic.get("topic_name"),
-                topic_id,
-                *row,
-            )
+            broker_requests.IsrChange(topic.get("topic_name"), topic_id, *row)
             for topic in body["topics"]
             for topic_id in (_topic_id(topic),)
             for row in topic["partitions"]
@@ -249,32 +206,13 @@ def _change(row: Fields) -> tuple[int, LeaderEpoch, tuple[BrokerId, ...], int, Z
     )
 
 
-def _member(row: Fields) -> int:
-    """Return a member of an ISR; its epoch is -1: leaders know it in KRaft mode only."""
-    found: int = row["broker_id"]
-    return found
-
-
 def _topic_id(topic: Fields) -> str | None:
     if "topic_id" not in topic:
         return None
-    found = id_of(topic["topic_id"])
+    found = topic_id_of(topic["topic_id"])
     if found is None:
         raise RemoteProtocolError("a topic without an id, in a version without names")
     return found
-
-
-def id_of(found: uuid.UUID) -> str | None:
-    """Return the id of a topic as in its znode; None for zero, which means that there is none."""
-    if found.bytes == _NO_ID:
-        return None
-    return base64.urlsafe_b64encode(found.bytes).decode().rstrip("=")
-
-
-def _allocate_producer_ids(_version: int, body: Fields) -> broker_requests.AllocateProducerIds:
-    return broker_requests.AllocateProducerIds(
-        BrokerId(body["broker_id"]), BrokerEpoch(body["broker_epoch"])
-    )
 
 
 # --- answers -------------------------------------------------------------------------------------
@@ -282,11 +220,7 @@ def _allocate_producer_ids(_version: int, body: Fields) -> broker_requests.Alloc
 
 def api_versions_response(header: RequestHeader, served: Mapping[int, tuple[int, int]]) -> bytes:
     """
-    Return the frame of the answer to an ApiVersions.
-
-    Args:
-        header: The header of the request.
-        served: Lowest and highest version by API key, ApiVersions among them.
+    Return the frame of the answer to an ApiVersions: what is served, ApiVersions among it.
 
     A version that is not served gets UNSUPPORTED_VERSION in a body of version 0, which lists the
     versions of ApiVersions (KIP-511): the peer asks again with one of them.
@@ -303,29 +237,14 @@ def api_versions_response(header: RequestHeader, served: Mapping[int, tuple[int,
 
 
 def encode(header: RequestHeader, answer: Answer) -> bytes:
-    """
-    Return the frame of an answer, with the length in front of it.
-
-    Args:
-        header: The header of the request.
-        answer: The answer to it.
-
-    Raises:
-        ProtocolError: the answer is not one to this request, or a value does not fit its field.
-    """
+    """Return the frame of an answer."""
     return encode_by(REQUESTS, header, answer)
 
 
 def encode_by(
     requests: Mapping[int, ServedRequest], header: RequestHeader, answer: object
 ) -> bytes:
-    """
-    Return the frame of an answer to one of these requests, with the length in front of it.
-
-    Raises:
-        ProtocolError: the answer is not one to this request, or a value does not fit its field.
-
-    """
+    """Return the frame of an answer to one of these requests."""
     known = requests.get(header.api_key)
     if known is None or type(answer) is not known.answer:
         raise ProtocolError(f"{type(answer).__name__} does not answer API key {header.api_key}")
@@ -333,13 +252,7 @@ def encode_by(
 
 
 def respond(header: RequestHeader, body: ApiMessage) -> bytes:
-    """
-    Return the frame of a response, with the length in front of it.
-
-    Raises:
-        ProtocolError: a value does not fit its field.
-
-    """
+    """Return the frame of a response."""
     return _frame(header, body, flexible_header=body.flexible_version_q(header.version))
 
 
@@ -350,61 +263,25 @@ def _frame(header: RequestHeader, body: ApiMessage, *, flexible_header: bool) ->
 
 
 def refusal(header: RequestHeader, error: int) -> bytes:
-    """
-    Return the frame of an answer that consists of an error, whatever the request says.
-
-    Args:
-        header: The header of a request of a broker to its controller.
-        error: The error.
-
-    Raises:
-        RemoteProtocolError: it is no such request, or has a version that is not served.
-
-    """
+    """Return the frame of an answer to a broker that consists of an error, whatever it asks."""
     known = _served_request(header, REQUESTS)
     if not known.is_of_brokers:
         raise RemoteProtocolError(f"API key {header.api_key} is no request of a broker")
     return encode(header, known.answer(error))
 
 
-def _sasl_handshake_response(version: int, answer: SaslHandshakeAnswer) -> ApiMessage:
-    return SaslHandshakeResponse(
-        version=version, error_code=NONE, mechanisms=list(answer.mechanisms)
-    )
-
-
-def _sasl_authenticate_response(version: int, answer: SaslAuthenticateAnswer) -> ApiMessage:
-    # A lifetime of 0 means that the session lasts as long as the connection (KIP-368).
-    return SaslAuthenticateResponse(
-        version=version,
-        error_code=NONE,
-        error_message=None,
-        auth_bytes=answer.auth_bytes,
-        session_lifetime_ms=0,
-    )
-
-
-def _controlled_shutdown_response(
-    version: int, answer: broker_requests.ControlledShutdownAnswer
-) -> ApiMessage:
-    remaining: list[tuple[str, int]] = [(p.topic, p.partition) for p in answer.remaining]
-    return messages.ControlledShutdownResponse(
-        version=version, error_code=answer.error, remaining_partitions=remaining
-    )
-
-
 def _alter_partition_response(
     version: int, answer: broker_requests.AlterPartitionAnswer
 ) -> ApiMessage:
     by_id = version >= _FIRST_BY_TOPIC_ID
-    topics: dict[object, list[tuple[Any, ...]]] = {}
+    rows: list[tuple[object, tuple[Any, ...]]] = []
     for result in answer.results:
-        key = topic_uuid(result.topic_id) if by_id else result.topic
-        if key is None:
+        topic = topic_uuid(result.topic_id) if by_id else result.topic
+        if topic is None:
             raise ProtocolError(f"a result of {result.topic} without the topic of v{version}")
-        topics.setdefault(key, []).append(_isr_row(version, result))
+        rows.append((topic, _isr_row(version, result)))
     return messages.AlterPartitionResponse(
-        version=version, throttle_time_ms=0, error_code=answer.error, topics=list(topics.items())
+        version=version, throttle_time_ms=0, error_code=answer.error, topics=by_topic(rows)
     )
 
 
@@ -412,16 +289,6 @@ def _isr_row(version: int, result: broker_requests.IsrResult) -> tuple[Any, ...]
     row = (result.partition, result.error, result.leader, result.leader_epoch, result.isr)
     recovery = (result.leader_recovery_state,) if version >= 1 else ()
     return (*row, *recovery, result.partition_epoch)
-
-
-def _producer_ids_response(version: int, answer: broker_requests.ProducerIdsAnswer) -> ApiMessage:
-    return messages.AllocateProducerIdsResponse(
-        version=version,
-        throttle_time_ms=0,
-        error_code=answer.error,
-        producer_id_start=answer.first,
-        producer_id_len=answer.length,
-    )
 
 
 # --- the requests --------------------------------------------------------------------------------
@@ -434,27 +301,41 @@ REQUESTS: Final[Mapping[int, ServedRequest]] = {
         message=messages.ControlledShutdownRequest,
         value_of=_controlled_shutdown,
         answer=broker_requests.ControlledShutdownAnswer,
-        message_of=_controlled_shutdown_response,
+        message_of=lambda version, answer: messages.ControlledShutdownResponse(
+            version=version,
+            error_code=answer.error,
+            remaining_partitions=[(p.topic, p.partition) for p in answer.remaining],
+        ),
         is_of_brokers=True,
     ),
     ApiKey.SaslHandshake: ServedRequest(
         versions=(0, 1),
-        message=SaslHandshakeRequest,
-        value_of=_sasl_handshake,
+        message=sasl.SaslHandshakeRequest,
+        value_of=lambda _, body: SaslHandshake(body["mechanism"]),
         answer=SaslHandshakeAnswer,
-        message_of=_sasl_handshake_response,
+        message_of=lambda version, answer: sasl.SaslHandshakeResponse(
+            version=version, error_code=NONE, mechanisms=list(answer.mechanisms)
+        ),
     ),
     ApiKey.SaslAuthenticate: ServedRequest(
         versions=(0, 2),
-        message=SaslAuthenticateRequest,
-        value_of=_sasl_authenticate,
+        message=sasl.SaslAuthenticateRequest,
+        value_of=lambda _, body: SaslAuthenticate(body["auth_bytes"]),
         answer=SaslAuthenticateAnswer,
-        message_of=_sasl_authenticate_response,
+        # A lifetime of 0 means that the session lasts as long as the connection (KIP-368).
+        message_of=lambda version, answer: sasl.SaslAuthenticateResponse(
+            version=version,
+            error_code=NONE,
+            error_message=None,
+            auth_bytes=answer.auth_bytes,
+            session_lifetime_ms=0,
+        ),
     ),
     ApiKey.AlterPartition: ServedRequest(
         versions=(0, 3),
         message=messages.AlterPartitionRequest,
-        folds=(("partitions", _change), ("new_isr_with_epochs", _member)),
+        # The epoch of a member of the ISR is -1: leaders know it in KRaft mode only.
+        folds=(("partitions", _change), ("new_isr_with_epochs", itemgetter("broker_id"))),
         value_of=_alter_partition,
         answer=broker_requests.AlterPartitionAnswer,
         message_of=_alter_partition_response,
@@ -464,9 +345,17 @@ REQUESTS: Final[Mapping[int, ServedRequest]] = {
     ApiKey.AllocateProducerIds: ServedRequest(
         versions=(0, 0),
         message=messages.AllocateProducerIdsRequest,
-        value_of=_allocate_producer_ids,
+        value_of=lambda _, body: broker_requests.AllocateProducerIds(
+            BrokerId(body["broker_id"]), BrokerEpoch(body["broker_epoch"])
+        ),
         answer=broker_requests.ProducerIdsAnswer,
-        message_of=_producer_ids_response,
+        message_of=lambda version, answer: messages.AllocateProducerIdsResponse(
+            version=version,
+            throttle_time_ms=0,
+            error_code=answer.error,
+            producer_id_start=answer.first,
+            producer_id_len=answer.length,
+        ),
         is_of_brokers=True,
     ),
 }

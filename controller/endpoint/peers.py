@@ -1,8 +1,9 @@
 """
 The connections of the endpoint: who the peer is, and frames within limits of size and time.
 
-Used on the server's thread only. Every method that waits has a deadline, after which the caller
-closes the connection.
+Used on the server's thread only. Every method that waits has a deadline and raises TimeoutError
+after it, or OSError if the connection is lost. RemoteProtocolError: a frame is too long, or other
+requests need the memory. In each case the caller closes the connection.
 """
 
 from __future__ import annotations
@@ -70,13 +71,7 @@ class FrameMemory:
     _by_address: Counter[str] = field(default_factory=Counter)
 
     def take(self, size: int, address: str = "") -> None:
-        """
-        Reserve memory.
-
-        Raises:
-            RemoteProtocolError: other frames need it.
-
-        """
+        """Reserve memory, unless other frames need it."""
         own = self._by_address[address] + size
         if self.used + size > self.most or (self.most_each is not None and own > self.most_each):
             raise RemoteProtocolError(f"no memory for {size} bytes of a long frame")
@@ -93,6 +88,22 @@ class FrameMemory:
 
 Answer = bytes | AsyncIterable[bytes]
 """The frame of an answer with its length in front, at once or in parts."""
+
+
+class EndpointObserver(Protocol):
+    """Counts what happens at the endpoint; called on the server's thread."""
+
+    def endpoint_connections(self, count: int) -> None:
+        """So many connections are open now."""
+        ...
+
+    def endpoint_refused(self, reason: str) -> None:
+        """A connection was closed; the reason is one of few."""
+        ...
+
+    def endpoint_answered(self, request: str, result: str) -> None:
+        """A request of this class was answered so; both have few values."""
+        ...
 
 
 class Companion(Protocol):
@@ -141,17 +152,9 @@ class Peer(ServerConnection):
 
     async def next_frame(self, size_max: int, within_s: float) -> bytes:
         """
-        Wait for a request; return it without its length. The one before is answered.
+        Wait for the first byte of a request, and return all without its length.
 
-        Args:
-            size_max: The longest that is read.
-            within_s: Until its first byte.
-
-        Raises:
-            RemoteProtocolError: it is too long.
-            TimeoutError: none came, or not all of it.
-            asyncio.IncompleteReadError: the peer closed the connection.
-
+        The request before is answered. IncompleteReadError: the peer closed the connection.
         """
         self._release()
         async with asyncio.timeout(within_s):
@@ -165,13 +168,7 @@ class Peer(ServerConnection):
         return frame
 
     def hold_decoded(self, size: int) -> None:
-        """
-        Reserve memory for the request after it was decoded; released with the frame.
-
-        Raises:
-            RemoteProtocolError: other requests need it.
-
-        """
+        """Reserve memory for the request after it was decoded; released with the frame."""
         self.decoded.take(size, self.address)
         self._reserved_decoded += size
 
@@ -186,14 +183,7 @@ class Peer(ServerConnection):
         return b"".join(parts)
 
     async def send(self, answer: Answer) -> None:
-        """
-        Write an answer, and wait until the kernel has all of it.
-
-        Raises:
-            TimeoutError: the peer does not read, or the parts of the answer do not come.
-            OSError: the connection is lost.
-
-        """
+        """Write an answer, and wait until the kernel has all of it."""
         async with asyncio.timeout(self.limits.frame_s):
             if isinstance(answer, bytes):
                 await write_all(self.writer, answer)

@@ -42,7 +42,13 @@ class NoBrokerError(OSError):
 
 @dataclass(slots=True)
 class Upstream:
-    """The connection to a broker that belongs to one client."""
+    """
+    The connection to a broker that belongs to one client.
+
+    Methods raise OSError if it is lost, TimeoutError if the broker does not answer, after which it
+    is closed, and RemoteProtocolError if an answer is too long or belongs to another request, or if
+    other answers need the memory.
+    """
 
     broker: BrokerId
     reader: asyncio.StreamReader
@@ -63,19 +69,9 @@ class Upstream:
 
     async def exchange(self, frame: bytes, within_s: float = ANSWER_S) -> bytes:
         """
-        Send a request and return the whole answer, both without their length.
+        Send a request and return the whole answer, both without their length; see ``begin``.
 
         The memory of the answer stays reserved until ``release``, ``close`` or the next request.
-
-        Args:
-            frame: The request.
-            within_s: How long the answer is awaited, if it is not the first.
-
-        Raises:
-            TimeoutError: the broker does not answer; the connection is closed.
-            RemoteProtocolError: the answer is too long, or belongs to another request.
-            OSError: the connection is lost.
-
         """
         arriving = await self.begin(frame, within_s)
         return await arriving.whole(within_s)
@@ -84,17 +80,8 @@ class Upstream:
         """
         Send a request and return the answer as soon as its beginning is there.
 
-        It has to be read to its end, whole or in parts, before the next request.
-
-        Args:
-            frame: The request.
-            within_s: How long the answer is awaited, if it is not the first.
-
-        Raises:
-            TimeoutError: the broker does not answer; the connection is closed.
-            RemoteProtocolError: the answer is too long, or belongs to another request.
-            OSError: the connection is lost.
-
+        It has to be read to its end, whole or in parts, before the next request. The first answer
+        has its own limit of time.
         """
         self.release()
         ensure(not self._left, "the answer before was not read")
@@ -130,15 +117,7 @@ class Upstream:
             raise ConnectionResetError("the broker closed the connection") from error
 
     async def rest(self, size: int, within_s: float) -> bytes:
-        """
-        Return the rest of an answer of this size, whose memory is reserved.
-
-        Raises:
-            TimeoutError: it does not come; the connection is closed.
-            RemoteProtocolError: other answers need the memory.
-            OSError: the connection is lost.
-
-        """
+        """Return the rest of an answer of this size, whose memory is reserved."""
         self.hold(size)
         async with self._within(within_s):
             read = await self._read(self._left)
@@ -146,25 +125,13 @@ class Upstream:
         return read
 
     async def next_part(self) -> bytes:
-        """
-        Return the next part of an answer; empty at its end.
-
-        Raises:
-            OSError: the connection is lost.
-
-        """
+        """Return the next part of an answer; empty at its end."""
         part = await self._read(min(self._left, SMALL_FRAME))
         self._left -= len(part)
         return part
 
     def hold(self, size: int) -> None:
-        """
-        Reserve the memory of the answer that the client gets, in place of the one before.
-
-        Raises:
-            RemoteProtocolError: other answers need it.
-
-        """
+        """Reserve the memory of the answer that the client gets, in place of the one before."""
         self.release()
         if size > SMALL_FRAME:
             self.memory.take(size, self.address)
@@ -197,13 +164,7 @@ class ArrivingAnswer:
     _upstream: Upstream
 
     async def whole(self, within_s: float = ANSWER_S) -> bytes:
-        """
-        Return the whole answer without its length; see ``Upstream.rest``.
-
-        Args:
-            within_s: How long its rest is awaited.
-
-        """
+        """Return the whole answer without its length; see ``Upstream.rest``."""
         if len(self.head) == self.size:
             return self.head
         return self.head + await self._upstream.rest(self.size, within_s)
@@ -243,14 +204,10 @@ class Relay:
 
         All connections from an address lead to one broker: what a client was answered over one, it
         finds over another, as at a broker. After a failure new connections lead to other brokers.
-
-        Args:
-            address: Of the client, which has a share of the memory of answers.
-            wanted: The broker to connect to.
+        The client has a share of the memory of answers by its address, too.
 
         Raises:
             NoBrokerError: none can be reached.
-
         """
         brokers = self.brokers
         ids = sorted(brokers) if wanted is None else [b for b in (wanted,) if b in brokers]

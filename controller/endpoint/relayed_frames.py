@@ -1,5 +1,7 @@
 """
-Frames between clients and brokers, as far as the daemon looks into them.
+Frames between clients and brokers, as far as the daemon looks into them, without their lengths.
+
+What reads an answer raises ProtocolError if it cannot be decoded.
 
 A client gets the answers of brokers byte for byte, or another answer. Exception: the versions in an
 ApiVersions are narrowed to what is understood here.
@@ -11,22 +13,18 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kafka.protocol.admin import (
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-)
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.api_key import ApiKey
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse
 
 from controller.brokers.messages import frame_of
+from controller.brokers.topic_configs import TOPIC
 from controller.core.calls.client_requests import EffectiveConfig
-from controller.endpoint.client_codec import SERVED
-from controller.endpoint.codec import (
-    ADVERTISED,
-    RequestHeader,
-)
-from controller.endpoint.strict_decoding import Cursor, Fields, Folds, reader_of
+from controller.endpoint.client_codec import FIRST_WITH_ERROR, SERVED
+from controller.endpoint.codec import ADVERTISED, RequestHeader
+from controller.endpoint.strict_decoding import Cursor, Folds, reader_of
 from controller.endpoint.topic_codec import CREATE, TOPICS_SERVED
 from controller.errors import ProtocolError
 from controller.kafka_errors import TOPIC_AUTHORIZATION_FAILED
@@ -39,27 +37,19 @@ _KEYS: Final = struct.Struct(">hhh")
 
 def first_error(header: RequestHeader, answer: bytes) -> int | None:
     """
-    Return the error in a broker's answer to a request of ``SERVED``; 0: none.
+    Return the error in the beginning of a broker's answer to a request of ``SERVED``; 0: none.
 
     None: it permits an election and names no partition. A broker that is not the controller refuses
     each partition that it knows, and one that just started knows none.
 
     That of the whole request, else that of its first partition: a broker that refuses a request, or
     is not the controller, says the same of all. Nothing else is decoded, however long it is.
-
-    Args:
-        header: The header of the request.
-        answer: The answer, without its length, or its beginning.
-
-    Raises:
-        RemoteProtocolError: it is malformed.
-
     """
     cursor = Cursor(answer)
     is_election = header.api_key == ApiKey.ElectLeaders
     is_flexible = not is_election or header.version >= _FIRST_FLEXIBLE_ELECTION
     cursor.take(4 + int(is_flexible) + _THROTTLE_TIME)
-    has_error = not is_election or header.version >= _FIRST_WITH_ELECTION_ERROR
+    has_error = not is_election or header.version >= FIRST_WITH_ERROR
     error = int.from_bytes(cursor.take(2), signed=True) if has_error else 0
     if error or not is_election:
         return error
@@ -77,8 +67,6 @@ def first_error(header: RequestHeader, answer: bytes) -> int | None:
 
 
 _THROTTLE_TIME: Final = 4
-_FIRST_WITH_ELECTION_ERROR: Final = 1
-"""The first version of ElectLeaders with an error of the whole request."""
 _FIRST_FLEXIBLE_ELECTION: Final = 2
 
 
@@ -91,14 +79,7 @@ def _decode(message: Any, version: int, answer: bytes) -> Any:  # noqa: ANN401 -
 
 
 def error_for_broker(header: RequestHeader, answer: bytes) -> int:
-    """
-    Return the error of a broker's answer to what brokers ask of their controller.
-
-    Args:
-        header: The header of the request.
-        answer: The answer, without its length.
-
-    """
+    """Return the error of a broker's answer to what brokers ask of their controller."""
     at = 4
     if header.api_key != ApiKey.ControlledShutdown:
         at += 1 + 4  # tagged fields of the header, throttle time
@@ -118,10 +99,6 @@ def ends_exchange(header: RequestHeader, answer: bytes) -> bool:
     Return whether an answer to SaslAuthenticate, not an error, is the last of the SASL exchange.
 
     It is empty then, or the signature of the server in SCRAM.
-
-    Raises:
-        ProtocolError: it cannot be decoded.
-
     """
     token: bytes = _decode(SaslAuthenticateResponse, header.version, answer).auth_bytes
     return not token or token.startswith(b"v=")
@@ -132,14 +109,6 @@ def narrowed_api_versions(answer: bytes, version: int) -> bytes:
     Return a broker's answer to ApiVersions, with what the daemon answers itself within its limits.
 
     Only numbers are replaced: everything else, tagged fields too, stays as the broker wrote it.
-
-    Args:
-        answer: The answer, without its length.
-        version: Of the request.
-
-    Raises:
-        ProtocolError: it cannot be decoded.
-
     """
     cursor, changed = Cursor(answer), bytearray(answer)
     cursor.take(4)
@@ -211,27 +180,26 @@ class SeenController(NamedTuple):
 
 
 def metadata_request(topics: Iterable[str] = ()) -> bytes:
-    """Return the frame, without its length, of a request for the controller and for rights."""
-    message = MetadataRequest(
-        version=METADATA_VERSION,
-        topics=[(name,) for name in topics],
-        allow_auto_topic_creation=False,
-        include_cluster_authorized_operations=True,
-        include_topic_authorized_operations=True,
+    """Return the frame of a request for the controller and for rights."""
+    return _own_frame(
+        MetadataRequest(
+            version=METADATA_VERSION,
+            topics=[(name,) for name in topics],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=True,
+            include_topic_authorized_operations=True,
+        )
     )
+
+
+def _own_frame(message: ApiMessage) -> bytes:
     frame = frame_of(message)
     frame.with_header(correlation_id=OWN_CORRELATION, client_id="reassigner")
     return frame.encode(framed=False)
 
 
 def metadata_of(answer: bytes) -> SeenController:
-    """
-    Return what the answer to that request says.
-
-    Raises:
-        ProtocolError: it cannot be decoded.
-
-    """
+    """Return what the answer to that request says."""
     cursor = Cursor(answer)
     cursor.take(4)
     body = reader_of(MetadataResponse, METADATA_VERSION, _PARTITIONS_LEFT_OUT)(cursor)
@@ -246,38 +214,25 @@ def metadata_of(answer: bytes) -> SeenController:
     )
 
 
-def _left_out(_row: Fields) -> None:
-    """Keep nothing of a partition."""
-
-
-_PARTITIONS_LEFT_OUT: Final[Folds] = (("partitions", _left_out),)
-
+_PARTITIONS_LEFT_OUT: Final[Folds] = (("partitions", lambda _: None),)
 
 _SETTINGS_VERSION: Final = 1
 """Of DescribeConfigs: brokers of 1.1 to 3.9 have it."""
-_TOPIC_RESOURCE: Final = 2
 
 
 def topic_settings_request(topics: Iterable[str]) -> bytes:
-    """Return the frame, without its length, of a request for all settings of topics."""
-    message = DescribeConfigsRequest(
-        version=_SETTINGS_VERSION,
-        resources=[(_TOPIC_RESOURCE, name, None) for name in topics],
-        include_synonyms=False,
+    """Return the frame of a request for all settings of topics."""
+    return _own_frame(
+        DescribeConfigsRequest(
+            version=_SETTINGS_VERSION,
+            resources=[(TOPIC, name, None) for name in topics],
+            include_synonyms=False,
+        )
     )
-    frame = frame_of(message)
-    frame.with_header(correlation_id=OWN_CORRELATION, client_id="reassigner")
-    return frame.encode(framed=False)
 
 
 def topic_settings_of(answer: bytes) -> dict[str, tuple[EffectiveConfig, ...] | int]:
-    """
-    Return the settings of each topic in the answer to that request, or its error.
-
-    Raises:
-        ProtocolError: it cannot be decoded.
-
-    """
+    """Return the settings of each topic in the answer to that request, or its error."""
     body = _decode(DescribeConfigsResponse, _SETTINGS_VERSION, answer)
     return {
         row.resource_name: row.error_code

@@ -1,19 +1,31 @@
 """
 The server's side of SASL: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677), the latter by scramp.
 
-Pure state machines: a token of the client in, a step out. An exchange serves one authentication.
-Names of SCRAM are ASCII, which SASLprep leaves as it is: Kafka's clients do not apply it.
-Delegation tokens are the brokers' own, so that they are refused here. No reason, ``repr`` or
-exception contains what a peer sent or a secret.
+The exchanges are pure: a token of the client in, a step out; each serves one authentication. Names
+of SCRAM are ASCII, which SASLprep leaves as it is: Kafka's clients do not apply it. Delegation
+tokens are the brokers' own, so that they are refused here.
+
+The users are in a file with a line ``user:password`` for each. It is read again when it changes. A
+file that became invalid changes nothing: the users of before stay.
+
+No reason, ``repr``, message or exception contains what a peer sent, a line of the file or a secret.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import hmac
+import secrets
+import stat
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from pathlib import Path
+from typing import Final
 
 from scramp import ScramException, ScramMechanism
+
+from controller.errors import InvalidInputError
+from controller.followed_files import FollowedFiles
 
 TOKEN_MAX: Final = 16 * 1024
 """The longest token in bytes; a name and a password are far shorter."""
@@ -23,6 +35,11 @@ ITERATIONS: Final = 4096
 """Kafka's minimum, and its default for SCRAM credentials."""
 SCRAM_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The hash of each mechanism."""
+
+FILE_MAX: Final = 1 << 20
+"""The longest file of users in bytes."""
+_FORBIDDEN: Final = stat.S_IWGRP | stat.S_IXGRP | stat.S_IRWXO
+"""Kubernetes gives mounted secrets to a group to read, so that this is allowed."""
 
 _MALFORMED: Final = "malformed token"
 _WRONG: Final = "unknown user or wrong password"
@@ -54,29 +71,16 @@ class AuthenticationFailed:
 
 
 SaslStep = Challenge | Authenticated | AuthenticationFailed
+"""What follows a token of the client; after the end of an exchange, every token is refused."""
 
 
-class SaslExchange(Protocol):
-    """The server's side of one authentication."""
-
-    def step(self, token: bytes) -> SaslStep:
-        """Return what follows a token of the client; after the end, every token is refused."""
-        ...
-
-
+@dataclass(eq=False, repr=False, slots=True)
 class PlainExchange:
     """PLAIN: one token with name and password."""
 
-    def __init__(self, is_password: Callable[[str, str], bool]) -> None:
-        """
-        Prepare.
-
-        Args:
-            is_password: Whether a user has this password; takes equally long for unknown users.
-
-        """
-        self._is_password = is_password
-        self._is_over = False
+    is_password: Callable[[str, str], bool]
+    """Whether a user has this password; takes equally long for unknown users."""
+    _is_over: bool = False
 
     def step(self, token: bytes) -> SaslStep:
         """Return whether name and password are right."""
@@ -89,7 +93,7 @@ class PlainExchange:
             return AuthenticationFailed(_MALFORMED)
         return (
             Authenticated(user, b"")
-            if self._is_password(user, password)
+            if self.is_password(user, password)
             else AuthenticationFailed(_WRONG)
         )
 
@@ -99,13 +103,10 @@ class ScramExchange:
 
     def __init__(self, mechanism: str, keys_of: Callable[[str], ScramKeys]) -> None:
         """
-        Prepare.
+        Prepare for a mechanism of ``SCRAM_HASHES``.
 
-        Args:
-            mechanism: One of ``SCRAM_HASHES``.
-            keys_of: Returns the keys of a user; for an unknown user, in the same time, those of a
-                password of no user, always with the same salt.
-
+        ``keys_of`` returns the keys of a user; for an unknown user, in the same time, those of a
+        password of no user, always with the same salt.
         """
         self._keys_of = keys_of
         self._server = ScramMechanism(mechanism).make_server(self._stored_keys)
@@ -135,9 +136,131 @@ class ScramExchange:
         return self._keys_of(user)
 
 
+SaslExchange = PlainExchange | ScramExchange
+
+
 def _text(token: bytes) -> str:
     """Return a token as text; empty, which no mechanism takes, if it is none."""
     try:
         return token.decode() if len(token) <= TOKEN_MAX else ""
     except UnicodeDecodeError:
         return ""
+
+
+# --- users --------------------------------------------------------------------------------------
+
+
+class UserFile:
+    """Users and passwords; used on one thread."""
+
+    def __init__(self, path: Path, problem: Callable[[str], None]) -> None:
+        """
+        Read the file; ``problem`` is called with what is wrong when it became invalid.
+
+        Raises:
+            InvalidInputError: it cannot be read, is invalid, or others may read it.
+        """
+        self._file = FollowedFiles((path,), lambda: _Users(read_users(path)), problem)
+
+    def is_password(self, user: str, password: str) -> bool:
+        """Return whether a user has this password."""
+        return self._file.content().is_password(user, password)
+
+    def scram_keys(self, mechanism: str, user: str) -> ScramKeys:
+        """
+        Return the keys of a user.
+
+        An unknown user gets a salt of its own, as known ones do, and keys that no proof matches.
+        """
+        return self._file.content().scram_keys(mechanism, user)
+
+
+class _Users:
+    """
+    The users of one version of the file.
+
+    What is known of a user costs the same time as what is not: all keys are derived beforehand, as
+    a derivation takes milliseconds of the only thread, and nothing is for the first time.
+    """
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._secret = secrets.token_bytes()
+        self._passwords = passwords
+        self._keys = {
+            (mechanism, user): derive_keys(
+                hash_name, password, self._salt(mechanism, user), ITERATIONS
+            )
+            for mechanism, hash_name in SCRAM_HASHES.items()
+            for user, password in passwords.items()
+        }
+
+    def is_password(self, user: str, password: str) -> bool:
+        known = self._passwords.get(user)
+        # Digests under a key of this process: the time shows neither a length nor a prefix.
+        expected = self._digest(known if known is not None else secrets.token_hex())
+        return hmac.compare_digest(expected, self._digest(password)) and known is not None
+
+    def scram_keys(self, mechanism: str, user: str) -> ScramKeys:
+        size = hashlib.new(SCRAM_HASHES[mechanism]).digest_size
+        stored_key, server_key = secrets.token_bytes(size), secrets.token_bytes(size)
+        unknown = (self._salt(mechanism, user), stored_key, server_key, ITERATIONS)
+        return self._keys.get((mechanism, user), unknown)
+
+    def _salt(self, mechanism: str, user: str) -> bytes:
+        return self._digest(f"{mechanism}\0{user}")
+
+    def _digest(self, text: str) -> bytes:
+        return hmac.digest(self._secret, text.encode(), "sha256")
+
+
+def derive_keys(hash_name: str, password: str, salt: bytes, iterations: int) -> ScramKeys:
+    """Derive the keys of a password as Kafka does: RFC 5802, section 3, without SASLprep."""
+    salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
+    client_key = hmac.digest(salted, b"Client Key", hash_name)
+    stored_key = hashlib.new(hash_name, client_key).digest()
+    return salt, stored_key, hmac.digest(salted, b"Server Key", hash_name), iterations
+
+
+def read_users(path: Path) -> Mapping[str, str]:
+    """
+    Read and check a file of users; empty lines and those that start with # are skipped.
+
+    Raises:
+        InvalidInputError: it cannot be read, or a line is wrong; the message has its number only.
+    """
+    try:
+        with path.open("rb") as file:
+            if stat.S_IMODE(path.stat().st_mode) & _FORBIDDEN:
+                raise InvalidInputError(
+                    f"{path}: other users of the machine may access it; chmod 600"
+                )
+            text = file.read(FILE_MAX + 1).decode()
+    except OSError as error:
+        raise InvalidInputError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError:
+        raise InvalidInputError(f"{path}: not UTF-8") from None
+    if len(text) > FILE_MAX:
+        raise InvalidInputError(f"{path}: longer than {FILE_MAX} bytes")
+    users: dict[str, str] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        user, colon, password = line.removesuffix("\r").partition(":")
+        if (not user.strip() and not colon) or user.startswith("#"):
+            continue
+        if user in users:
+            raise InvalidInputError(f"{path}, line {number}: a user for the second time")
+        problem = _problem_of(user, password)
+        if problem:
+            raise InvalidInputError(f"{path}, line {number}: {problem}")
+        users[user] = password
+    if not users:
+        raise InvalidInputError(f"{path}: no users")
+    return users
+
+
+def _problem_of(user: str, password: str) -> str:
+    """Return what is wrong with a line; empty: nothing is."""
+    if not user or not password or user != user.strip():
+        return "must be user:password"
+    if not (user.isascii() and user.isprintable()):
+        return "a name must be printable ASCII"
+    return ""

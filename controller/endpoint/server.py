@@ -3,8 +3,7 @@ The server of the endpoint: limits what connections may do, and dispatches reque
 
 A connection has one request at a time, as in Kafka's own server: the next one is read after the
 answer is written, so that answers keep the order of the requests, and a peer cannot pile up work.
-``Service`` is the extension point: each API key belongs to one service, and a fallback may take
-the others.
+``Service`` is the extension point: it answers some API keys, or all of them.
 
 Invariants: whatever is wrong with a connection closes that connection, without an answer; no
 connection delays the loop of the daemon, which the services reach by events only.
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Final, Protocol
 
@@ -24,7 +23,14 @@ from kafka.protocol.api_key import ApiKey
 from controller.async_server import AsyncServer
 from controller.endpoint import codec
 from controller.endpoint.authentication import Authentication, UnauthenticatedError
-from controller.endpoint.peers import SMALL_FRAME, Answer, EndpointLimits, FrameMemory, Peer
+from controller.endpoint.peers import (
+    SMALL_FRAME,
+    Answer,
+    EndpointLimits,
+    EndpointObserver,
+    FrameMemory,
+    Peer,
+)
 from controller.endpoint.strict_decoding import UNPACED_MAX
 from controller.errors import ProtocolError
 from controller.setting_values import HttpAddress
@@ -43,78 +49,60 @@ class Service(Protocol):
     """Answers requests of peers; runs on the server's thread."""
 
     @property
-    def versions(self) -> Mapping[int, tuple[int, int]]:
-        """Lowest and highest version by API key, as ApiVersions lists them."""
+    def versions(self) -> Mapping[int, tuple[int, int]] | None:
+        """Lowest and highest version by API key, as ApiVersions lists them; None: any request."""
         ...
 
     async def answer(self, peer: Peer, header: codec.RequestHeader, frame: bytes) -> Answer | None:
         """
         Return the answer to a request, with its length in front; None: close the connection.
 
-        Args:
-            peer: The connection, with the principal at its other end.
-            header: The beginning of the frame: API key, version, correlation id, client id.
-            frame: The whole request, without its length.
+        The frame is the whole request, its header too, without its length.
 
         Raises:
             ProtocolError: the request or its answer is invalid; the connection is closed.
             OSError: what serves it failed; the connection is closed.
-
         """
-        ...
-
-
-class ServerObserver(Protocol):
-    """Counts what happens at the endpoint; called on the server's thread."""
-
-    def endpoint_connections(self, count: int) -> None:
-        """So many connections are open now."""
-        ...
-
-    def endpoint_refused(self, reason: str) -> None:
-        """A connection was closed; the reason is one of few."""
         ...
 
 
 class EndpointServer(AsyncServer[Peer]):
-    """Listens, and passes requests to services."""
+    """Listens, and passes requests to a service."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what it is made of
+    def __init__(
         self,
         address: HttpAddress,
-        services: Sequence[Service],
-        observer: ServerObserver,
+        service: Service,
+        observer: EndpointObserver,
+        *,
         limits: EndpointLimits | None = None,
-        fallback: Service | None = None,
         authentication: Authentication | None = None,
     ) -> None:
         """
-        Take the address; peers can connect after ``start``.
+        Take the address, port 0 a free port; peers can connect after ``start``.
 
         Args:
-            address: Where to listen; port 0 takes a free port.
-            services: What answers requests; the first that has a key in its versions.
-            observer: Counts.
+            address: Where to listen.
+            service: Answers requests.
+            observer: Counts what happens.
             limits: Of time, size and number.
-            fallback: What answers requests that no service has, ApiVersions among them.
             authentication: How peers authenticate before their requests are answered.
 
         Raises:
             InvalidInputError: the address is in use or does not belong to this machine.
-
         """
         limits = limits or EndpointLimits()
         memory = FrameMemory(limits.frames_bytes, limits.address_bytes)
         self._decoded = FrameMemory(limits.decoded_bytes, limits.address_decoded_bytes)
         opened = partial(Peer, limits=limits, memory=memory, decoded=self._decoded)
         super().__init__("endpoint", "endpoint_listen", address, opened, limits.connections_max)
-        self._services = {key: s for s in reversed(services) for key in s.versions}
-        self._versions = {key: s.versions[key] for key, s in self._services.items()} | {
-            ApiKey.ApiVersions: codec.ADVERTISED[ApiKey.ApiVersions]
-        }
         self._authentication = authentication or Authentication()
-        self._versions |= self._authentication.versions
-        self._fallback = fallback
+        self._service = service
+        self._versions = {
+            **(service.versions or {}),
+            ApiKey.ApiVersions: codec.ADVERTISED[ApiKey.ApiVersions],
+            **self._authentication.versions,
+        }
         self._observer = observer
         self._limits = limits
         self._logged: dict[tuple[str, str], float] = {}
@@ -166,8 +154,11 @@ class EndpointServer(AsyncServer[Peer]):
 
     async def _answer(self, peer: Peer, frame: bytes) -> Answer | None:
         header = codec.header_of(frame)
-        if header.api_key != ApiKey.ApiVersions or self._fallback is not None:
-            return await self._service_of(header).answer(peer, header, frame)
+        served = self._service.versions
+        if served is None or header.api_key in served:
+            return await self._service.answer(peer, header, frame)
+        if header.api_key != ApiKey.ApiVersions:
+            raise ProtocolError(f"API key {header.api_key} is not served")
         if len(frame) > UNPACED_MAX:
             raise ProtocolError(f"an ApiVersions of {len(frame)} bytes")
         codec.decode(frame)
@@ -175,12 +166,6 @@ class EndpointServer(AsyncServer[Peer]):
 
     def _api_versions(self, header: codec.RequestHeader) -> bytes:
         return codec.api_versions_response(header, self._versions)
-
-    def _service_of(self, header: codec.RequestHeader) -> Service:
-        service = self._services.get(header.api_key, self._fallback)
-        if service is None:
-            raise ProtocolError(f"API key {header.api_key} is not served")
-        return service
 
     def _record_refusal(self, peer: Peer, reason: str, why: str) -> None:
         """Count a closed connection, and log it unless the same was logged just now."""

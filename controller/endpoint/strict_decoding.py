@@ -3,11 +3,11 @@ Decoding of requests that any process in the network may have sent.
 
 Reads a message by its schema and refuses everything that the schema does not allow: fields beyond
 the end of the frame, bytes behind the last field, null values where none are allowed, invalid
-UTF-8. kafka-python's own
-decoder trusts its peer: it truncates strings silently, ignores trailing bytes, and copies the rest
-of the frame for every tagged field.
+UTF-8. kafka-python's own decoder trusts its peer: it truncates strings silently, ignores trailing
+bytes, and copies the rest of the frame for every tagged field.
 
-A long frame is read in turns of a millisecond with rests in between: the decoder shares the
+A request of 16 MiB takes seconds. A long frame is read on a thread of its own, as brokers would
+wait for the event loop, and in turns of a millisecond with rests in between: the decoder shares the
 interpreter with the loop of the daemon, whose latency must not depend on what peers send.
 
 Invariant: time and memory are proportional to the length of the frame, up to a number of elements
@@ -17,13 +17,16 @@ allocated for it.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import struct
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from controller.errors import RemoteProtocolError, ensure
 
@@ -63,6 +66,7 @@ class OversizedError(RemoteProtocolError):
     """A request is well-formed so far, and about more than a cluster has."""
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Cursor:
     """
     A position in a frame; every method reads at it and moves it.
@@ -70,23 +74,16 @@ class Cursor:
     Every method raises RemoteProtocolError if the frame does not contain what it reads.
     """
 
-    __slots__ = (
-        "_at",
-        "_data",
-        "_elements_left",
-        "_is_paced",
-        "_rests_at",
-        "_rows_left",
-        "_unlooked",
-    )
+    _data: bytes
+    _at: int = 0
+    _elements_left: int = ELEMENTS_MAX
+    _rows_left: int = ROWS_MAX
+    _unlooked: int = 0
+    _is_paced: bool = field(init=False)
+    _rests_at: float = field(init=False)
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-        self._elements_left = ELEMENTS_MAX
-        self._rows_left = ROWS_MAX
-        self._unlooked = 0
-        self._is_paced = len(data) > UNPACED_MAX
+    def __post_init__(self) -> None:
+        self._is_paced = len(self._data) > UNPACED_MAX
         self._rests_at = time.thread_time() + WORK_S if self._is_paced else 0.0
 
     @property
@@ -159,16 +156,10 @@ class Cursor:
 
     def count(self, elements: int, *, are_rows: bool = False, are_kept: bool = False) -> int:
         """
-        Return the size of an array, if the rest of the frame can contain as many elements.
+        Return the announced size of an array, if the rest of the frame can contain as much.
 
-        Args:
-            elements: As it is announced.
-            are_rows: Whether the elements are structures.
-            are_kept: Whether they are kept as they are read.
-
-        Raises:
-            OversizedError: no cluster has as many.
-
+        OversizedError: no cluster has as many. Structures, and elements that are kept as they are
+        read, have limits of their own.
         """
         if not 0 <= elements <= len(self._data) - self._at:
             raise RemoteProtocolError(f"{elements} elements at {self._at} of {len(self._data)}")
@@ -226,7 +217,7 @@ def _struct(
     *,
     flexible: bool,
 ) -> _Reader:
-    present = [field for field in fields if _has(field["versions"], version)]
+    present = [declared for declared in fields if _has(declared["versions"], version)]
     steps: list[tuple[tuple[str, ...], _Reader, bool]] = []
     numbers: list[dict[str, Any]] = []
 
@@ -238,13 +229,13 @@ def _struct(
             steps.append((names, lambda cursor: cursor.numbers(layout), False))
             numbers.clear()
 
-    for field in present:
-        if field["type"] in _NUMBERS and "tag" not in field:
-            numbers.append(field)
+    for declared in present:
+        if declared["type"] in _NUMBERS and "tag" not in declared:
+            numbers.append(declared)
             continue
         end_numbers()
-        reader = _field(field, version, folds, flexible=flexible)
-        steps.append(((_python_name(field["name"]),), reader, True))
+        reader = _field(declared, version, folds, flexible=flexible)
+        steps.append(((_python_name(declared["name"]),), reader, True))
     end_numbers()
 
     names = tuple(name for found, _, _ in steps for name in found)
@@ -265,24 +256,24 @@ def _struct(
 
 
 def _field(
-    field: dict[str, Any],
+    declared: dict[str, Any],
     version: int,
     folds: Mapping[str, Callable[[Fields], Any]],
     *,
     flexible: bool,
 ) -> _Reader:
-    ensure("tag" not in field, f"{field['name']} may be absent, which nothing here expects")
-    kind: str = field["type"]
-    nullable = "nullableVersions" in field and _has(field["nullableVersions"], version)
+    ensure("tag" not in declared, f"{declared['name']} may be absent, which nothing here expects")
+    kind: str = declared["type"]
+    nullable = "nullableVersions" in declared and _has(declared["nullableVersions"], version)
     if not kind.startswith("[]"):
         return _value(kind, flexible=flexible, nullable=nullable)
     size = _size(_INT32, flexible=flexible)
     if kind[2:] in _NUMBERS:
         return _numbers(_NUMBERS[kind[2:]], size, nullable=nullable)
-    are_rows, are_kept = "fields" in field, False
+    are_rows, are_kept = "fields" in declared, False
     if are_rows:
-        plain = _struct(field["fields"], version, folds, flexible=flexible)
-        fold = folds.get(_python_name(field["name"]))
+        plain = _struct(declared["fields"], version, folds, flexible=flexible)
+        fold = folds.get(_python_name(declared["name"]))
         are_kept = fold is None
         element = plain if fold is None else _fold(plain, fold)
     else:
@@ -374,3 +365,23 @@ def _has(versions: str, version: int) -> bool:
 
 def _python_name(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+_T = TypeVar("_T")
+
+
+class DecodingThread:
+    """The thread of one service; each further one would take time from the other threads."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="endpoint-decoding")
+
+    async def run(self, size: int, translate: Callable[[], _T]) -> _T:
+        """
+        Return what a function returns or raises, called on the thread if its frame is long.
+
+        It decodes or encodes the frame, and shares nothing with other threads.
+        """
+        if size <= UNPACED_MAX:
+            return translate()
+        return await asyncio.get_running_loop().run_in_executor(self._executor, translate)

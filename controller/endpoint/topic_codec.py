@@ -1,8 +1,4 @@
-"""
-Frames of CreateTopics, CreatePartitions and DeleteTopics, and of the answers.
-
-See ``client_codec``.
-"""
+"""Frames of CreateTopics, CreatePartitions and DeleteTopics, and answers; see ``client_codec``."""
 
 from __future__ import annotations
 
@@ -10,19 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kafka.protocol.admin import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
+from kafka.protocol import admin
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
 from controller import kafka_errors
-from controller.brokers.messages import topic_uuid
+from controller.brokers.messages import topic_id_of, topic_uuid
 from controller.core.calls import client_requests
 from controller.core.calls.client_requests import (
     EffectiveConfig,
@@ -32,7 +21,7 @@ from controller.core.calls.client_requests import (
     TopicResult,
 )
 from controller.core.model import BrokerId, Replicas
-from controller.endpoint.codec import ReadableRequest, RequestHeader, id_of, read_request, respond
+from controller.endpoint.codec import ReadableRequest, RequestHeader, read_request, respond
 from controller.endpoint.strict_decoding import Fields
 from controller.errors import ProtocolError, RemoteProtocolError
 
@@ -52,13 +41,13 @@ class TopicRequest(ReadableRequest):
 
 TOPIC_REQUESTS: Final[Mapping[int, TopicRequest]] = {
     ApiKey.CreateTopics: TopicRequest(
-        versions=(0, 7), message=CreateTopicsRequest, operation=CREATE
+        versions=(0, 7), message=admin.CreateTopicsRequest, operation=CREATE
     ),
     ApiKey.DeleteTopics: TopicRequest(
-        versions=(0, 6), message=DeleteTopicsRequest, operation=DELETE
+        versions=(0, 6), message=admin.DeleteTopicsRequest, operation=DELETE
     ),
     ApiKey.CreatePartitions: TopicRequest(
-        versions=(0, 3), message=CreatePartitionsRequest, operation=ALTER
+        versions=(0, 3), message=admin.CreatePartitionsRequest, operation=ALTER
     ),
 }
 """What the daemon answers, in all versions that brokers of 2.3 to 3.9 have; by API key."""
@@ -110,16 +99,7 @@ Effective = Mapping[str, tuple[EffectiveConfig, ...] | int]
 
 
 def decode(frame: bytes) -> tuple[RequestHeader, TopicsWanted]:
-    """
-    Read a request of ``TOPICS_SERVED``.
-
-    Args:
-        frame: Header and body, without the length in front of them.
-
-    Raises:
-        RemoteProtocolError: it is malformed, too long, or not one of ``TOPICS_SERVED``.
-
-    """
+    """Read a request of ``TOPICS_SERVED``, which may not be too long."""
     if len(frame) > TOPICS_FRAME_MAX:
         raise RemoteProtocolError(f"a request for topics of {len(frame)} bytes")
     header, body = read_request(frame, TOPIC_REQUESTS)
@@ -156,7 +136,9 @@ def _more(topic: Fields) -> MorePartitions:
 
 def _topics_to_delete(body: Fields) -> tuple[NamedTopic, ...]:
     if "topics" in body:
-        return tuple(NamedTopic(row["name"], id_of(row["topic_id"])) for row in body["topics"])
+        return tuple(
+            NamedTopic(row["name"], topic_id_of(row["topic_id"])) for row in body["topics"]
+        )
     return tuple(NamedTopic(name, None) for name in body["topic_names"])
 
 
@@ -165,39 +147,24 @@ def _ids(row: Fields) -> Replicas:
 
 
 def encode(header: RequestHeader, answer: TopicAnswer, effective: Effective) -> bytes:
-    """
-    Return the frame of an answer, with the length in front of it.
-
-    Args:
-        header: The header of the request.
-        answer: The answer to it.
-        effective: The settings of the topics without an error; of a CreateTopics.
-
-    Raises:
-        ProtocolError: the answer is not one to this request, or a value does not fit its field.
-
-    """
-    is_new = isinstance(answer, client_requests.CreateTopicsAnswer)
-    is_growth = isinstance(answer, client_requests.CreatePartitionsAnswer)
-    if (is_new, is_growth) != (
-        header.api_key == ApiKey.CreateTopics,
-        header.api_key == ApiKey.CreatePartitions,
+    """Return the frame of an answer; to CreateTopics, with the effective settings of the topics."""
+    key, version = header.api_key, header.version
+    body: ApiMessage
+    if key == ApiKey.CreateTopics and isinstance(answer, client_requests.CreateTopicsAnswer):
+        rows = [_create_response(version, result, effective) for result in answer.results]
+        body = admin.CreateTopicsResponse(version=version, throttle_time_ms=0, topics=rows)
+    elif key == ApiKey.CreatePartitions and isinstance(
+        answer, client_requests.CreatePartitionsAnswer
     ):
-        raise ProtocolError(f"{type(answer).__name__} does not answer API key {header.api_key}")
-    if is_new:
-        rows = [_create_response(header.version, result, effective) for result in answer.results]
-        return respond(
-            header, CreateTopicsResponse(version=header.version, throttle_time_ms=0, topics=rows)
-        )
-    grown = [(result.name, result.error, result.message) for result in answer.results]
-    body: ApiMessage = CreatePartitionsResponse(
-        version=header.version, throttle_time_ms=0, results=grown
-    )
+        grown = [(result.name, result.error, result.message) for result in answer.results]
+        body = admin.CreatePartitionsResponse(version=version, throttle_time_ms=0, results=grown)
+    else:
+        raise ProtocolError(f"{type(answer).__name__} does not answer API key {key}")
     return respond(header, body)
 
 
 def _create_response(version: int, result: TopicResult, effective: Effective) -> ApiMessage:
-    row = CreateTopicsResponse.CreatableTopicResult(
+    row = admin.CreateTopicsResponse.CreatableTopicResult(
         version=version, name=result.name, error_code=result.error, error_message=result.message
     )
     if version < FIRST_WITH_CONFIGS:
@@ -222,24 +189,14 @@ class DeletionResult(NamedTuple):
 
 
 def encode_deletion(header: RequestHeader, results: Iterable[DeletionResult]) -> bytes:
-    """
-    Return the frame of the answer to a DeleteTopics, with the length in front of it.
-
-    Args:
-        header: The header of the request.
-        results: In the order of the request.
-
-    Raises:
-        ProtocolError: a value does not fit its field.
-
-    """
+    """Return the frame of the answer to a DeleteTopics, with the results in its order."""
     rows = [_deletion(header.version, result) for result in results]
-    body = DeleteTopicsResponse(version=header.version, throttle_time_ms=0, responses=rows)
+    body = admin.DeleteTopicsResponse(version=header.version, throttle_time_ms=0, responses=rows)
     return respond(header, body)
 
 
 def _deletion(version: int, result: DeletionResult) -> ApiMessage:
-    row = DeleteTopicsResponse.DeletableTopicResult(
+    row = admin.DeleteTopicsResponse.DeletableTopicResult(
         version=version, name=result.topic.name, error_code=result.error
     )
     if version >= _FIRST_BY_ID:

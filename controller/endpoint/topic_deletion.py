@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final
 
+from controller.brokers.broker_queries import BrokerFollower
 from controller.core.calls.broker_requests import Permission
 from controller.core.calls.client_requests import (
     AwaitDeletions,
@@ -25,9 +27,11 @@ from controller.core.calls.client_requests import (
     TopicToDelete,
 )
 from controller.core.model import Zxid
-from controller.endpoint import relayed_frames, topic_codec
+from controller.endpoint import topic_codec
+from controller.endpoint.broker_service import Tickets
 from controller.endpoint.codec import RequestHeader
-from controller.endpoint.tickets import Tickets
+from controller.endpoint.relay import Upstream
+from controller.endpoint.relayed_frames import SeenController
 from controller.endpoint.topic_codec import DeletionResult, NamedTopic, TopicsWanted
 from controller.kafka_errors import (
     INVALID_REQUEST,
@@ -46,84 +50,64 @@ _FIRST_WITH_DISABLED: Final = 3
 """The first version that has an error for ``delete.topic.enable=false``."""
 
 
-class ListedTopics(Protocol):
-    """The topics that exist, as last listed in ZooKeeper."""
+@dataclass(frozen=True, slots=True)
+class TopicCall:
+    """A request about topics, and what a broker says of its client."""
+
+    header: RequestHeader
+    wanted: TopicsWanted
+    seen: SeenController
+    """What the client may do with the topics that it names."""
+    upstream: Upstream
+    """The broker that answers in the client's name."""
+    permission: Permission
+    """For what the broker says that the client may do."""
+    until: float
+    """When the client's time is over, on the clock of the event loop."""
 
     @property
-    def topics(self) -> frozenset[str]:
-        """Their names."""
-        ...
-
-    @property
-    def names_by_id(self) -> Mapping[str, str]:
-        """Their names by their ids, as last read."""
-        ...
-
-    def exists(self, name: str, czxid: Zxid) -> bool:
-        """Return whether the topic of this creation exists, and not a later one of its name."""
-        ...
+    def left_s(self) -> float:
+        """The time that the client has left."""
+        return max(self.until - asyncio.get_running_loop().time(), 0.0)
 
 
 class RightsUnknownError(Exception):
     """A broker does not say what the client may do with a topic."""
 
 
+@dataclass(frozen=True, slots=True)
 class TopicDeletionService:
     """Deletes topics for clients whose rights a broker knows."""
 
-    def __init__(self, tickets: Tickets, listed: ListedTopics) -> None:
-        """
-        Prepare.
-
-        Args:
-            tickets: The way to the loop.
-            listed: The topics that exist.
-
-        """
-        self._tickets = tickets
-        self._listed = listed
+    tickets: Tickets
+    listed: BrokerFollower
+    """Knows the topics that exist."""
 
     def names(self, wanted: TopicsWanted) -> tuple[str, ...]:
         """Return the topics that a request names, also by their ids."""
         by_id = (self._name(topic) for topic in wanted.deleted)
         return tuple(dict.fromkeys([*wanted.names, *(n for n in by_id if n is not None)]))
 
-    async def answer(  # noqa: PLR0913 - a request, and the rights to it
-        self,
-        header: RequestHeader,
-        wanted: TopicsWanted,
-        seen: relayed_frames.SeenController,
-        until: float,
-        permission: Permission,
-        *,
-        is_enabled: bool,
-    ) -> tuple[bytes, int] | None:
+    async def answer(self, call: TopicCall, *, is_enabled: bool) -> tuple[bytes, int] | None:
         """
         Return the frame of the answer and its error; None: a broker has to answer.
 
-        Args:
-            header: The header of the request.
-            wanted: The request.
-            seen: What the client may do with the topics that it names.
-            until: When the client's time is over, on the clock of the event loop.
-            permission: For what the broker says that the client may do.
-            is_enabled: Whether brokers delete topics (``delete.topic.enable``).
-
+        ``is_enabled`` says whether brokers delete topics (``delete.topic.enable``).
         """
-        now = asyncio.get_running_loop().time
+        header, wanted = call.header, call.wanted
         error = _error_of_all(header, wanted, is_enabled=is_enabled)
         if error is not None:
             return _encode(header, [DeletionResult(t, error) for t in wanted.deleted])
         try:
-            judged = [self._judge(topic, seen) for topic in wanted.deleted]
+            judged = [self._judge(topic, call.seen) for topic in wanted.deleted]
         except RightsUnknownError:
             return None
         found: Mapping[str, TopicResult] = {}
         permitted = _permitted_topics(judged)
         if permitted:
             request = DeleteTopics(permitted, wanted.timeout_s)
-            within_s = max(until - now(), 0.0) + GRACE_S
-            answered = await self._tickets.answer_to(request, permission, within_s)
+            within_s = call.left_s + GRACE_S
+            answered = await self.tickets.answer_to(request, call.permission, within_s)
             if not isinstance(answered, DeleteTopicsAnswer):
                 return None
             if answered.error:
@@ -132,30 +116,24 @@ class TopicDeletionService:
             found = {result.name: result for result in answered.results}
         marked = {name: result.czxid for name, result in found.items() if not result.error}
         is_awaited = marked and wanted.timeout_s > 0
-        left = await self._await_end(marked, until, permission) if is_awaited else set(marked)
+        left = await self._await_end(marked, call) if is_awaited else set(marked)
         return _encode(header, [_result_of(result, found, left) for result in judged])
 
-    async def _await_end(
-        self, marked: Mapping[str, Zxid], until: float, permission: Permission
-    ) -> set[str]:
+    async def _await_end(self, marked: Mapping[str, Zxid], call: TopicCall) -> set[str]:
         """
-        Wait for the end of topics; return those that are left when the time is over.
+        Wait for the end of topics, given with their creations; return those that are left.
 
-        Args:
-            marked: The topics, with their creations.
-            until: When the client's time is over, on the clock of the event loop.
-            permission: To ask the loop; void when the role is lost.
-
+        The permission to ask the loop is void when the role is lost.
         """
         now = asyncio.get_running_loop().time
         left = set(marked)
-        left_s = max(until - now(), 0.0)
+        left_s = call.left_s
         request = AwaitDeletions(marked, left_s)
-        answered = await self._tickets.answer_to(request, permission, left_s + GRACE_S)
+        answered = await self.tickets.answer_to(request, call.permission, left_s + GRACE_S)
         if isinstance(answered, DeleteTopicsAnswer) and not answered.error:
             return {result.name for result in answered.results if result.error}
-        while left := {name for name in left if self._listed.exists(name, marked[name])}:
-            if now() >= until:
+        while left := {name for name in left if self.listed.exists(name, marked[name])}:
+            if now() >= call.until:
                 break
             await asyncio.sleep(LOOK_S)
         return left
@@ -163,17 +141,13 @@ class TopicDeletionService:
     def _name(self, topic: NamedTopic) -> str | None:
         if topic.topic_id is None:
             return topic.name
-        return self._listed.names_by_id.get(topic.topic_id)
+        return self.listed.names_by_id.get(topic.topic_id)
 
-    def _judge(self, topic: NamedTopic, seen: relayed_frames.SeenController) -> DeletionResult:
+    def _judge(self, topic: NamedTopic, seen: SeenController) -> DeletionResult:
         """
         Return the result for a topic that is not deleted; without an error: the loop decides.
 
         The order of the checks is Kafka's.
-
-        Raises:
-            RightsUnknownError: a broker does not say whether the client may delete it.
-
         """
         name = self._name(topic)
         if topic.topic_id is not None:

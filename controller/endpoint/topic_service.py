@@ -3,23 +3,25 @@ Create and delete topics, and add partitions, for clients whose rights a broker 
 
 A broker answers these requests NOT_CONTROLLER before it looks at rights. So the rights come from
 Metadata, which a broker answers in the client's name, and so do the settings of a new topic in the
-answer. What brokers only know is asked of them in the daemon's own name (``BrokerTopicFacts``), on
+answer. What brokers only know is asked of them in the daemon's own name (``TopicValidation``), on
 threads that serve nothing else: the default ones of asyncio resolve the host names of the relay.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from kafka.protocol.api_key import ApiKey
 
+from controller.brokers.broker_queries import BrokerFollower
+from controller.brokers.messages import topic_id_of
+from controller.brokers.topic_validation import TopicValidation
 from controller.core.calls.broker_requests import Permission
 from controller.core.calls.client_requests import (
     CreatePartitions,
@@ -28,24 +30,18 @@ from controller.core.calls.client_requests import (
     EffectiveConfig,
     RequestOnTopics,
     TopicAnswer,
-    TopicDefaults,
     TopicResult,
     TopicSettings,
     topic_answer,
 )
 from controller.endpoint import relayed_frames, topic_codec
+from controller.endpoint.broker_service import Tickets
 from controller.endpoint.client_codec import TIMEOUT_MAX_S
 from controller.endpoint.codec import RequestHeader
-from controller.endpoint.decoding_thread import DecodingThread
 from controller.endpoint.relay import Upstream
-from controller.endpoint.tickets import Tickets
+from controller.endpoint.strict_decoding import DecodingThread
 from controller.endpoint.topic_codec import DeletionResult, Effective, TopicsWanted
-from controller.endpoint.topic_deletion import (
-    GRACE_S,
-    LOOK_S,
-    ListedTopics,
-    TopicDeletionService,
-)
+from controller.endpoint.topic_deletion import GRACE_S, LOOK_S, TopicCall, TopicDeletionService
 from controller.kafka_errors import (
     NONE,
     REQUEST_TIMED_OUT,
@@ -70,51 +66,18 @@ _GROWTH_FORBIDDEN: Final = "The topic authorization is failed."
 Given = TypeVar("Given")
 
 
-class BrokerTopicFacts(Protocol):
-    """What only brokers know; each call may block for seconds."""
-
-    def defaults(self) -> TopicDefaults | None:
-        """Return what new topics depend on; None: only Kafka's controller can create topics."""
-        ...
-
-    def config_problems(
-        self, wanted: Collection[TopicSettings]
-    ) -> Mapping[TopicSettings, str] | None:
-        """Return why settings of topics are invalid, for those that are; None: unknown."""
-        ...
-
-    def described(
-        self, wanted: Collection[TopicSettings]
-    ) -> Mapping[TopicSettings, tuple[EffectiveConfig, ...]] | None:
-        """Return all settings that topics with these valid ones would have; None: unknown."""
-        ...
-
-    def is_deletion_enabled(self) -> bool | None:
-        """Return ``delete.topic.enable``; None: only Kafka's controller can delete topics."""
-        ...
-
-
 class TopicService:
     """Serves requests of ``topic_codec.TOPICS_SERVED``."""
 
     def __init__(
         self,
         tickets: Tickets,
-        validation: BrokerTopicFacts,
-        listed: ListedTopics,
+        validation: TopicValidation,
+        listed: BrokerFollower,
         *,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """
-        Prepare.
-
-        Args:
-            tickets: The way to the loop.
-            validation: Asks brokers.
-            listed: The topics that exist.
-            patience_s: How long brokers are asked for a client that waits less.
-
-        """
+        """Prepare; ``validation`` asks brokers, and ``listed`` knows the topics that exist."""
         self._tickets = tickets
         self._validation = validation
         self._patience_s = patience_s
@@ -123,13 +86,7 @@ class TopicService:
         self._thread = DecodingThread()
 
     async def decode(self, header: RequestHeader, frame: bytes) -> TopicsWanted | None:
-        """
-        Read a request; None: a broker has to answer.
-
-        Raises:
-            RemoteProtocolError: it is malformed.
-
-        """
+        """Read a request; None: a broker has to answer."""
         lowest, highest = topic_codec.TOPICS_SERVED.get(header.api_key, (0, -1))
         if not lowest <= header.version <= highest:
             return None
@@ -148,76 +105,43 @@ class TopicService:
         upstream: Upstream,
         permission: Permission,
     ) -> tuple[bytes, int] | None:
-        """
-        Return the frame of the answer and its error; None: a broker has to answer.
-
-        Args:
-            header: The header of the request.
-            wanted: The request.
-            seen: What the client may do with the topics that it names.
-            upstream: The broker that answers in the client's name.
-            permission: For what the broker says that the client may do.
-
-        """
+        """Return the frame of the answer and its error; None: a broker has to answer."""
         now = asyncio.get_running_loop().time()
         until = now + min(max(wanted.timeout_s, 0.0), TIMEOUT_MAX_S)
+        call = TopicCall(header, wanted, seen, upstream, permission, until)
         if header.api_key == ApiKey.DeleteTopics:
-            return await self._serve_deletions(header, wanted, seen, until, permission)
-        return await self._serve_additions(header, wanted, seen, upstream, until, permission)
+            return await self._serve_deletions(call)
+        return await self._serve_additions(call)
 
     async def _query_brokers(self, question: Callable[[], Given], until: float) -> Given:
         """
         Return the answer to a question that blocks its thread.
 
-        Args:
-            question: Asks brokers.
-            until: When the client's time is over, on the clock of the event loop.
-
-        Raises:
-            TimeoutError: the client's time is over. A question that waits for a thread is dropped.
-
+        TimeoutError: the client's time is over. A question that waits for a thread is dropped.
         """
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(max(until - loop.time(), self._patience_s)):
             return await loop.run_in_executor(self._threads, question)
 
-    async def _serve_deletions(
-        self,
-        header: RequestHeader,
-        wanted: TopicsWanted,
-        seen: relayed_frames.SeenController,
-        until: float,
-        permission: Permission,
-    ) -> tuple[bytes, int] | None:
-        """Answer a DeleteTopics."""
+    async def _serve_deletions(self, call: TopicCall) -> tuple[bytes, int] | None:
         try:
-            is_enabled = await self._query_brokers(self._validation.is_deletion_enabled, until)
+            is_enabled = await self._query_brokers(self._validation.is_deletion_enabled, call.until)
         except TimeoutError:
-            late = [DeletionResult(topic, REQUEST_TIMED_OUT) for topic in wanted.deleted]
-            return topic_codec.encode_deletion(header, late), NONE
+            late = [DeletionResult(topic, REQUEST_TIMED_OUT) for topic in call.wanted.deleted]
+            return topic_codec.encode_deletion(call.header, late), NONE
         if is_enabled is None:
             return None
-        return await self._deletion.answer(
-            header, wanted, seen, until, permission, is_enabled=is_enabled
-        )
+        return await self._deletion.answer(call, is_enabled=is_enabled)
 
-    async def _serve_additions(  # noqa: PLR0913, PLR0917 - a request, and the rights to it
-        self,
-        header: RequestHeader,
-        wanted: TopicsWanted,
-        seen: relayed_frames.SeenController,
-        upstream: Upstream,
-        until: float,
-        permission: Permission,
-    ) -> tuple[bytes, int] | None:
+    async def _serve_additions(self, call: TopicCall) -> tuple[bytes, int] | None:
         """Answer a CreateTopics or CreatePartitions."""
-        is_new = header.api_key == ApiKey.CreateTopics
+        is_new = call.header.api_key == ApiKey.CreateTopics
         operation = topic_codec.CREATE if is_new else topic_codec.ALTER
-        allowed = {name: seen.permits(name, operation) for name in wanted.names}
+        allowed = {name: call.seen.permits(name, operation) for name in call.wanted.names}
         if None in allowed.values() and True not in allowed.values():
             return None
         permitted = {name for name, is_in in allowed.items() if is_in}
-        given = await self._carried_out(wanted, permitted, until, permission, is_new=is_new)
+        given = await self._carried_out(call, permitted, is_new=is_new)
         if given is None:
             return None
         text = _CREATION_FORBIDDEN if is_new else _GROWTH_FORBIDDEN
@@ -229,25 +153,20 @@ class TopicService:
         given = replace(given, results=(*given.results, *forbidden))
         effective: Effective = {}
         if given.error == NONE:
-            effective = await self._effective(header, given, upstream, wanted, until)
-        return topic_codec.encode(header, given, effective), given.error
+            effective = await self._effective(call, given)
+        return topic_codec.encode(call.header, given, effective), given.error
 
     async def _carried_out(
-        self,
-        wanted: TopicsWanted,
-        permitted: Collection[str],
-        until: float,
-        permission: Permission,
-        *,
-        is_new: bool,
+        self, call: TopicCall, permitted: Collection[str], *, is_new: bool
     ) -> TopicAnswer | None:
         """Return the answer for the permitted topics; None: a broker has to answer."""
+        request: RequestOnTopics | None = None
         try:
-            request = (
-                await self._creation(wanted, permitted, until)
-                if is_new
-                else _growth(wanted, permitted)
-            )
+            if is_new:
+                request = await self._creation(call, permitted)
+            else:
+                more = tuple(topic for topic in call.wanted.more if topic.name in permitted)
+                request = CreatePartitions(more, call.wanted.timeout_s, call.wanted.validate_only)
         except TimeoutError:
             late = (TopicResult(name, REQUEST_TIMED_OUT) for name in sorted(permitted))
             return CreateTopicsAnswer(NONE, tuple(late))
@@ -256,29 +175,21 @@ class TopicService:
         given = topic_answer(request, ())
         if not request.topics:
             return given
-        left_s = max(until - asyncio.get_running_loop().time(), 0.0)
-        answered = await self._tickets.answer_to(request, permission, left_s + GRACE_S)
+        within_s = call.left_s + GRACE_S
+        answered = await self._tickets.answer_to(request, call.permission, within_s)
         return answered if isinstance(answered, type(given)) else None
 
-    async def _creation(
-        self, wanted: TopicsWanted, allowed: Collection[str], until: float
-    ) -> RequestOnTopics | None:
-        """
-        Return what the loop is asked; None: only Kafka's controller can carry it out.
-
-        Raises:
-            TimeoutError: brokers did not answer before the client's time was over.
-
-        """
-        defaults = await self._query_brokers(self._validation.defaults, until)
+    async def _creation(self, call: TopicCall, permitted: Collection[str]) -> CreateTopics | None:
+        """Return what the loop is asked; None: only Kafka's controller can carry it out."""
+        defaults = await self._query_brokers(self._validation.defaults, call.until)
         if defaults is None:
             return None
-        new = tuple(topic for topic in wanted.new if topic.name in allowed)
+        new = tuple(topic for topic in call.wanted.new if topic.name in permitted)
         settings = {topic.settings for topic in new} - {()}
         problems: Mapping[TopicSettings, str] = {}
         if settings:
             question = partial(self._validation.config_problems, settings)
-            found = await self._query_brokers(question, until)
+            found = await self._query_brokers(question, call.until)
             if found is None:
                 return None
             problems = found
@@ -288,25 +199,18 @@ class TopicService:
                 for topic in new
             ),
             defaults,
-            max(until - asyncio.get_running_loop().time(), 0.0),
-            wanted.validate_only,
+            call.left_s,
+            call.wanted.validate_only,
         )
 
-    async def _effective(
-        self,
-        header: RequestHeader,
-        given: TopicAnswer,
-        upstream: Upstream,
-        wanted: TopicsWanted,
-        until: float,
-    ) -> Effective:
+    async def _effective(self, call: TopicCall, given: TopicAnswer) -> Effective:
         """
         Return the settings of the new topics, as a broker describes them to the client.
 
         Of a topic that was only validated, it says whether the client may see them.
         """
         names = [r.name for r in given.results if r.error == NONE]
-        is_shown = header.version >= topic_codec.FIRST_WITH_CONFIGS
+        is_shown = call.header.version >= topic_codec.FIRST_WITH_CONFIGS
         if not names or not is_shown or not isinstance(given, CreateTopicsAnswer):
             return {}
         now = asyncio.get_running_loop().time
@@ -314,19 +218,19 @@ class TopicService:
         request = relayed_frames.topic_settings_request(names)
         try:
             while True:
-                answer = await upstream.exchange(request)
+                answer = await call.upstream.exchange(request)
                 found = await self._thread.run(
                     len(answer), partial(relayed_frames.topic_settings_of, answer)
                 )
-                if wanted.validate_only:
-                    return {**found, **await self._unwritten(wanted, found, until)}
+                if call.wanted.validate_only:
+                    return {**found, **await self._unwritten(call, found)}
                 if UNKNOWN_TOPIC_OR_PARTITION not in found.values() or now() >= shown_until:
                     return found
                 await asyncio.sleep(LOOK_S)
         except OSError:
             return {}  # The result stands, whatever became of the broker or of its connection.
 
-    async def _unwritten(self, wanted: TopicsWanted, seen: Effective, until: float) -> Effective:
+    async def _unwritten(self, call: TopicCall, seen: Effective) -> Effective:
         """
         Return the settings of topics that were only validated, of those the client may see.
 
@@ -334,12 +238,12 @@ class TopicService:
         """
         settings = {
             topic.name: topic.settings
-            for topic in wanted.new
+            for topic in call.wanted.new
             if seen.get(topic.name) == UNKNOWN_TOPIC_OR_PARTITION
         }
         question = partial(self._validation.described, frozenset(settings.values()))
         try:
-            found = await self._query_brokers(question, until) or {}
+            found = await self._query_brokers(question, call.until) or {}
         except TimeoutError:
             found = {}
         return {
@@ -348,14 +252,9 @@ class TopicService:
         }
 
 
-def _growth(wanted: TopicsWanted, allowed: Collection[str]) -> RequestOnTopics:
-    more = tuple(topic for topic in wanted.more if topic.name in allowed)
-    return CreatePartitions(more, wanted.timeout_s, wanted.validate_only)
-
-
 def random_id() -> str:
     """Return a new topic id (``Uuid.randomUuid``: none begins with a dash)."""
     while True:
-        found = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not found.startswith("-"):
+        found = topic_id_of(uuid.uuid4())
+        if found is not None and not found.startswith("-"):
             return found

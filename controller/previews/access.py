@@ -10,7 +10,7 @@ from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId
 
 if TYPE_CHECKING:
-    from controller.brokers.broker_survey import BrokerSurvey
+    from controller.brokers.connection_settings import ConnectionSettings
     from controller.doctor.snapshot import BrokerAnswers, Disks, SettingVerdicts, Znodes
     from controller.settings import Settings
     from controller.zk.operator_client import OperatorClient
@@ -41,35 +41,39 @@ class ClusterQueries:
     unix_s: Callable[[], float]
 
 
-def broker_survey(settings: Settings) -> BrokerSurvey:
-    """Return the client that asks brokers."""
-    from controller.brokers import broker_survey as surveys  # noqa: PLC0415 - most commands ask no broker
-    from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - as above
-    from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - as above
+def broker_connections(settings: Settings) -> ConnectionSettings:
+    """Return the settings of connections to brokers, whose losses are not logged."""
+    from controller.brokers.connection_settings import connection_settings_of  # noqa: PLC0415 - as above
+    from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - most commands ask no broker
 
     quiet_kafka()
-    return surveys.BrokerSurvey(security_of(settings), listeners_of(settings))
+    return connection_settings_of(settings)
 
 
 def query_brokers(
     settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
 ) -> BrokerAnswers:
     """Ask the brokers for their log directories and for the settings of topics."""
-    return broker_survey(settings).query(brokers, topics)
+    from controller.brokers import surveys  # noqa: PLC0415 - most commands ask no broker
+
+    return surveys.query_brokers(broker_connections(settings), brokers, topics)
 
 
 def judge_settings(settings: Settings, znodes: Znodes) -> SettingVerdicts:
     """Ask the brokers whether the settings of topics and brokers are valid."""
-    from controller.brokers.endpoints import listeners_of, security_of  # noqa: PLC0415 - most commands ask no broker
-    from controller.brokers.setting_survey import SettingSurvey  # noqa: PLC0415 - as above
+    from controller.brokers import surveys  # noqa: PLC0415 - most commands ask no broker
 
-    survey = SettingSurvey(security_of(settings), listeners_of(settings))
+    connections = broker_connections(settings)
     topics = {name: own for name, own in znodes.topic_settings.items() if name in znodes.topics}
-    return survey.judge(list(znodes.brokers.values()), topics, znodes.broker_settings)
+    return surveys.judge_settings(
+        connections, list(znodes.brokers.values()), topics, znodes.broker_settings
+    )
 
 
 def query_min_insync(
     settings: Settings, brokers: Collection[LiveBroker], topics: Collection[str]
 ) -> Mapping[str, int | str]:
     """Ask any broker for min.insync.replicas, see ``QueryMinInsync``."""
-    return broker_survey(settings).min_insync(brokers, topics)
+    from controller.brokers import surveys  # noqa: PLC0415 - most commands ask no broker
+
+    return surveys.query_min_insync(broker_connections(settings), brokers, topics)

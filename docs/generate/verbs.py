@@ -8,7 +8,7 @@ from typing import Final
 
 import typer
 
-from controller.brokers import broker_survey, cluster_ids
+from controller.brokers import cluster_ids, surveys
 from controller.cli.app import build_app
 from controller.cli.context import HTTP_TIMEOUT_S, CommandContext
 from controller.zk.connections import CONNECT_S
@@ -44,7 +44,7 @@ current shell, `reassigner --show-completion` prints the script.
 _TIMES: Final = {
     "@ZOOKEEPER@": CONNECT_S,
     "@DAEMON@": HTTP_TIMEOUT_S,
-    "@BROKERS@": max(cluster_ids.WITHIN_S, broker_survey.WITHIN_S),
+    "@BROKERS@": max(cluster_ids.WITHIN_S, surveys.WITHIN_S),
 }
 ELSEWHERE: Final = "run"
 """Its options are the settings, which have a reference of their own."""

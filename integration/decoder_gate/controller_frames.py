@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from controller.brokers.connection_settings import ListenerChoice
 from controller.brokers.controller_requests import (
     Sender,
     leader_and_isr_request,
     stop_replica_request,
     update_metadata_request,
 )
-from controller.brokers.endpoints import ListenerChoice
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import (
     BrokerEpoch,

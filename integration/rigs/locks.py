@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from controller.endpoint.sasl import ITERATIONS
-from controller.endpoint.user_file import derive_keys
+from controller.endpoint.sasl import ITERATIONS, derive_keys
 from integration.rigs.certificates import STORE_PASSWORD, CertificateAuthority, Identity
 from integration.rigs.kerberos import REALM, Realm
 from integration.rigs.reserved_ports import LOCALHOST, ReservedPort

@@ -17,7 +17,7 @@ from controller.brokers.cluster_controller import (
     VOUCHED_S,
     ClusterController,
 )
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connection_settings import ConnectionSettings
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import AlterOutcome, BrokerId, TopicPartition
 from controller.core.reassignments.records import ReassignmentsAltered
@@ -79,7 +79,7 @@ def inbox() -> CollectingInbox:
 @pytest.fixture
 def orders(inbox: CollectingInbox) -> Iterator[ClusterController]:
     """Return a client that knows no controller yet; it is stopped when the test ends."""
-    made = ClusterController(inbox, Security(), ListenerChoice())
+    made = ClusterController(inbox, ConnectionSettings())
     made.start()
     yield made
     made.stop()

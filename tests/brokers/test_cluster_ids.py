@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from controller.brokers.cluster_ids import client_settings, cluster_id_of
-from controller.brokers.endpoints import Security
+from controller.brokers.connection_settings import Security
 from controller.credentials import ClientTls, Password
 from controller.errors import BrokerUnreachableError
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from controller.brokers.cluster_survey import ClusterSurvey, HeldReplica, holdings_of
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connection_settings import ConnectionSettings
+from controller.brokers.surveys import HeldReplica, holdings_of, query_holdings
 from controller.core.model import BrokerId, LogDir
 from controller.errors import BrokerUnreachableError
 from tests.core.builders import tp
@@ -100,6 +100,5 @@ def test_configured_capacities_stand_in_where_none_are_reported() -> None:
 
 def test_a_cluster_without_a_live_broker_has_no_snapshot() -> None:
     """All sizes would be unknown, and every partition without bytes."""
-    survey = ClusterSurvey(Security(), ListenerChoice())
     with pytest.raises(BrokerUnreachableError, match="no broker is live"):
-        next(survey.holdings(()))
+        next(query_holdings(ConnectionSettings(), ()))

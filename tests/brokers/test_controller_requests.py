@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from kafka.protocol.api_message import ApiMessage
 
+from controller.brokers.connection_settings import ListenerChoice
 from controller.brokers.controller_requests import (
     Encoder,
     Sender,
@@ -14,9 +15,7 @@ from controller.brokers.controller_requests import (
     stop_replica_request,
     update_metadata_request,
 )
-from controller.brokers.endpoints import ListenerChoice
-from controller.brokers.messages import frame_of
-from controller.brokers.versions import Versions
+from controller.brokers.messages import Versions, frame_of
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import (
     BrokerEpoch,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.brokers.disk_capacities import DiskCapacities, read_capacities
+from controller.brokers.log_dirs import DiskCapacities, read_capacities
 from controller.core.model import BrokerId
 from controller.errors import InvalidInputError
 

@@ -14,7 +14,7 @@ from kafka.protocol.admin import AlterReplicaLogDirsResponse, DescribeLogDirsRes
 from kafka.protocol.api_key import ApiKey
 
 from controller.brokers import log_dirs as adapter
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connection_settings import ConnectionSettings
 from controller.brokers.log_dirs import NAMED_MAX, REFUSED, SPACE_VERSION, BrokerLogDirs
 from controller.clocks import MonotonicClock
 from controller.core.cluster.model import Endpoint, LiveBroker
@@ -81,9 +81,7 @@ def inbox() -> CollectingInbox:
 @pytest.fixture
 def log_dirs(inbox: CollectingInbox) -> Iterator[BrokerLogDirs]:
     """Return the adapter; it is stopped when the test ends."""
-    made = BrokerLogDirs(
-        inbox, Security(), ListenerChoice(), MonotonicClock(), CAPACITIES.__getitem__
-    )
+    made = BrokerLogDirs(inbox, ConnectionSettings(), MonotonicClock(), CAPACITIES.__getitem__)
     made.start()
     yield made
     made.stop()

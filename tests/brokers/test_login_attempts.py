@@ -8,7 +8,13 @@ import pytest
 from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 from tenacity import wait_exponential
 
-from controller.brokers.login_attempts import FIRST_S, MOST_S, PROVEN_S, GSSError, LoginAttempts
+from controller.brokers.connection_settings import (
+    FIRST_S,
+    MOST_S,
+    PROVEN_S,
+    GSSError,
+    LoginAttempts,
+)
 
 HOUR_S = 3600
 

@@ -18,7 +18,7 @@ from kafka.protocol.sasl import (
 )
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connection_settings import ConnectionSettings, ListenerChoice, Security
 from controller.brokers.topic_configs import TopicConfigQuery
 from controller.core.cluster.model import LiveBroker
 from controller.core.topics.model import NEVER_REQUESTED
@@ -96,7 +96,7 @@ def test_a_wrong_password_is_tried_once_and_the_right_one_at_once(
         sasl_username="reassigner",
         sasl_password=Password("sasl_password", file=file),
     )
-    listeners = ListenerChoice(protocol)
+    connections = ConnectionSettings(security, ListenerChoice(protocol))
     inbox = CollectingInbox()
     with ExitStack() as stack:
         tls = server if protocol == "SASL_SSL" else None
@@ -104,10 +104,8 @@ def test_a_wrong_password_is_tried_once_and_the_right_one_at_once(
             stack.enter_context(FakeBroker(n, directory.script, UNDERSTOOD, tls)) for n in (1, 2, 3)
         ]
         registrations = [registration(broker, protocol) for broker in brokers]
-        channels = BrokerChannels(
-            inbox, ChannelOptions(CONTROLLER, security=security, listeners=listeners)
-        )
-        configs = TopicConfigQuery(inbox, security, listeners)
+        channels = BrokerChannels(inbox, ChannelOptions(CONTROLLER, connections))
+        configs = TopicConfigQuery(inbox, connections)
         for each in (channels, configs):
             each.start()
             stack.callback(each.stop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka.protocol.admin import DescribeConfigsResponse
 
-from controller.brokers.new_topic_settings import defaults_of, described
+from controller.brokers.topic_validation import defaults_of, described
 from controller.core.calls.client_requests import DYNAMIC_TOPIC_CONFIG, EffectiveConfig
 
 BOOLEAN, INT, LONG, DOUBLE, LIST = 1, 3, 5, 6, 7

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from kafka.protocol.admin import AlterConfigsResponse
 from kafka.protocol.api_key import ApiKey
 
-from controller.brokers.endpoints import ListenerChoice, Security
-from controller.brokers.setting_survey import ENCRYPTED, NOT_LIVE, SettingSurvey
+from controller.brokers.connection_settings import ConnectionSettings
+from controller.brokers.surveys import ENCRYPTED, NOT_LIVE, judge_settings
 from controller.core.pacing.throttle_settings import Entity
 from controller.doctor.snapshot import SettingVerdicts
 from tests.brokers.fakes import KAFKA_2_6, Answer, FakeBroker, Received
@@ -44,8 +44,9 @@ def judged(
     """Return what these brokers say."""
     with ExitStack() as running:
         live = [running.enter_context(b).registration() for b in brokers]
-        survey = SettingSurvey(Security(), ListenerChoice())
-        return survey.judge(live, topics or {}, of_brokers or {}, within_s=10)
+        return judge_settings(
+            ConnectionSettings(), live, topics or {}, of_brokers or {}, within_s=10
+        )
 
 
 def test_settings_that_several_topics_have_are_validated_once() -> None:

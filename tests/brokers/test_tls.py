@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions, ChannelState
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connection_settings import ConnectionSettings, ListenerChoice, Security
 from controller.core.model import BrokerId
 from controller.credentials import ClientTls
 from integration.rigs.certificates import CertificateAuthority
@@ -66,7 +66,7 @@ def connecting(
         cafile=trusted or authority.file, certfile=client.certificate, keyfile=client.key
     )
     options = ChannelOptions(
-        CONTROLLER, security=Security("SSL", tls=tls), listeners=ListenerChoice("SSL")
+        CONTROLLER, ConnectionSettings(Security("SSL", tls=tls), ListenerChoice("SSL"))
     )
     with FakeBroker(tls=server) as broker:
         plain = broker.registration()

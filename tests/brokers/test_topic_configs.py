@@ -11,7 +11,7 @@ import pytest
 from kafka.protocol.admin import DescribeConfigsResponse
 from kafka.protocol.api_key import ApiKey
 
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connection_settings import ConnectionSettings, ListenerChoice, Security
 from controller.brokers.topic_configs import (
     BROKER,
     DELETION,
@@ -51,7 +51,7 @@ def inbox() -> CollectingInbox:
 @pytest.fixture
 def configs(inbox: CollectingInbox) -> Iterator[TopicConfigQuery]:
     """Return started configs that know no broker; they are stopped when the test ends."""
-    made = TopicConfigQuery(inbox, Security(), ListenerChoice())
+    made = TopicConfigQuery(inbox, ConnectionSettings())
     made.start()
     yield made
     made.stop()
@@ -124,7 +124,7 @@ def test_settings_a_connection_cannot_be_made_with_are_answered(inbox: Collectin
     """A wrong certificate path is a reason, not an error that escapes."""
     security = Security("SSL", tls=ClientTls(cafile=Path("/nowhere/ca.pem")))
     endpoint = Endpoint("SSL", "127.0.0.1", 1, "SSL")
-    configs = TopicConfigQuery(inbox, security, ListenerChoice("SSL"))
+    configs = TopicConfigQuery(inbox, ConnectionSettings(security, ListenerChoice("SSL")))
     configs.start()
     configs.update_brokers([LiveBroker(BrokerId(1), BrokerEpoch(1), (endpoint,))])
     configs.describe(["orders"], FIRST)
@@ -252,7 +252,7 @@ def test_a_broker_that_hangs_delays_nothing_for_long(
     inbox: CollectingInbox, hung: threading.Event
 ) -> None:
     """Another is asked beside it, and before it from then on."""
-    configs = TopicConfigQuery(inbox, Security(), ListenerChoice(), patience_s=0.05)
+    configs = TopicConfigQuery(inbox, ConnectionSettings(), patience_s=0.05)
     configs.start()
     with describing(1, "1", hung) as first, describing(2, "2") as second:
         configs.update_brokers([first.registration(), second.registration()])
@@ -284,7 +284,7 @@ def test_a_broker_that_alone_is_slow_is_waited_for(
     inbox: CollectingInbox, hung: threading.Event
 ) -> None:
     """There is no other broker to ask."""
-    configs = TopicConfigQuery(inbox, Security(), ListenerChoice(), patience_s=0.01)
+    configs = TopicConfigQuery(inbox, ConnectionSettings(), patience_s=0.01)
     configs.start()
     with describing(1, "1", hung) as only:
         configs.update_brokers([only.registration()])

@@ -12,8 +12,7 @@ import pytest
 from kafka.protocol.admin import AlterConfigsResponse, DescribeConfigsResponse
 from kafka.protocol.api_key import ApiKey
 
-from controller.brokers.broker_queries import ConnectionSettings
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connection_settings import ConnectionSettings
 from controller.brokers.topic_configs import LIMITS
 from controller.brokers.topic_validation import SILENT_S, TopicValidation
 from controller.core.calls.client_requests import EffectiveConfig, TopicDefaults
@@ -69,7 +68,7 @@ def start() -> Iterator[Start]:
             *brokers: FakeBroker, topics: tuple[str, ...] = ("a", "b")
         ) -> tuple[TopicValidation, list[FakeBroker]]:
             served = [running.enter_context(b) for b in brokers]
-            settings = ConnectionSettings(Security(), ListenerChoice(), LIMITS)
+            settings = ConnectionSettings()
             validation = TopicValidation(settings, lambda: topics)
             validation.update_brokers(b.registration() for b in served)
             return validation, served
@@ -223,8 +222,7 @@ def hold(served: FakeBroker, api_key: int, released: threading.Event) -> None:
 
 def impatient(validation: TopicValidation) -> None:
     """Await brokers for a moment only."""
-    limits = replace(LIMITS, request_timeout_s=0.3)
-    validation.connections = replace(validation.connections, limits=limits)
+    validation.limits = replace(LIMITS, request_timeout_s=0.3)
 
 
 def test_silent_broker_is_queried_once_for_all_requests_and_again_later(start: Start) -> None:

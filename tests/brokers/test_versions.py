@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from controller.brokers.versions import (
+from controller.brokers.messages import (
     BY_PROTOCOL,
     Versions,
     common_versions,

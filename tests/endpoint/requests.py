@@ -19,8 +19,9 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from controller.brokers import messages
 from controller.brokers.messages import topic_uuid
-from controller.endpoint import client_codec, codec, messages, topic_codec
+from controller.endpoint import client_codec, codec, topic_codec
 
 _CLIENT_MESSAGES: dict[int, tuple[Any, dict[str, Any]]] = {
     ApiKey.ElectLeaders: (

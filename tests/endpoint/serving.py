@@ -16,10 +16,9 @@ from controller.core.calls.broker_requests import AlterPartitionAnswer, BrokerAn
 from controller.core.calls.records import BrokerRequestReceived
 from controller.core.records import Event
 from controller.endpoint.authentication import Authentication
-from controller.endpoint.broker_service import BrokerService
+from controller.endpoint.broker_service import ANSWER_S, BrokerService, Tickets
 from controller.endpoint.peers import EndpointLimits
 from controller.endpoint.server import EndpointServer
-from controller.endpoint.tickets import ANSWER_S, Tickets
 from controller.setting_values import HttpAddress
 
 WITHIN_S = 10.0
@@ -95,7 +94,7 @@ def serving(
     tickets = loop.tickets = Tickets(loop, answer_s=answer_s)
     brokers = BrokerService(tickets, counts)
     server = EndpointServer(
-        HttpAddress("127.0.0.1", 0), [brokers], counts, limits, authentication=authentication
+        HttpAddress("127.0.0.1", 0), brokers, counts, limits=limits, authentication=authentication
     )
     tickets.post = server.post
     server.start()

@@ -19,7 +19,7 @@ from controller.credentials import ServerTls
 from controller.endpoint import codec
 from controller.endpoint.authentication import Authentication, Sasl, subject_of
 from controller.endpoint.peers import EndpointLimits
-from controller.endpoint.user_file import UserFile
+from controller.endpoint.sasl import UserFile
 from controller.errors import InvalidInputError
 from controller.setting_values import SASL_SERVED
 from tests.certificates import Pair

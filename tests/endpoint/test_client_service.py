@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, cast
 
 import pytest
 from kafka.protocol.admin import (
@@ -27,6 +27,9 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 
+from controller.brokers import messages
+from controller.brokers.broker_queries import BrokerFollower
+from controller.brokers.topic_validation import TopicValidation
 from controller.core.calls import client_requests
 from controller.core.calls.broker_requests import AlterPartitionAnswer
 from controller.core.calls.client_requests import (
@@ -44,15 +47,14 @@ from controller.core.calls.client_requests import (
 from controller.core.calls.records import BrokerRequestReceived, ClientRequestReceived
 from controller.core.model import BrokerId, ControllerEpoch, TopicPartition, Zxid
 from controller.core.records import Event
-from controller.endpoint import client_codec, codec, messages, relayed_frames, topic_codec
+from controller.endpoint import client_codec, codec, relayed_frames, topic_codec
 from controller.endpoint.authentication import Authentication
-from controller.endpoint.broker_service import BrokerService
+from controller.endpoint.broker_service import FIRST, BrokerService, Tickets
 from controller.endpoint.client_service import ClientService
 from controller.endpoint.peers import SMALL_FRAME, EndpointLimits, FrameMemory
 from controller.endpoint.relay import Relay, Upstream
 from controller.endpoint.server import EndpointServer
-from controller.endpoint.tickets import FIRST, Tickets
-from controller.endpoint.topic_service import TopicService
+from controller.endpoint.topic_service import PATIENCE_S, TopicService
 from controller.kafka_errors import NOT_CONTROLLER, STALE_CONTROLLER_EPOCH
 from controller.setting_values import HttpAddress
 from tests.endpoint.fake_broker import LISTENER, FakeBroker, fake_broker
@@ -137,6 +139,14 @@ class Listed:
         return name in self.topics and self.created.get(name, czxid) == czxid
 
 
+def topic_service(
+    tickets: Tickets, validation: FakeValidation, listed: Listed, patience_s: float = PATIENCE_S
+) -> TopicService:
+    """Return the service in front of such brokers and topics."""
+    brokers = cast("TopicValidation", validation)
+    return TopicService(tickets, brokers, cast("BrokerFollower", listed), patience_s=patience_s)
+
+
 @dataclass
 class Public:
     """A server for clients, and the brokers behind it."""
@@ -189,16 +199,15 @@ def public(
             relay,
             tickets,
             BrokerService(tickets, counts),
-            TopicService(tickets, validation or FakeValidation(None), listed or Listed()),
+            topic_service(tickets, validation or FakeValidation(None), listed or Listed()),
             counts,
             is_sasl=is_sasl,
         )
         server = EndpointServer(
             HttpAddress("127.0.0.1", 0),
-            [],
-            counts,
-            limits,
             service,
+            counts,
+            limits=limits,
             authentication=Authentication(is_relayed=is_sasl),
         )
         tickets.post = server.post
@@ -275,7 +284,7 @@ def test_broker_that_cannot_be_reached_is_passed_over() -> None:
     """Every client gets a live one."""
     with public(lambda _, frame: frame[4:8], lambda _, frame: frame[4:8]) as served:
         gone = served.brokers[0].registration
-        relay = served.server._fallback._relay  # type: ignore[union-attr]
+        relay = served.relay
         with fake_broker(lambda _h, _f: None, 3) as third:
             dead = third.registration
         relay.update_brokers([gone, dead])
@@ -642,8 +651,7 @@ def test_request_without_rights_is_not_decoded(
     def decoded(*_: object) -> None:
         raise AssertionError
 
-    for module in (codec, client_codec):
-        monkeypatch.setattr(module, "read_request", decoded)
+    monkeypatch.setattr(codec, "read_request", decoded)
     for is_held in (True, False):
         with public(lambda header, _: judged(header, 31), is_held=is_held) as served:
             (answer,) = served.exchange(frame)

@@ -14,6 +14,7 @@ from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.metadata import ApiVersionsResponse
 
+from controller.brokers import messages
 from controller.brokers.messages import topic_uuid
 from controller.core.calls.broker_calls import error_answer
 from controller.core.calls.broker_requests import (
@@ -28,7 +29,7 @@ from controller.core.calls.broker_requests import (
     RequestFromBroker,
 )
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition, ZkVersion
-from controller.endpoint import codec, messages
+from controller.endpoint import codec
 from controller.endpoint.codec import RequestHeader
 from controller.endpoint.strict_decoding import ELEMENTS_MAX
 from controller.errors import ProtocolError, RemoteProtocolError

@@ -19,9 +19,10 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.api_key import ApiKey
 
+from controller.brokers import messages
 from controller.core.calls.broker_requests import AlterPartitionAnswer
 from controller.core.calls.client_requests import AlterReassignmentsAnswer
-from controller.endpoint import client_codec, codec, messages, relayed_frames, strict_decoding
+from controller.endpoint import client_codec, codec, relayed_frames, strict_decoding
 from controller.endpoint.peers import PARTITION_BYTES, SMALL_FRAME, EndpointLimits
 from controller.endpoint.strict_decoding import ROWS_MAX, UNPACED_MAX
 from controller.errors import RemoteProtocolError

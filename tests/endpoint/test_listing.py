@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from controller.brokers.broker_queries import BrokerFollower
 from controller.endpoint.listing import build_endpoint
 from controller.endpoint.relay import Relay
 from controller.errors import InvalidInputError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
 from tests.endpoint.serving import Counts, Loop
-from tests.endpoint.test_client_service import Listed
 
 
 def settings_of(**options: str) -> Settings:
@@ -32,8 +32,8 @@ def test_public_endpoint_is_listed_under_its_listeners(
     options: dict[str, str], listeners: list[str]
 ) -> None:
     """At one address; clients are relayed to the last of them."""
-    settings = settings_of(controller_endpoint="public", **options)
-    made = build_endpoint(settings, Loop(lambda _: None), Counts(), Listed())
+    settings, inbox = settings_of(controller_endpoint="public", **options), Loop(lambda _: None)
+    made = build_endpoint(settings, inbox, Counts(), BrokerFollower(inbox))
     assert made is not None
     assert [e.listener for e in made.entry.endpoints] == listeners
     assert {(e.host, e.port) for e in made.entry.endpoints} == {tuple(made.server.address)}
@@ -45,8 +45,9 @@ def test_public_endpoint_is_listed_under_its_listeners(
 
 def test_private_endpoint_relays_nothing() -> None:
     """Only brokers know it."""
+    inbox = Loop(lambda _: None)
     made = build_endpoint(
-        settings_of(controller_endpoint="private"), Loop(lambda _: None), Counts(), Listed()
+        settings_of(controller_endpoint="private"), inbox, Counts(), BrokerFollower(inbox)
     )
     assert made is not None
     assert not made.followers

@@ -21,8 +21,8 @@ from controller.endpoint.sasl import (
     PlainExchange,
     ScramExchange,
     ScramKeys,
+    derive_keys,
 )
-from controller.endpoint.user_file import derive_keys
 
 SALT = b"a salt of bytes"
 PASSWORD = "secret"  # noqa: S105 - of nobody

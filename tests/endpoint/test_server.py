@@ -13,6 +13,7 @@ from kafka.protocol.api_key import ApiKey
 
 from controller import kafka_errors
 from controller.async_server import STOP_S
+from controller.brokers import messages
 from controller.core.calls import broker_requests
 from controller.core.calls.broker_requests import (
     AlterPartition,
@@ -20,18 +21,24 @@ from controller.core.calls.broker_requests import (
     IsrResult,
 )
 from controller.core.model import BrokerId, LeaderEpoch, ZkVersion
-from controller.endpoint import codec, messages
+from controller.endpoint import codec
+from controller.endpoint.broker_service import BrokerService, Tickets
 from controller.endpoint.peers import SMALL_FRAME, EndpointLimits
 from controller.endpoint.server import EndpointServer
 from controller.errors import InvalidInputError
 from controller.setting_values import HttpAddress
 from tests.endpoint.requests import frame_of, request_frame
-from tests.endpoint.serving import WITHIN_S, Counts, answer_of, eventually, framed, serving
+from tests.endpoint.serving import WITHIN_S, Counts, Loop, answer_of, eventually, framed, serving
 
 ALTER = framed(request_frame(ApiKey.AlterPartition, 0))
 HELLO = framed(request_frame(ApiKey.ApiVersions, 3))
 VERSIONS_WITH_TAG = request_frame(ApiKey.ApiVersions, 3)[:-1] + b"\x01\x00\x80\x80\x04"
 """An ApiVersions that ends with an unknown tagged field of ``SMALL_FRAME`` bytes, without these."""
+
+
+def idle() -> BrokerService:
+    """Return a service without a loop."""
+    return BrokerService(Tickets(Loop(lambda _: None)), Counts())
 
 
 def error_of(answer: bytes) -> int:
@@ -83,7 +90,7 @@ def test_the_next_request_waits_until_the_one_before_is_answered() -> None:
 
 def test_a_peer_that_comes_before_it_is_served_is_refused() -> None:
     """It would wait for an answer while the daemon waits for ZooKeeper."""
-    server = EndpointServer(HttpAddress("127.0.0.1", 0), [], Counts())
+    server = EndpointServer(HttpAddress("127.0.0.1", 0), idle(), Counts())
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(server.address, timeout=WITHIN_S)
     server.start()
@@ -95,13 +102,13 @@ def test_a_peer_that_comes_before_it_is_served_is_refused() -> None:
 
 def test_two_servers_cannot_have_one_address() -> None:
     """The address of one that does not listen yet can be taken: the second start fails."""
-    first = EndpointServer(HttpAddress("127.0.0.1", 0), [], Counts())
-    second = EndpointServer(first.address, [], Counts())
+    first = EndpointServer(HttpAddress("127.0.0.1", 0), idle(), Counts())
+    second = EndpointServer(first.address, idle(), Counts())
     first.start()
     with pytest.raises(InvalidInputError, match="endpoint_listen: cannot listen on"):
         second.start()
     with pytest.raises(InvalidInputError, match="endpoint_listen: cannot listen on"):
-        EndpointServer(first.address, [], Counts())
+        EndpointServer(first.address, idle(), Counts())
     first.stop()
     second.stop()
 
@@ -348,4 +355,4 @@ def test_open_connections_do_not_delay_the_end() -> None:
 def test_an_address_in_use_is_refused() -> None:
     """With the setting that named it."""
     with serving() as served, pytest.raises(InvalidInputError, match="endpoint_listen"):
-        EndpointServer(served.server.address, [], served.counts)
+        EndpointServer(served.server.address, idle(), served.counts)

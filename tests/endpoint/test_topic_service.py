@@ -36,8 +36,8 @@ from controller.core.calls.client_requests import (
 from controller.core.calls.records import ClientRequestReceived
 from controller.core.records import Event
 from controller.endpoint import codec, relayed_frames, topic_codec
-from controller.endpoint.tickets import FIRST, Tickets
-from controller.endpoint.topic_service import THREADS, TopicService, random_id
+from controller.endpoint.broker_service import FIRST, Tickets
+from controller.endpoint.topic_service import THREADS, random_id
 from tests.core.builders import replicas
 from tests.endpoint.requests import frame_of
 from tests.endpoint.test_client_service import (
@@ -51,6 +51,7 @@ from tests.endpoint.test_client_service import (
     answering,
     public,
     seen,
+    topic_service,
 )
 
 DEFAULTS = TopicDefaults(3, 2, uses_topic_ids=True)
@@ -352,7 +353,7 @@ def test_requests_that_wait_for_brokers_delay_no_connection_and_end_in_time() ->
     rights = relayed_frames.SeenController(OWN_ID, frozenset({CREATE}), {"new": frozenset()})
 
     async def answers() -> list[tuple[bytes, int] | None]:
-        service = TopicService(Tickets(RelayedCall(created)), silent, Listed(), patience_s=0.3)
+        service = topic_service(Tickets(RelayedCall(created)), silent, Listed(), patience_s=0.3)
         requests = [topic_codec.decode(frame) for frame in frames]
         requesting = [
             asyncio.create_task(

@@ -1,4 +1,4 @@
-"""Tests of ``controller.endpoint.user_file``: what is valid, and what a change does."""
+"""Tests of the users in ``controller.endpoint.sasl``: what is valid, and what a change does."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.endpoint.sasl import SCRAM_HASHES
-from controller.endpoint.user_file import UserFile, derive_keys, read_users
+from controller.endpoint.sasl import SCRAM_HASHES, UserFile, derive_keys, read_users
 from controller.errors import InvalidInputError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connection_settings import ListenerChoice, Security
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import BrokerEpoch, BrokerId
 from controller.credentials import ClientTls, Password

@@ -6,8 +6,8 @@ import threading
 
 from kafka.protocol.admin import DescribeConfigsResponse, DescribeLogDirsResponse
 
-from controller.brokers.broker_survey import SILENT, BrokerSurvey, disks_of
-from controller.brokers.endpoints import ListenerChoice, Security
+from controller.brokers.connection_settings import ConnectionSettings, ListenerChoice
+from controller.brokers.surveys import SILENT, disks_of, query_brokers, query_min_insync
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import BrokerEpoch, BrokerId, LogDir
 from controller.doctor.snapshot import Disks
@@ -16,6 +16,7 @@ from tests.core.builders import tp
 
 UNDERSTOOD = {18: (0, 3), 32: (0, 2), 35: (0, 1)}
 ONE, TWO = BrokerId(1), BrokerId(2)
+PLAIN = ConnectionSettings(listeners=ListenerChoice(control_plane_listener="CONTROLLER"))
 
 
 def answered(received: Received) -> Reaction:
@@ -38,15 +39,10 @@ def answered(received: Received) -> Reaction:
     )
 
 
-def survey() -> BrokerSurvey:
-    """Return a survey that speaks plain TCP."""
-    return BrokerSurvey(Security(), ListenerChoice(control_plane_listener="CONTROLLER"))
-
-
 def test_disks_and_settings_are_read() -> None:
     """A copy on its way to another disk is none; the control plane's listener is not asked."""
     with FakeBroker(1, answered, UNDERSTOOD) as broker:
-        answers = survey().query([broker.registration()], ["t", "closed"], within_s=10)
+        answers = query_brokers(PLAIN, [broker.registration()], ["t", "closed"], within_s=10)
     dirs = (LogDir("/data/a", logs=2), LogDir("/data/b", is_failed=True))
     placed = {tp(): "/data/a"}
     futures = {tp(1): "/data/a"}
@@ -58,7 +54,7 @@ def test_disks_and_settings_are_read() -> None:
 def test_settings_alone_are_read_without_the_disks() -> None:
     """A caller that reads the disks in another way does not make every broker list them twice."""
     with FakeBroker(1, answered, UNDERSTOOD) as broker:
-        found = survey().min_insync([broker.registration()], ["t", "closed"], within_s=10)
+        found = query_min_insync(PLAIN, [broker.registration()], ["t", "closed"], within_s=10)
         requested = {broker.received.get_nowait().api_key for _ in range(broker.received.qsize())}
     assert found == {"t": 2, "closed": "error 29: not allowed"}
     assert 32 in requested
@@ -74,7 +70,7 @@ def test_a_broker_that_fails_does_not_delay_the_others() -> None:
         FakeBroker(2, lambda _: Drop(), UNDERSTOOD) as dropping,
     ):
         requested = [dead, good.registration(), dropping.registration()]
-        answers = survey().query(requested, ["t"], within_s=10)
+        answers = query_brokers(PLAIN, requested, ["t"], within_s=10)
     assert isinstance(answers.disks[ONE], Disks)
     assert isinstance(answers.disks[TWO], str)
     assert isinstance(answers.disks[BrokerId(0)], str)
@@ -93,7 +89,7 @@ def test_brokers_that_know_the_space_of_volumes_report_it() -> None:
         )
 
     with FakeBroker(1, spacious, {**UNDERSTOOD, 35: (0, 4)}) as broker:
-        answers = survey().query([broker.registration()], ["t"], within_s=10)
+        answers = query_brokers(PLAIN, [broker.registration()], ["t"], within_s=10)
     disks = answers.disks[ONE]
     assert isinstance(disks, Disks)
     assert disks.dirs == (LogDir("/data/a", 5000, 4000, 1),)
@@ -103,7 +99,7 @@ def test_brokers_that_know_the_space_of_volumes_report_it() -> None:
 def test_malformed_responses_are_reported() -> None:
     """And not taken for an empty disk."""
     with FakeBroker(1, lambda _: Garbage(b"\xff"), UNDERSTOOD) as broker:
-        answers = survey().query([broker.registration()], [], within_s=10)
+        answers = query_brokers(PLAIN, [broker.registration()], [], within_s=10)
     assert isinstance(answers.disks[ONE], str)
     assert answers.min_insync_replicas == {}
 
@@ -117,7 +113,7 @@ def test_a_silent_broker_ends_the_wait_in_time() -> None:
         return Hold(released, reaction) if isinstance(reaction, Answer) else reaction
 
     with FakeBroker(1, holding, UNDERSTOOD) as broker:
-        answers = survey().query([broker.registration()], ["t"], within_s=1.0)
+        answers = query_brokers(PLAIN, [broker.registration()], ["t"], within_s=1.0)
         released.set()
     assert answers.disks == {ONE: SILENT}
     assert answers.min_insync_replicas == {"t": SILENT}

@@ -1,0 +1,324 @@
+"""
+Surveys of brokers for commands: log directories, effective settings, validity of settings.
+
+Synchronous; all brokers at once, with a connection each. They read only: brokers validate settings
+by AlterConfigs with ``validate_only``. The result of a broker that does not answer is the reason;
+it does not delay the others.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from controller.brokers.broker_queries import query_all
+from controller.brokers.connection_settings import ConnectionSettings
+from controller.brokers.connections import BrokerConnection, ConnectionLimits
+from controller.brokers.log_dirs import Capacities, describe_all, description_of, no_capacities
+from controller.brokers.topic_configs import BROKER, LIMITS, TOPIC, TopicConfigQuery
+from controller.brokers.topic_validation import rejection_of, validate
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerId, LogDir, TopicPartition
+from controller.core.pacing.throttle_settings import Entity, topic_entity
+from controller.core.records import Event
+from controller.core.topics.model import NEVER_REQUESTED
+from controller.core.topics.records import TopicConfigsRead
+from controller.doctor.snapshot import BrokerAnswers, Disks, SettingVerdicts
+from controller.errors import BrokerUnreachableError, ControllerError
+from controller.kafka_errors import NONE
+from controller.planning.volumes import volume_names
+
+WITHIN_S: Final = 30.0
+HOLDINGS_WITHIN_S: Final = 120.0
+HOLDINGS_LIMITS: Final = ConnectionLimits(connect_timeout_s=5.0, request_timeout_s=60.0)
+RESOURCES_AT_ONCE: Final = 500
+DEFAULTS: Final = "<default>"
+"""The name of the znode with the settings of all brokers."""
+SECRETS: Final = ("password", "jaas.config")
+SILENT: Final = "no answer in time"
+NONE_ANSWERS: Final = "no broker answers"
+NOT_LIVE: Final = "the broker is not live"
+ENCRYPTED: Final = "passwords among them are encrypted"
+
+
+# --- log directories and effective settings of topics --------------------------------------------
+
+
+def query_brokers(
+    connections: ConnectionSettings,
+    brokers: Collection[LiveBroker],
+    topics: Collection[str],
+    *,
+    within_s: float = WITHIN_S,
+) -> BrokerAnswers:
+    """Query every broker for its log directories, and one for the settings of topics."""
+    deadline = time.monotonic() + within_s
+    disks: dict[BrokerId, Disks | str] = {b.id: SILENT for b in brokers}
+    with _setting_queries(connections, brokers, topics) as inbox:
+        for broker, answer in query_all(connections, LIMITS, brokers, _disks, deadline=deadline):
+            disks[broker] = str(answer) if isinstance(answer, ControllerError) else answer
+        return BrokerAnswers(disks=disks, min_insync_replicas=_min_insync(inbox, topics, deadline))
+
+
+def query_min_insync(
+    connections: ConnectionSettings,
+    brokers: Collection[LiveBroker],
+    topics: Collection[str],
+    *,
+    within_s: float = WITHIN_S,
+) -> Mapping[str, int | str]:
+    """Return the effective min.insync.replicas of topics, or the reason why it is unknown."""
+    deadline = time.monotonic() + within_s
+    with _setting_queries(connections, brokers, topics) as inbox:
+        return _min_insync(inbox, topics, deadline)
+
+
+class _Queue:
+    """An inbox on which one thread waits."""
+
+    def __init__(self) -> None:
+        self.events: queue.Queue[Event] = queue.Queue()
+
+    def put(self, event: Event) -> None:
+        """Add an event."""
+        self.events.put(event)
+
+
+@contextmanager
+def _setting_queries(
+    connections: ConnectionSettings, brokers: Collection[LiveBroker], topics: Collection[str]
+) -> Iterator[_Queue]:
+    """Query the settings of topics; the answers arrive in the queue."""
+    inbox = _Queue()
+    configs = TopicConfigQuery(inbox, connections)
+    configs.start()
+    try:
+        configs.update_brokers(brokers)
+        configs.describe(sorted(topics), NEVER_REQUESTED)
+        yield inbox
+    finally:
+        configs.stop()
+
+
+def _min_insync(inbox: _Queue, topics: Collection[str], deadline: float) -> Mapping[str, int | str]:
+    found: dict[str, int | str] = dict.fromkeys(topics, SILENT)
+    waiting = set(topics)
+    while waiting:
+        try:
+            read = inbox.events.get(timeout=max(0.001, deadline - time.monotonic()))
+        except queue.Empty:
+            break
+        if isinstance(read, TopicConfigsRead):
+            for topic, config in read.configs.items():
+                found[topic] = config if isinstance(config, str) else config.min_insync_replicas
+            waiting -= read.configs.keys()
+    return found
+
+
+async def _disks(_broker: LiveBroker, connection: BrokerConnection) -> Disks | str:
+    return disks_of(await describe_all(connection))
+
+
+def disks_of(answer: Any) -> Disks | str:  # noqa: ANN401 - kafka-python has no types
+    """Decode a DescribeLogDirs response; future logs are not counted as replicas."""
+    if not answer.results:
+        return "it reports no log directory: Describe on the cluster is not allowed"
+    failed = tuple(d.log_dir for d in answer.results if d.error_code)
+    found = description_of(answer)
+    dirs = tuple(d.log_dir({}, is_whole=True) for d in found.dirs)
+    replicas = {p: r for p, r in found.replicas.items() if r.directory is not None}
+    sizes = {p: r.size for p, r in replicas.items()}
+    placed = {p: r.directory for p, r in replicas.items() if r.directory is not None}
+    futures = {p: r.future for p, r in found.replicas.items() if r.future is not None}
+    return Disks(frozenset(replicas), failed, sizes, dirs, placed, futures)
+
+
+# --- replicas and sizes of a whole cluster, for a snapshot ---------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeldReplica:
+    """A replica in a log directory of a broker."""
+
+    partition: TopicPartition
+    log_dir: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """The replicas of one broker."""
+
+    broker: BrokerId
+    replicas: tuple[HeldReplica, ...]
+    capacity: int | None
+    """Bytes that its replicas may take in all; None: the broker does not report it."""
+    dirs: tuple[LogDir, ...] = ()
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """The volume of each directory; those of one volume have the same."""
+
+
+def query_holdings(
+    connections: ConnectionSettings,
+    brokers: Collection[LiveBroker],
+    capacities: Capacities = no_capacities,
+) -> Iterator[Holdings]:
+    """
+    Yield the replicas of each broker as the answers arrive, so that one of them is in memory.
+
+    Raises:
+        BrokerUnreachableError: a broker does not answer: a snapshot needs all of them.
+    """
+
+    async def hold(broker: LiveBroker, connection: BrokerConnection) -> Holdings:
+        return holdings_of(broker.id, await describe_all(connection), capacities(broker.id))
+
+    if not brokers:
+        raise BrokerUnreachableError("no broker is live")
+    deadline = time.monotonic() + HOLDINGS_WITHIN_S
+    missing = len(brokers)
+    with closing(
+        query_all(connections, HOLDINGS_LIMITS, brokers, hold, deadline=deadline)
+    ) as answers:
+        for broker, answer in answers:
+            if isinstance(answer, ControllerError):
+                why = f"broker {broker} does not report its log directories: {answer}"
+                raise BrokerUnreachableError(why) from answer
+            missing -= 1
+            yield answer
+    if missing:
+        raise BrokerUnreachableError("not all brokers answered in time")
+
+
+def holdings_of(
+    broker: BrokerId,
+    answer: Any,  # noqa: ANN401 - kafka-python has no types
+    capacities: Mapping[str, int],
+) -> Holdings:
+    """Decode a DescribeLogDirs response, without future replicas of moves between disks."""
+    described, found = description_of(answer)
+    replicas = tuple(
+        HeldReplica(partition, replica.directory, replica.size)
+        for partition, replica in found.items()
+        if replica.directory is not None
+    )
+    dirs = tuple(directory.log_dir(capacities, is_whole=True) for directory in described)
+    held = {directory.path: directory.bytes for directory in described}
+    volumes = volume_names(dirs, held, separate=capacities)
+    # A volume counts once.
+    usable = {volumes[d.path]: d.usable for d in dirs if d.usable is not None}
+    capacity = sum(r.size for r in replicas) + sum(usable.values()) if usable else None
+    return Holdings(broker, replicas, capacity, dirs, volumes)
+
+
+# --- whether settings are valid ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """Settings as a broker validates them, and the entities that have them."""
+
+    kind: int
+    name: str
+    settings: Mapping[str, str]
+    entities: tuple[Entity, ...]
+
+
+_Judged = tuple[_Resource, str | None, str]
+"""A resource, why a broker rejects it (empty: it does not; None: unknown), and why not known."""
+
+
+def judge_settings(
+    connections: ConnectionSettings,
+    brokers: Collection[LiveBroker],
+    topics: Mapping[str, Mapping[str, str]],
+    of_brokers: Mapping[str, Mapping[str, str]],
+    *,
+    within_s: float = WITHIN_S,
+) -> SettingVerdicts:
+    """
+    Ask whether brokers accept the settings that are in ZooKeeper.
+
+    A tool that writes ``/config`` itself, or brokers of another release, may leave settings that
+    brokers reject: some then refuse every partition of the topic, or do not start. Any broker
+    judges those of topics that exist and the defaults of brokers, each broker its own. Settings of
+    brokers are given by the name of their znode.
+    """
+    deadline = time.monotonic() + within_s
+    common, own, unknown = _resources(brokers, topics, of_brokers)
+    rejected: dict[Entity, str] = {}
+
+    def query(
+        queried: Collection[LiveBroker], wanted: Mapping[BrokerId, Sequence[_Resource]]
+    ) -> None:
+        async def judge(broker: LiveBroker, connection: BrokerConnection) -> Sequence[_Judged]:
+            resources, found = wanted[broker.id], list[_Judged]()
+            for first in range(0, len(resources), RESOURCES_AT_ONCE):
+                found += await _judged(connection, resources[first : first + RESOURCES_AT_ONCE])
+            return found
+
+        for _, answer in query_all(connections, LIMITS, queried, judge, deadline=deadline):
+            for resource, verdict, problem in () if isinstance(answer, ControllerError) else answer:
+                for entity in resource.entities:
+                    unknown.pop(entity)
+                    if verdict is None:
+                        unknown[entity] = problem
+                    elif verdict:
+                        rejected[entity] = verdict
+
+    query([b for b in brokers if b.id in own], own)
+    for broker in sorted(brokers, key=lambda b: b.id):
+        left = [r for r in common if r.entities[0] in unknown]
+        query((broker,) if left else (), {broker.id: left})
+    return SettingVerdicts(rejected=rejected, unknown=unknown)
+
+
+def _resources(
+    brokers: Collection[LiveBroker],
+    topics: Mapping[str, Mapping[str, str]],
+    of_brokers: Mapping[str, Mapping[str, str]],
+) -> tuple[list[_Resource], dict[BrokerId, list[_Resource]], dict[Entity, str]]:
+    """Return what any broker judges, what each judges, and why nothing is known of the entities."""
+    common, own = list(_of_topics(topics)), dict[BrokerId, list[_Resource]]()
+    unknown = {entity: NONE_ANSWERS for resource in common for entity in resource.entities}
+    live = {str(b.id): b.id for b in brokers}
+    for name, settings in of_brokers.items():
+        entity = Entity(f"brokers/{name}")
+        unknown[entity] = NONE_ANSWERS
+        if any(secret in key for key in settings for secret in SECRETS):
+            unknown[entity] = ENCRYPTED
+        elif name == DEFAULTS:
+            common.append(_Resource(BROKER, "", settings, (entity,)))
+        elif name in live:
+            own[live[name]] = [_Resource(BROKER, name, settings, (entity,))]
+        else:
+            unknown[entity] = NOT_LIVE
+    return common, own, unknown
+
+
+def _of_topics(topics: Mapping[str, Mapping[str, str]]) -> Iterator[_Resource]:
+    """Yield each set of settings once, to be validated on a topic that has it."""
+    same: dict[frozenset[tuple[str, str]], list[str]] = {}
+    for topic, settings in topics.items():
+        same.setdefault(frozenset(settings.items()), []).append(topic)
+    for names in same.values():
+        yield _Resource(TOPIC, names[0], topics[names[0]], tuple(map(topic_entity, names)))
+
+
+async def _judged(connection: BrokerConnection, resources: Sequence[_Resource]) -> list[_Judged]:
+    verdicts = await validate(connection, [(r.kind, r.name, r.settings.items()) for r in resources])
+    rows = {(row.resource_type, row.resource_name): row for row in verdicts}
+    found: list[_Judged] = []
+    for resource in resources:
+        row = rows.get((resource.kind, resource.name))
+        if row is None:
+            found.append((resource, None, NONE_ANSWERS))
+            continue
+        verdict = "" if row.error_code == NONE else rejection_of(row)
+        problem = f"error {row.error_code}" + (f", {m}" if (m := row.error_message) else "")
+        found.append((resource, verdict, problem))
+    return found
