@@ -15,8 +15,8 @@ from controller.cli.output import Exit, print_line, print_result, write_json
 from controller.cli.snapshot import MasterOption, MemoryOption, OutOption, snapshot, spark_session
 from controller.core.model import LogDirs, TopicPartition
 from controller.errors import InvalidInputError
-from controller.planning.plan_basis import Basis
 from controller.previews import plan_files
+from controller.previews.plan_files import Basis
 from controller.units import parse_bytes
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ def report(  # noqa: PLR0913 - the options of the command
     Exit code: 0 written, 1 error.
     """
     with spark_session(context_of(ctx), master, driver_memory) as (spark, note):
-        from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
+        from controller.pipeline.report_page import make_report  # noqa: PLC0415 - the extra may not be installed
 
-        written = commands.make_report(spark, journals, plan, after, out, note)
+        written = make_report(spark, journals, plan, after, out, note)
     print_line(str(written))

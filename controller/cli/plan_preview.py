@@ -25,9 +25,8 @@ from controller.core.model import Replicas, TopicPartition
 from controller.core.requests.submissions import NamedDirs, plan_hash
 from controller.errors import ReassignmentConflictError
 from controller.previews import forecast_table
-from controller.previews.dry_run import DryRun
 from controller.previews.entries import Entry
-from controller.previews.plan_facts import Preview
+from controller.previews.plan_facts import DryRun, Preview
 from controller.previews.plan_files import Plan, approval_document, document_of
 from controller.previews.validation import PlanValidation
 from controller.units import ids, names_text

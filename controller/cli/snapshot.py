@@ -135,12 +135,15 @@ def snapshot(  # noqa: PLR0913 - the options of the command
     rated = tuple((topic, n, rate) for (topic, n), rate in sorted(rates.items(), key=str))
     taken_at = datetime.fromtimestamp(context.wall_ms() / MS_PER_S, UTC).isoformat()
     with spark_session(context, master, driver_memory, is_brief=True) as (spark, note):
-        from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
-        from controller.pipeline.snapshot_writer import SnapshotSource  # noqa: PLC0415 - as above
+        from controller.pipeline.snapshot_writer import (  # noqa: PLC0415 - the extra may not be installed
+            SnapshotSource,
+            snapshot_of_files,
+            write_snapshot,
+        )
         from controller.pipeline.tables import Manifest  # noqa: PLC0415 - as above
 
         if stock is not None:
-            counted = commands.snapshot_of_files(
+            tables = snapshot_of_files(
                 spark,
                 stock,
                 sizes,
@@ -162,7 +165,8 @@ def snapshot(  # noqa: PLR0913 - the options of the command
                 held, led, assigned, rows.topic_rows(), rated, rows.log_dir_rows()
             )
             manifest = Manifest(rows.cluster_id, taken_at, "cluster")
-            counted = commands.snapshot_of_cluster(spark, source, rows.broker_rows(), manifest, out)
+            tables = write_snapshot(spark, source, rows.broker_rows(), manifest, out)
+        counted = tables.counts()
     line = (
         f"{counted['brokers']} brokers, {counted['topics']} topics, "
         f"{counted['partitions']} partitions, {counted['replicas']} replicas, "

@@ -7,7 +7,7 @@ order in which rows were read. A partition's size is that of its leader, which a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,8 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
-from controller.pipeline.placement_ledger import UNLIMITED, Brokers, Factors, PlacementLedger
+from controller.pipeline.placement_ledger import UNLIMITED, Brokers, PlacementLedger
+from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.tables import Tables
 
 HASH_BITS: Final = 53
@@ -36,38 +37,20 @@ class Cluster:
     brokers: Brokers
     racks: tuple[str, ...]
     """The displayed rack of each broker."""
-    min_insync: Any
-    """``min.insync.replicas`` by topic; zero if unknown."""
     rates: Any | None = None
     """topic (index), partition, bytes per second that producers write; None: unknown."""
 
 
-def load(
-    spark: Any,
-    tables: Tables,
-    *,
-    drained: Collection[int] = (),
-    fill: float = 1.0,
-    with_dead: bool = False,
-) -> Cluster:
+def load(spark: Any, tables: Tables, options: PlanOptions) -> Cluster:
     """
     Load a checked snapshot.
-
-    Args:
-        spark: The session.
-        tables: The snapshot.
-        drained: Ids of the brokers to empty.
-        fill: Usable fraction of a broker's capacity.
-        with_dead: Whether brokers may be dead that are not drained: no replica moves to another
-            broker.
 
     Raises:
         InvalidInputError: a broker to drain does not exist, or no broker is left.
 
     """
-    brokers, racks = _brokers(tables, drained, fill, with_dead=with_dead)
-    known = {r[0]: r[1] for r in tables.topics.select("topic", "min_insync_replicas").collect()}
-    topics = tuple(sorted(known))
+    brokers, racks = _brokers(tables, options)
+    topics = tuple(sorted(row.topic for row in tables.topics.select("topic").collect()))
     names = spark.createDataFrame(list(enumerate(topics)), "topic INT, name STRING").persist()
     index = spark.createDataFrame(
         [(broker, n) for n, broker in enumerate(brokers.ids)], "broker INT, b INT"
@@ -91,7 +74,6 @@ def load(
         .persist(StorageLevel.MEMORY_AND_DISK)
     )
     _check_parts(parts.join(F.broadcast(names), "topic"))
-    min_insync = np.array([known[name] or 0 for name in topics], dtype=np.int64)
     rates = tables.rates
     if rates is not None:
         rates = (
@@ -99,21 +81,21 @@ def load(
             .join(F.broadcast(names), "name")
             .select("topic", F.col("partition").cast("int").alias("partition"), "bytes_in_per_s")
         )
-    return Cluster(parts, names, topics, brokers, racks, min_insync, rates)
+    return Cluster(parts, names, topics, brokers, racks, rates)
 
 
-def _brokers(
-    tables: Tables, drained: Collection[int], fill: float, *, with_dead: bool
-) -> tuple[Brokers, tuple[str, ...]]:
+def _brokers(tables: Tables, options: PlanOptions) -> tuple[Brokers, tuple[str, ...]]:
+    drained = options.drain | set(options.replace)
     rows = tables.brokers.orderBy("broker").collect()
     ids = tuple(int(row.broker) for row in rows)
-    strangers = sorted(set(drained) - set(ids))
+    strangers = sorted(drained - set(ids))
     if strangers:
         raise InvalidInputError(
             f"broker {strangers[0]} cannot be drained: it is not in the snapshot"
         )
     dead = [row.broker for row in rows if row.is_alive is False and row.broker not in drained]
-    if dead and not with_dead:
+    # A plan of log directories moves no replica to another broker.
+    if dead and not options.balance_dirs:
         raise InvalidInputError(
             f"broker {', '.join(map(str, dead))} was not alive when the snapshot was taken: drain "
             f"it, or start it and take another snapshot"
@@ -125,7 +107,9 @@ def _brokers(
     texts = tuple(row.rack if row.rack is not None else f"broker {row.broker}" for row in rows)
     keys = [(row.rack is None, t) for row, t in zip(rows, texts, strict=True)]
     order = {key: n for n, key in enumerate(sorted(set(keys)))}
-    room = [UNLIMITED if r.capacity_bytes is None else r.capacity_bytes * fill for r in rows]
+    room = [
+        UNLIMITED if r.capacity_bytes is None else r.capacity_bytes * options.fill for r in rows
+    ]
     rack = np.array([order[key] for key in keys], dtype=np.int64)
     return Brokers(ids, rack, keeps, np.array(room)), texts
 
@@ -140,11 +124,26 @@ def _check_parts(parts: Any) -> None:
         )
 
 
-def ledger_of(cluster: Cluster, parts: Any) -> PlacementLedger:
-    """Return the replicas of all brokers by topic, and their bytes."""
+def movable_topics(spark: Any, cluster: Cluster, options: PlanOptions) -> Any:
+    """Return the topics that may change."""
+    chosen = options.chooses(cluster.topics)
+    rows = [(n,) for n, is_chosen in enumerate(chosen) if is_chosen]
+    return spark.createDataFrame(rows, "topic INT")
+
+
+def racks_used(brokers: Brokers, replicas: str) -> Any:
+    """Return the number of racks of a column of replicas."""
+    racks = F.array(*(F.lit(int(rack)) for rack in brokers.rack))
+    return F.size(F.array_distinct(F.transform(replicas, lambda b: F.get(racks, b))))
+
+
+def ledger_of(
+    cluster: Cluster, factors: Mapping[int, tuple[int, int]], tolerance: float
+) -> PlacementLedger:
+    """Return the ledger of a cluster, with the planned replication factors."""
     held = np.zeros((len(cluster.topics), len(cluster.brokers.ids)), dtype=np.int64)
     size = np.zeros(len(cluster.brokers.ids), dtype=np.int64)
-    single = parts.select("topic", "size", F.explode("replicas").alias("b"))
+    single = cluster.parts.select("topic", "size", F.explode("replicas").alias("b"))
     by_topic = (
         single.groupBy("topic", "b")
         .agg(F.count("*").cast("int").alias("n"), F.sum("size").alias("held"))
@@ -155,22 +154,13 @@ def ledger_of(cluster: Cluster, parts: Any) -> PlacementLedger:
     for row in by_topic.collect():
         held[row[0], row[1]] = row[2]
         size[row[1]] += row[3]
-    return PlacementLedger(cluster.brokers, held, size, factors_of(parts))
-
-
-def factors_of(parts: Any) -> Sequence[Factors]:
-    """Return the number and bytes of partitions by replication factor."""
-    found = parts.groupBy(F.size("replicas").alias("factor")).agg(
-        F.count("*").alias("n"), F.sum("size").alias("held")
-    )
-    return [Factors(row.factor, row.n, row.held) for row in found.orderBy("factor").collect()]
+    return PlacementLedger(cluster.brokers, held, size, factors, tolerance)
 
 
 class CollectedRows:
     """Rows that the driver produces one by one and passes to Spark in chunks."""
 
     def __init__(self, spark: Any, schema: str) -> None:
-        """Start without rows."""
         self._spark: Final = spark
         self._schema: Final = schema
         self._chunks: list[Any] = []

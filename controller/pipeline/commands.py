@@ -1,82 +1,49 @@
 """
-The work of the pipeline commands: snapshot, plan, report.
+Make the plans of ``pipeline plan``: read the snapshot, plan, cut into waves, write.
 
-Each function reads the tables that it needs, reports its progress and returns what the command
-prints. Nothing here prints.
+A plan is written as Parquet tables, Kafka's JSON for the stock tool, and requests. Only here the
+driver collects rows by wave, as text for ``reassigner execute``. Every entry names the replicas it
+was planned from, so that ``execute`` detects a cluster that changed.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
-from controller.pipeline.cluster_frame import Cluster, load
+from controller.pipeline.cluster_frame import Cluster, in_order, load
 from controller.pipeline.directory_plan import (
     DirectoryBalance,
     DirectorySummary,
+    entries_of,
     place_directories,
 )
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.plan_summary import PlanSummary, summarize
-from controller.pipeline.plan_writer import Cutter, write_directories, write_plan
 from controller.pipeline.planner import Planner, Progress
-from controller.pipeline.report import build_report, read_journals
-from controller.pipeline.report_page import BrokerFill, page
-from controller.pipeline.snapshot_writer import BrokerRow, SnapshotSource, write_snapshot
-from controller.pipeline.stock_snapshot import source_of_files
 from controller.pipeline.tables import Manifest, Tables, check_tables, read_tables
-from controller.pipeline.volume_table import load_volumes
-from controller.pipeline.waves import Wave, WaveLimits
+from controller.pipeline.volume_table import ANY, VolumeTable, load_volumes
+from controller.pipeline.waves import Cutter, Wave, WaveLimits
 
+_LOADS: Final = (
+    "broker INT, rack STRING, bytes_before BIGINT, bytes_after BIGINT, replicas_before BIGINT, "
+    "replicas_after BIGINT, leaders_before BIGINT, leaders_after BIGINT, "
+    "bytes_in_per_s_before DOUBLE, bytes_in_per_s_after DOUBLE"
+)
+_DISKS: Final = "bytes_in BIGINT, bytes_out BIGINT, peak_bytes BIGINT"
+_TAIL: Final = "]}\n"
 
-def snapshot_of_cluster(
-    spark: Any,
-    source: SnapshotSource,
-    brokers: Iterable[BrokerRow],
-    manifest: Manifest,
-    directory: Path,
-) -> Mapping[str, Any]:
-    """Write the snapshot of a cluster; return its counts."""
-    return _counts(write_snapshot(spark, source, brokers, manifest, directory))
-
-
-def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
-    spark: Any,
-    plan: Path,
-    sizes: Path | None,
-    brokers: Path | None,
-    taken_at: str,
-    directory: Path,
-    *,
-    progress: Progress,
-    rates: Sequence[tuple[str, int | None, float]] = (),
-) -> Mapping[str, Any]:
-    """Write a snapshot of a stock JSON; return its counts."""
-    source, rows = source_of_files(spark, plan, sizes, brokers, progress)
-    source = replace(source, rates=rates)
-    manifest = Manifest("", taken_at, str(plan))
-    return _counts(write_snapshot(spark, source, rows, manifest, directory))
-
-
-def _counts(tables: Tables) -> Mapping[str, Any]:
-    total = tables.replicas.agg(
-        F.count("*").alias("replicas"),
-        F.count_distinct("topic", "partition").alias("partitions"),
-        F.sum("size_bytes").alias("bytes"),
-    ).first()
-    found: dict[str, Any] = total.asDict()
-    return found | {
-        "brokers": tables.brokers.count(),
-        "topics": tables.topics.count(),
-        "cluster_id": tables.manifest.cluster_id,
-    }
+Written = dict[str, tuple[list[tuple[Any, ...]], str]]
+"""The rows and columns of tables, by name."""
 
 
 def make_plan(  # noqa: PLR0913, PLR0917 - the options of the command
@@ -88,10 +55,11 @@ def make_plan(  # noqa: PLR0913, PLR0917 - the options of the command
     progress: Progress,
 ) -> tuple[PlanSummary, list[Wave], list[Path]]:
     """
-    Make a plan, cut it into waves and write it.
+    Make a plan, cut it into waves and write it; return also the files of the requests.
 
     Raises:
-        InvalidInputError: the snapshot or an option is invalid, or the disks have no room.
+        InvalidInputError: the snapshot or an option is invalid, the disks have no room, or the
+            directory cannot be written.
 
     """
     tables, cluster = _load(spark, snapshot, options, progress)
@@ -103,16 +71,31 @@ def make_plan(  # noqa: PLR0913, PLR0917 - the options of the command
         table = load_volumes(tables, cluster.brokers.ids, options.fill)
         placed = place_directories(spark, tables, planned, table, progress)
     assigned, waves = Cutter(spark, planned, limits, progress, placed).cut()
-    brokers = len(cluster.brokers.ids)
-    if placed is not None:
-        peak = np.max([wave.peak[brokers:] for wave in waves], axis=0, initial=0)
-        fills = placed.table.fills(placed.table.used, peak)
-        summary = replace(summary, log_dirs=fills, notes=(*summary.notes, *placed.notes))
+    ids = cluster.brokers.ids
+    rows = planned.rows.join(assigned, ["topic", "partition"])
+    of_brokers = zip(ids, cluster.racks, loads.by_broker(), strict=True)
+    written: Written = {
+        "brokers": ([(broker, rack, *held) for broker, rack, held in of_brokers], _LOADS),
+        "waves": (
+            _by_wave([(broker,) for broker in ids], waves),
+            f"wave INT, broker INT, {_DISKS}",
+        ),
+    }
+    if placed is None:
+        nothing = F.lit(None).cast("map<int,string>")
+        rows = rows.withColumn("log_dirs", nothing).withColumn("old_dirs", nothing)
+    else:
+        peak = np.max([wave.peak[len(ids) :] for wave in waves], axis=0, initial=0)
+        notes = (*summary.notes, *placed.notes)
+        summary = replace(summary, log_dirs=placed.table.fills(peak), notes=notes)
+        rows = rows.join(placed.rows, ["topic", "partition"], "left")
+        written |= _volumes_by_wave(placed.table, waves, len(ids))
     progress("writing")
-    files = write_plan(
-        planned, summary, loads, (assigned, waves), tables.manifest, directory, placed
-    )
-    return summary, [wave.first(brokers) for wave in waves], files
+    changes = _write_tables(rows, cluster, written, directory)
+    waves = [wave.first(len(ids)) for wave in waves]
+    about = [_wave_document(n, wave, "peak_broker", ids) for n, wave in enumerate(waves, start=1)]
+    files = _write_files(changes, summary.document(), about, tables.manifest, Path(directory))
+    return summary, waves, files
 
 
 def balance_directories(  # noqa: PLR0913, PLR0917 - the options of the command
@@ -124,19 +107,22 @@ def balance_directories(  # noqa: PLR0913, PLR0917 - the options of the command
     progress: Progress,
 ) -> tuple[DirectorySummary, list[Wave], list[Path]]:
     """
-    Plan to even out the log directories of brokers, and write the plan.
+    Plan to even out the log directories of brokers, and write the plan; return as ``make_plan``.
 
     Raises:
-        InvalidInputError: the snapshot or an option is invalid.
+        InvalidInputError: the snapshot or an option is invalid, or the directory cannot be written.
 
     """
     tables, cluster = _load(spark, snapshot, options, progress)
     table = load_volumes(tables, cluster.brokers.ids, options.fill)
-    moved, waves, summary = DirectoryBalance(spark, tables, cluster, table, options, limits).plan(
-        progress
-    )
+    balance = DirectoryBalance(spark, tables, cluster, table, options, limits)
+    moved, waves, summary = balance.plan(progress)
     progress("writing")
-    files = write_directories(moved, waves, summary, cluster, table, tables.manifest, directory)
+    written = _volumes_by_wave(table, waves, 0)
+    changes = _write_tables(entries_of(moved, cluster), cluster, written, directory)
+    names = [table.name(n) for n in range(len(table.volumes))]
+    about = [_wave_document(n, wave, "peak_disk", names) for n, wave in enumerate(waves, start=1)]
+    files = _write_files(changes, summary.document(), about, tables.manifest, Path(directory))
     return summary, waves, files
 
 
@@ -147,95 +133,155 @@ def _load(
     progress("reading the snapshot")
     tables = read_tables(spark, snapshot)
     check_tables(tables, snapshot)
-    drained = options.drain | set(options.replace)
-    with_dead = options.balance_dirs
-    return tables, load(spark, tables, drained=drained, fill=options.fill, with_dead=with_dead)
+    return tables, load(spark, tables, options)
 
 
-def make_report(  # noqa: PLR0913, PLR0917 - the directories
-    spark: Any,
-    journals: Sequence[Path],
-    plan: Path | None,
-    after: Path | None,
+# --- tables --------------------------------------------------------------------------------------
+
+
+def _volumes_by_wave(table: VolumeTable, waves: Sequence[Wave], first: int) -> Written:
+    volumes = [(table.ids[b], list(ps)) for b, ps in zip(table.broker, table.paths, strict=True)]
+    columns = f"wave INT, broker INT, log_dirs ARRAY<STRING>, {_DISKS}"
+    return {"log_dirs": (_by_wave(volumes, waves, first), columns)}
+
+
+def _by_wave(
+    disks: Sequence[tuple[Any, ...]], waves: Sequence[Wave], first: int = 0
+) -> list[tuple[Any, ...]]:
+    """Return the bytes of some disks, by wave; the first one is at an index."""
+    return [
+        (n, *disk, int(wave.size_in[at]), int(wave.size_out[at]), int(wave.peak[at]))
+        for n, wave in enumerate(waves, start=1)
+        for at, disk in enumerate(disks, start=first)
+    ]
+
+
+def _write_tables(rows: Any, cluster: Cluster, written: Written, directory: str) -> Any:
+    """Write all tables; return the changes, with null ``log_dirs`` in a plan without any."""
+    brokers = F.array(*(F.lit(broker) for broker in cluster.brokers.ids))
+
+    def named(column: str) -> Any:
+        return F.transform(column, lambda b: F.get(brokers, b))
+
+    def dirs(column: str, replicas: str) -> Any:
+        found = F.transform(replicas, lambda b: F.coalesce(F.try_element_at(column, b), F.lit(ANY)))
+        return F.when(F.col(column).isNotNull(), found)
+
+    changes = (
+        rows.join(F.broadcast(cluster.names), "topic")
+        .select(
+            F.col("name").alias("topic"),
+            "partition",
+            F.col("size").alias("size_bytes"),
+            named("replicas").alias("before"),
+            named("after").alias("after"),
+            (F.col("wave") + 1).alias("wave"),
+            dirs("old_dirs", "replicas").alias("log_dirs_before"),
+            dirs("log_dirs", "after").alias("log_dirs"),
+        )
+        .persist()
+    )
+    changes.coalesce(4).write.mode("overwrite").parquet(f"{directory}/changes")
+    for name in ("brokers", "waves", "log_dirs"):
+        path = f"{directory}/{name}"
+        if name in written:
+            table = rows.sparkSession.createDataFrame(*written[name])
+            table.coalesce(1).write.mode("overwrite").parquet(path)
+        else:
+            # An earlier plan may have left it.
+            shutil.rmtree(path, ignore_errors=True)
+    return changes
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def _write_files(
+    changes: Any,
+    summary: Mapping[str, Any],
+    waves: Sequence[Mapping[str, Any]],
+    manifest: Manifest,
     directory: Path,
-    progress: Progress,
-) -> Path:
-    """
-    Write the tables and the page of a report; return the path of the page.
-
-    Args:
-        spark: The session.
-        journals: The directories of the daemons' journals.
-        plan: The directory of the executed plan.
-        after: A snapshot taken afterwards.
-        directory: The directory of the report.
-        progress: Receives the progress.
-
-    Raises:
-        InvalidInputError: an input cannot be read.
-
-    """
-    if plan is not None and after is not None:
-        _refuse_other_cluster(spark, plan, after)
-    progress("reading journals")
-    journal, broken = read_journals(spark, journals)
-    changes = loads = None
-    if plan is not None:
-        changes, loads = _plan_tables(spark, plan)
-    report = build_report(journal, changes, loads)
-    for name, table in report.tables().items():
-        progress(f"writing {name}")
-        table.coalesce(1).write.mode("overwrite").parquet(str(directory / name))
-    progress("drawing")
-    disks = _disks(spark, loads, after)
-    about = "From " + ", ".join(map(str, journals)) + (f" and the plan in {plan}" if plan else "")
-    path = directory / "report.html"
-    requests = [row.request for row in report.requests.select("request").collect()]
+) -> list[Path]:
+    """Write plan, rollback, summary and requests; return the files of the requests."""
+    paths = [directory / f"requests/wave-{n:04d}.json" for n in range(1, len(waves) + 1)]
+    document = {
+        "v": 1,
+        "snapshot": {"cluster_id": manifest.cluster_id, "taken_at": manifest.taken_at},
+        "plan": summary,
+        "waves": waves,
+    }
     try:
-        path.write_text(page(report, disks, broken=broken, about=about), encoding="utf-8")
-        # The status page of a daemon finds reports by this file.
-        (directory / "report.json").write_text(
-            json.dumps({"v": 1, "requests": requests}) + "\n", encoding="utf-8"
-        )
+        (directory / "requests").mkdir(parents=True, exist_ok=True)
+        for old in directory.glob("requests/wave-*.json"):
+            old.unlink()
+        by_wave = _write_whole(changes, len(waves), directory)
+        head = _head(manifest.cluster_id)
+        for path, entries in zip(paths, by_wave, strict=True):
+            path.write_text(head + ",".join(entries) + _TAIL, encoding="utf-8")
+        (directory / "summary.json").write_text(_text(document) + "\n", encoding="utf-8")
     except OSError as error:
-        raise InvalidInputError(f"{path}: {error.strerror or error}") from error
-    return path
+        raise InvalidInputError(f"{directory}: {error.strerror or error}") from error
+    return paths
 
 
-def _refuse_other_cluster(spark: Any, plan: Path, after: Path) -> None:
-    """Refuse a snapshot of another cluster than the plan's."""
-    summary = plan / "summary.json"
-    try:
-        planned = json.loads(summary.read_text(encoding="utf-8"))["snapshot"]["cluster_id"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InvalidInputError(f"{summary}: not the summary of a plan: {error}") from error
-    found = read_tables(spark, str(after)).manifest.cluster_id
-    if planned and found and planned != found:
-        raise InvalidInputError(
-            f"{after}/manifest: column cluster_id is {found}, but {summary} is about the cluster "
-            f"{planned}"
-        )
+def _write_whole(changes: Any, waves: int, directory: Path) -> list[list[str]]:
+    """Write the plan and its rollback as a whole; return the entries of each wave."""
+    by_wave: list[list[str]] = [[] for _ in range(waves)]
+    with (
+        (directory / "plan.json").open("w", encoding="utf-8") as there,
+        (directory / "rollback.json").open("w", encoding="utf-8") as back,
+    ):
+        between = _head()
+        ordered = in_order(changes, "topic", "partition", "wave")
+        # Replicas of one partition may change their directories in several waves.
+        for _, found in groupby(ordered, key=lambda row: (row.topic, row.partition)):
+            rows = list(found)
+            there.write(between + _text(_entry(rows[0], rows[0].after, [r.log_dirs for r in rows])))
+            before = [r.log_dirs_before for r in rows]
+            back.write(between + _text(_entry(rows[0], rows[0].before, before)))
+            for row in rows:
+                known = _entry(row, row.after, [row.log_dirs])
+                known["original_replicas"] = list(row.before)
+                by_wave[row.wave - 1].append(_text(known))
+            between = ","
+        end = _TAIL if between == "," else _head() + _TAIL
+        there.write(end)
+        back.write(end)
+    return by_wave
 
 
-def _plan_tables(spark: Any, plan: Path) -> tuple[Any, Any]:
-    if not (plan / "summary.json").exists():
-        raise InvalidInputError(f"{plan}: not the directory of a plan: there is no summary.json")
-    if not (plan / "brokers").exists():
-        raise InvalidInputError(
-            f"{plan}: a plan of log directories has no loads of brokers: leave out --plan"
-        )
-    return spark.read.parquet(str(plan / "changes")), spark.read.parquet(str(plan / "brokers"))
+def _head(cluster_id: str = "") -> str:
+    """Return the head of a file; only requests name their cluster, unlike Kafka's own format."""
+    cluster = f'"cluster_id":{_text(cluster_id)},' if cluster_id else ""
+    return f'{{"version":1,{cluster}"partitions":['
 
 
-def _disks(spark: Any, loads: Any | None, after: Path | None) -> BrokerFill:
-    before: dict[int, int] = {}
-    planned: dict[int, int] = {}
-    found: dict[int, int] = {}
-    if loads is not None:
-        for row in loads.collect():
-            before[row.broker], planned[row.broker] = row.bytes_before, row.bytes_after
-    if after is not None:
-        tables = read_tables(spark, str(after))
-        for row in tables.replicas.groupBy("broker").agg(F.sum("size_bytes").alias("n")).collect():
-            found[row.broker] = row.n
-    return BrokerFill(before, planned, found)
+def _entry(
+    row: Any, replicas: Sequence[int], named: Iterable[Sequence[str] | None]
+) -> dict[str, Any]:
+    """Return the entry of a partition; without ``log_dirs`` if it names no directory."""
+    entry = {"topic": row.topic, "partition": row.partition, "replicas": list(replicas)}
+    dirs = [ANY] * len(replicas)
+    for names in named:
+        dirs = [one if name == ANY else name for one, name in zip(dirs, names or dirs, strict=True)]
+    return entry | ({"log_dirs": dirs} if set(dirs) != {ANY} else {})
+
+
+def _wave_document(
+    number: int, wave: Wave, what: str, names: Sequence[int | str]
+) -> Mapping[str, Any]:
+    fullest = int(np.argmax(wave.peak))
+    return {
+        "wave": number,
+        "partitions": wave.partitions,
+        "bytes": int(wave.size_in.sum()),
+        "most_in": int(wave.size_in.max(initial=0)),
+        "most_out": int(wave.size_out.max(initial=0)),
+        what: names[fullest],
+        "peak_bytes": int(wave.peak[fullest]),
+    }
+
+
+def _text(document: object) -> str:
+    return json.dumps(document, separators=(",", ":"))

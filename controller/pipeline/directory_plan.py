@@ -7,7 +7,7 @@ broker alone. Replicas that stay on their broker are copied by the broker itself
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -16,18 +16,19 @@ import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError, ensure
-from controller.pipeline.cluster_frame import Cluster, CollectedRows, dice, in_order
+from controller.pipeline.cluster_frame import Cluster, CollectedRows, dice, in_order, movable_topics
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.planner import Planned, Progress
 from controller.pipeline.tables import Tables
 from controller.pipeline.volume_table import (
     DirectoryFill,
     DirectoryPlacement,
+    PlacedDirectories,
     VolumeTable,
     listed_brokers,
 )
 from controller.pipeline.waves import Wave, WaveLimits, Waves
-from controller.planning.volumes import Balance, HeldLog, Volume, balance
+from controller.planning.volumes import Balance, HeldLog, balance
 
 PLACED: Final = "topic INT, partition INT, b INT, v INT, path STRING, size BIGINT"
 MOVED: Final = (
@@ -36,25 +37,13 @@ MOVED: Final = (
 ENTRY_BYTES: Final = 60
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedDirectories:
-    """The directories of a plan's new replicas, and those that the dropped ones leave."""
-
-    table: VolumeTable
-    rows: Any
-    """
-    topic, partition; ``arriving`` and ``leaving``: volumes with bytes; ``log_dirs`` and
-    ``old_dirs``: directories by broker.
-    """
-    notes: tuple[str, ...]
-
-
 def held_logs(spark: Any, tables: Tables, cluster: Cluster, table: VolumeTable) -> Any:
     """Return topic, partition, b, v, path and size of each replica on a known volume."""
     brokers = spark.createDataFrame(
         [(broker, n) for n, broker in enumerate(table.ids)], "broker INT, b INT"
     )
-    volumes = spark.createDataFrame(table.index(), "b INT, log_dir STRING, v INT")
+    rows = [(table.broker[n], path, n) for n, paths in enumerate(table.paths) for path in paths]
+    volumes = spark.createDataFrame(rows, "b INT, log_dir STRING, v INT")
     return (
         tables.replicas.withColumnRenamed("topic", "name")
         .join(F.broadcast(cluster.names), "name")
@@ -173,14 +162,12 @@ class DirectoryBalance:
         options: PlanOptions,
         limits: WaveLimits,
     ) -> None:
-        """Start without moves."""
         self._spark: Final = spark
         self._tables: Final = tables
         self._cluster: Final = cluster
         self._table: Final = table
         self._options: Final = options
-        first = np.array([volume.used for volume in table.volumes], dtype=np.int64)
-        self._waves: Final = Waves(first, table.limits, limits)
+        self._waves: Final = Waves(table.used_before, table.limits, limits)
         self._moved: Final = CollectedRows(spark, MOVED)
         self._text: Final = [
             len(name) + ENTRY_BYTES + max((len(p) for ps in table.paths for p in ps), default=0)
@@ -202,7 +189,7 @@ class DirectoryBalance:
         wanted = self._wanted_volumes()
         progress("evening out log directories")
         uneven = {
-            b: volumes for b, volumes in wanted.items() if self._empty_plan(volumes).distance()
+            b: volumes for b, volumes in wanted.items() if self._balance(volumes, ()).distance()
         }
         for broker, held in self._movable_replicas(uneven):
             volumes = uneven.pop(broker)
@@ -211,17 +198,14 @@ class DirectoryBalance:
             self._even_out(broker, volumes, [])
         waves = self._waves.result()
         peak = np.max([wave.peak for wave in waves], axis=0) if waves else self._table.used
-        chosen = set(wanted)
-        fills = self._table.fills(self._table.used, peak)
+        fills = zip(self._table.fills(peak), self._table.broker, strict=True)
         summary = DirectorySummary(
             brokers=len(self._changed),
             moves=self._moves,
             bytes_moved=self._bytes,
             bytes_bound=int(np.ceil(self._bound)),
             tolerance=self._options.tolerance,
-            log_dirs=tuple(
-                f for f, b in zip(fills, self._table.broker, strict=True) if b in chosen
-            ),
+            log_dirs=tuple(fill for fill, broker in fills if broker in wanted),
             notes=tuple(self._notes),
         )
         return self._moved.table(), waves, summary
@@ -253,10 +237,7 @@ class DirectoryBalance:
         """Yield the replicas of each broker that may move."""
         if not brokers:
             return
-        topics = self._options.chooses(self._cluster.topics)
-        movable = self._spark.createDataFrame(
-            [(n,) for n, is_chosen in enumerate(topics) if is_chosen], "topic INT"
-        )
+        movable = movable_topics(self._spark, self._cluster, self._options)
         held = (
             held_logs(self._spark, self._tables, self._cluster, self._table)
             .join(F.broadcast(movable), "topic", "left_semi")
@@ -267,28 +248,22 @@ class DirectoryBalance:
         for broker, found in groupby(ordered.toLocalIterator(), key=lambda row: int(row.b)):
             yield broker, list(found)
 
-    def _empty_plan(self, volumes: list[int]) -> Balance:
-        return balance(
-            self._volumes(volumes), (), tolerance=self._options.tolerance, fill=self._options.fill
-        )
-
-    def _volumes(self, volumes: list[int]) -> list[Volume]:
-        return [self._table.volumes[n] for n in volumes]
+    def _balance(self, volumes: list[int], logs: Iterable[tuple[int, HeldLog]]) -> Balance:
+        options, held = self._options, [self._table.volumes[n] for n in volumes]
+        return balance(held, logs, tolerance=options.tolerance, fill=options.fill)
 
     def _even_out(self, broker: int, volumes: list[int], held: list[Any]) -> None:
         topics, table = self._cluster.topics, self._table
         place = {volume: n for n, volume in enumerate(volumes)}
         rows = {(topics[row.topic], row.partition): row for row in held}
         logs = [(place[r.v], HeldLog(r.size, *key)) for key, r in rows.items() if r.size]
-        plan = balance(
-            self._volumes(volumes),
-            logs,
-            tolerance=self._options.tolerance,
-            fill=self._options.fill,
-        )
+        plan = self._balance(volumes, logs)
         self._bound += plan.within.bound(plan.before)
         for step in plan.steps:
-            if self._is_capped():
+            note = self._options.cap_note(self._bytes, self._moves)
+            if note is not None:
+                if note not in self._notes:
+                    self._notes.append(note)
                 return
             for log, source, target in step:
                 row = rows[log.topic, log.partition]
@@ -309,19 +284,6 @@ class DirectoryBalance:
         if not all(options.chooses(self._cluster.topics)):
             return "topics that may not change are on them"
         return "no move of a replica that fits is worth its bytes"
-
-    def _is_capped(self) -> bool:
-        options = self._options
-        for what, cap, used in (
-            ("bytes", options.bytes_max, self._bytes),
-            ("moves", options.moves_max, self._moves),
-        ):
-            if cap is not None and used >= cap:
-                note = f"the cap of {cap} {what} ended the plan early"
-                if note not in self._notes:
-                    self._notes.append(note)
-                return True
-        return False
 
     def _take(self, row: Any, source: int, target: int) -> None:
         table, size = self._table, int(row.size)

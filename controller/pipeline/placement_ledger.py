@@ -7,13 +7,13 @@ and topics are indices, in the order of ids and names. Sizes are whole bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from controller.planning.quotas import Band, RackRoom, band, flows, share
+from controller.planning.quotas import RackRoom, band, flows, share
 
 UNLIMITED: Final = float(1 << 62)
 
@@ -40,15 +40,6 @@ class Brokers:
         return {broker: n for n, broker in enumerate(self.ids)}
 
 
-@dataclass(frozen=True, slots=True)
-class Factors:
-    """The number and the bytes of the partitions with one replication factor."""
-
-    replication_factor: int
-    partitions: int
-    size: int
-
-
 class Candidate(NamedTuple):
     """A partition of which one replica may move."""
 
@@ -58,7 +49,11 @@ class Candidate(NamedTuple):
     replicas: tuple[int, ...]
     """Indices of brokers."""
     position: int
-    """The replica that may move."""
+    """The replica that may move; ``len(replicas)`` to add one."""
+
+    def moved_to(self, broker: int) -> tuple[int, ...]:
+        """Return the replicas with this one on another broker."""
+        return (*self.replicas[: self.position], broker, *self.replicas[self.position + 1 :])
 
 
 class PlacementChange(NamedTuple):
@@ -71,20 +66,16 @@ class PlacementChange(NamedTuple):
     after: tuple[int, ...]
 
 
-def placement_change(candidate: Candidate, broker: int) -> PlacementChange:
-    """Return the change that puts the candidate on another broker."""
-    after = list(candidate.replicas)
-    after[candidate.position] = broker
-    return PlacementChange(
-        candidate.topic, candidate.partition, candidate.size, candidate.replicas, tuple(after)
-    )
-
-
 class PlacementLedger:
     """Loads, bands and limits; ``shift`` applies a change."""
 
     def __init__(
-        self, brokers: Brokers, by_topic: Any, size: Any, factors: Sequence[Factors]
+        self,
+        brokers: Brokers,
+        by_topic: Any,
+        size: Any,
+        factors: Mapping[int, tuple[int, int]],
+        tolerance: float,
     ) -> None:
         """
         Start from the current loads.
@@ -93,50 +84,43 @@ class PlacementLedger:
             brokers: The brokers.
             by_topic: Replicas by topic and broker.
             size: Bytes by broker.
-            factors: Planned partitions of each replication factor.
+            factors: Number and bytes of the planned partitions by replication factor.
+            tolerance: That of the bands of bytes and replicas.
 
         """
         self.brokers: Final = brokers
         self.by_topic: Final = by_topic
         self.size: Final = size
         self.count: Final = by_topic.sum(axis=0)
-        self.factors: Final = tuple(factors)
         # The largest number of a topic's replicas on one broker never rises.
         self.cap: Final = by_topic.max(axis=1, initial=0)
         self.racks: Final = brokers.racks
-
-    def with_factors(self, factors: Mapping[int, tuple[int, int]]) -> PlacementLedger:
-        """Return the same loads with other planned factors: partitions and bytes by factor."""
-        found = [Factors(factor, n, size) for factor, (n, size) in sorted(factors.items()) if n]
-        return PlacementLedger(self.brokers, self.by_topic, self.size, found)
+        self._factors: Final = factors
+        room, unlimited = brokers.room.tolist(), [UNLIMITED] * len(brokers.ids)
+        total = sum(factor * held for factor, (_, held) in factors.items())
+        self.sizes: Final = band(
+            share(float(total), self._rooms(of_size=True), room), room, tolerance
+        )
+        total = sum(factor * number for factor, (number, _) in factors.items())
+        self.counts: Final = band(
+            share(float(total), self._rooms(of_size=False), unlimited), unlimited, tolerance
+        )
 
     # --- shares --------------------------------------------------------------------------------
 
-    def bands(self, tolerance: float) -> tuple[Band, Band]:
-        """Return the bands of bytes and of replicas."""
-        sizes = share(
-            float(sum(f.replication_factor * f.size for f in self.factors)),
-            self.rooms(of_size=True),
-            self.brokers.room.tolist(),
-        )
-        counts = share(
-            float(sum(f.replication_factor * f.partitions for f in self.factors)),
-            self.rooms(of_size=False),
-            [UNLIMITED] * len(self.brokers.ids),
-        )
-        limits = [UNLIMITED] * len(counts)
-        return (
-            band(sizes, self.brokers.room.tolist(), tolerance),
-            band(counts, limits, tolerance),
-        )
+    @property
+    def is_even(self) -> bool:
+        """Whether all brokers are within the bands of bytes and replicas."""
+        sizes, counts = self.size.tolist(), self.count.tolist()
+        return not self.sizes.outside(sizes) and not self.counts.outside(counts)
 
-    def rooms(self, *, of_size: bool) -> list[RackRoom]:
+    def _rooms(self, *, of_size: bool) -> list[RackRoom]:
         """Return the limits of each rack: of a partition at most its fair number of replicas."""
         least = most = 0.0
-        for found in self.factors:
-            amount = found.size if of_size else found.partitions
-            least += amount * (found.replication_factor // self.racks)
-            most += amount * -(-found.replication_factor // self.racks)
+        for factor, (number, held) in self._factors.items():
+            amount = held if of_size else number
+            least += amount * (factor // self.racks)
+            most += amount * -(-factor // self.racks)
         members: dict[int, list[int]] = {}
         for broker in np.flatnonzero(self.brokers.keeps).tolist():
             members.setdefault(int(self.brokers.rack[broker]), []).append(broker)
@@ -145,43 +129,34 @@ class PlacementLedger:
             for _, found in sorted(members.items())
         ]
 
-    def flows(self, within: Band, *, of_size: bool) -> tuple[Any, Any]:
+    def flows(self, *, of_size: bool) -> tuple[Any, Any]:
         """Return the minimum amounts that each broker gives and takes of a load."""
-        load = (self.size if of_size else self.count).tolist()
+        load, within = (self.size, self.sizes) if of_size else (self.count, self.counts)
         gives, takes = np.zeros(len(load)), np.zeros(len(load))
         for group in self.groups():
-            give, take = flows(load, within, group)
+            give, take = flows(load.tolist(), within, group)
             gives += give
             takes += take
         return gives, takes
 
     def groups(self) -> list[tuple[int, ...]]:
         """Return the groups of brokers that can exchange replicas: all, or those of each rack."""
-        rooms = self.rooms(of_size=False)
+        rooms = self._rooms(of_size=False)
         if len(rooms) > 1 and all(room.is_fixed for room in rooms):
             return [room.brokers for room in rooms]
         return [tuple(broker for room in rooms for broker in room.brokers)]
 
     def settled(self) -> list[tuple[int, ...]]:
         """Return the brokers of each rack if every rack ends with one replica per partition."""
-        if any(found.replication_factor != self.racks for found in self.factors):
+        if any(factor != self.racks for factor in self._factors):
             return []
-        return [room.brokers for room in self.rooms(of_size=False)]
+        return [room.brokers for room in self._rooms(of_size=False)]
 
     # --- where a replica may go ----------------------------------------------------------------
 
-    def may_take(self, topic: int, size: int, replicas: Sequence[int], position: int) -> Any:
-        """
-        Return a mask of the brokers that may take one replica of a partition.
-
-        Args:
-            topic: The partition's topic.
-            size: Its bytes.
-            replicas: All its replicas.
-            position: The replica that leaves its broker; ``len(replicas)`` to add one.
-
-        """
-        brokers = self.brokers
+    def may_take(self, candidate: Candidate) -> Any:
+        """Return a mask of the brokers that may take the replica of a candidate."""
+        brokers, (topic, _, size, replicas, position) = self.brokers, candidate
         mask = brokers.keeps & (self.by_topic[topic] < self.cap[topic])
         mask &= self.size + size <= brokers.room
         mask[list(replicas)] = False
@@ -195,8 +170,13 @@ class PlacementLedger:
                 mask &= brokers.rack != rack
         return mask
 
-    def shift(self, topic: int, size: int, before: Sequence[int], after: Sequence[int]) -> None:
-        """Apply a change of a partition's replicas."""
+    def move(self, candidate: Candidate, broker: int) -> PlacementChange:
+        """Put the replica of a candidate on another broker."""
+        return self.shift(candidate, candidate.moved_to(broker))
+
+    def shift(self, partition: Candidate, after: tuple[int, ...]) -> PlacementChange:
+        """Give a partition other replicas."""
+        topic, number, size, before, _ = partition
         for broker in set(before) - set(after):
             self.size[broker] -= size
             self.count[broker] -= 1
@@ -205,3 +185,4 @@ class PlacementLedger:
             self.size[broker] += size
             self.count[broker] += 1
             self.by_topic[topic, broker] += 1
+        return PlacementChange(topic, number, size, before, after)

@@ -40,6 +40,13 @@ class PlanOptions:
     dir_brokers: frozenset[int] = frozenset()
     """The brokers of which the log directories are evened out; empty: all."""
 
+    def cap_note(self, size: int, moves: int) -> str | None:
+        """Return the note of a plan that so many bytes and moves end early; None: it continues."""
+        for what, cap, used in (("bytes", self.bytes_max, size), ("moves", self.moves_max, moves)):
+            if cap is not None and used >= cap:
+                return f"the cap of {cap} {what} ended the plan early"
+        return None
+
     def check(self) -> None:
         """
         Refuse contradictory options and values out of range.

@@ -6,6 +6,8 @@ Everything is computed from the rows of the plan, independently of the planner's
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,7 +15,8 @@ import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import ensure
-from controller.pipeline.placement_ledger import UNLIMITED
+from controller.pipeline.cluster_frame import racks_used
+from controller.pipeline.placement_ledger import UNLIMITED, Brokers
 from controller.pipeline.planner import Planned
 from controller.pipeline.volume_table import LISTED, DirectoryFill, listed_brokers
 from controller.planning.quotas import Band
@@ -80,57 +83,60 @@ class PlanSummary:
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """The three loads of every broker, before and after."""
+    """The loads of every broker, before and after."""
 
-    sizes: tuple[Any, Any]
-    counts: tuple[Any, Any]
-    leaders: tuple[Any, Any]
+    loads: tuple[tuple[Any, Any], ...]
+    """Bytes, replicas and leaders."""
     rates: tuple[Any, Any] | None = None
     """Bytes per second, if the snapshot has rates."""
+
+    def by_broker(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the loads and the rate of each broker, each of them before and after."""
+        loads = [held.tolist() for both in self.loads for held in both]
+        nothing = [None] * len(loads[0])
+        rates = [nothing, nothing] if self.rates is None else [r.tolist() for r in self.rates]
+        yield from zip(*loads, *rates, strict=True)
 
 
 def summarize(planned: Planned) -> tuple[PlanSummary, Loads]:
     """Compute the summary and the loads of a plan."""
     rows, brokers, options = planned.rows, planned.cluster.brokers, planned.options
     loads, concentration = _loads(planned)
-    racks = F.array(*(F.lit(int(r)) for r in brokers.rack))
     keeps = F.array(*(F.lit(bool(k)) for k in brokers.keeps))
-    used = {
-        c: F.size(F.array_distinct(F.transform(c, lambda b: F.get(racks, b))))
-        for c in ("replicas", "after")
-    }
+    used, used_after = racks_used(brokers, "replicas"), racks_used(brokers, "after")
+    racks = F.lit(brokers.racks)
     copied = F.size(F.array_except("after", "replicas"))
     staying = F.size(F.filter("replicas", lambda b: F.get(keeps, b)))
     needed = F.greatest(F.lit(0), F.size("after") - staying)
-    ids = list(range(1, brokers.racks + 1))
+    sums = {
+        "bytes": F.col("size") * copied,
+        "moves": copied,
+        "needed_bytes": F.col("size") * needed,
+        "needed_moves": needed,
+    }
+    counts = {
+        "changed": F.col("after") != F.col("replicas"),
+        "leaders": F.get("after", F.lit(0)) != F.get("replicas", F.lit(0)),
+        "bad": used < F.least(F.size("replicas"), racks),
+        "still_bad": used_after < F.least(F.size("after"), racks),
+        "racks_lost": used_after < F.least(used, F.size("after")),
+        "twice": F.size("after") != F.size(F.array_distinct("after")),
+        "empty": F.size("after") < 1,
+    }
     total = rows.agg(
         F.count("*").alias("partitions"),
-        F.count(F.when(F.col("after") != F.col("replicas"), 1)).alias("changed"),
-        F.sum(F.col("size") * copied).alias("bytes"),
-        F.sum(copied).alias("moves"),
-        F.sum(F.col("size") * needed).alias("needed_bytes"),
-        F.sum(needed).alias("needed_moves"),
-        F.count(F.when(F.get("after", F.lit(0)) != F.get("replicas", F.lit(0)), 1)).alias(
-            "leaders"
-        ),
-        F.count(F.when(used["replicas"] < F.least(F.size("replicas"), F.lit(len(ids))), 1)).alias(
-            "bad"
-        ),
-        F.count(F.when(used["after"] < F.least(F.size("after"), F.lit(len(ids))), 1)).alias(
-            "still_bad"
-        ),
-        F.count(F.when(used["after"] < F.least(used["replicas"], F.size("after")), 1)).alias(
-            "racks_lost"
-        ),
-        F.count(F.when(F.size("after") != F.size(F.array_distinct("after")), 1)).alias("twice"),
-        F.count(F.when(F.size("after") < 1, 1)).alias("empty"),
+        *(F.sum(amount).alias(name) for name, amount in sums.items()),
+        *(F.count(F.when(holds, 1)).alias(name) for name, holds in counts.items()),
     ).first()
     ensure(not total.twice and not total.empty, "a plan names a broker twice, or none")
     # Each rack has one replica per partition only if the plan repairs every rack violation and
     # empties every drained broker.
-    is_settled = not total.still_bad and not loads.counts[1][~brokers.keeps].any()
+    is_settled = not total.still_bad and not loads.loads[1][1][~brokers.keeps].any()
     size_bound, move_bound = _bounds(planned, planned.settled if is_settled else [])
-    bands = planned.bands
+    sizes, counted, leaders = (
+        _spread(brokers, load, within)
+        for load, within in zip(loads.loads, planned.bands, strict=True)
+    )
     return PlanSummary(
         partitions=total.partitions,
         changed=total.changed,
@@ -147,10 +153,10 @@ def summarize(planned: Planned) -> tuple[PlanSummary, Loads]:
         concentration_before=int(planned.cap.max(initial=0)),
         concentration_after=int(concentration.max(initial=0)),
         concentration_rises=int(np.count_nonzero(concentration > planned.cap)),
-        sizes=_load(planned, loads.sizes, bands.sizes),
-        counts=_load(planned, loads.counts, bands.counts),
-        leaders=_load(planned, loads.leaders, bands.leaders),
-        bytes_in_per_s=None if loads.rates is None else _extremes(planned, loads.rates),
+        sizes=sizes,
+        counts=counted,
+        leaders=leaders,
+        bytes_in_per_s=None if loads.rates is None else _extremes(brokers, loads.rates),
         notes=(*planned.notes, *_reasons(planned, loads)),
     ), loads
 
@@ -174,12 +180,9 @@ def _loads(planned: Planned) -> tuple[Loads, Any]:
     for row in held.groupBy("topic").agg(F.max("n")).collect():
         concentration[row[0]] = row[1]
     held.unpersist()
-    return Loads(
-        (planned.sizes_before, size),
-        (planned.counts_before, count),
-        (planned.leaders_before, led),
-        None if planned.cluster.rates is None else _rates(planned, planned.cluster.rates),
-    ), concentration
+    loads = tuple(zip(planned.before, (size, count, led), strict=True))
+    rates = planned.cluster.rates
+    return Loads(loads, None if rates is None else _rates(planned, rates)), concentration
 
 
 def _rates(planned: Planned, rates: Any) -> tuple[Any, Any]:
@@ -195,28 +198,27 @@ def _rates(planned: Planned, rates: Any) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-def _extremes(planned: Planned, rates: tuple[Any, Any]) -> tuple[tuple[int, int], tuple[int, int]]:
-    keeps = planned.cluster.brokers.keeps
-    before, after = (
-        (round(float(rate[keeps].min())), round(float(rate[keeps].max()))) for rate in rates
+def _extremes(brokers: Brokers, rates: tuple[Any, Any]) -> tuple[tuple[int, int], tuple[int, int]]:
+    before, after = (rate[brokers.keeps] for rate in rates)
+    return (
+        (round(float(before.min())), round(float(before.max()))),
+        (round(float(after.min())), round(float(after.max()))),
     )
-    return before, after
 
 
 def _bounds(planned: Planned, settled: list[tuple[int, ...]]) -> tuple[float, float]:
     """Return the lower bounds of balance; zero if the plan does not balance."""
-    options, bands = planned.options, planned.bands
+    options, (in_sizes, in_counts, _) = planned.options, planned.bands
     if options.only_needed or options.only_leaders:
         return 0.0, 0.0
-    sizes, counts = planned.sizes_before.tolist(), planned.counts_before.tolist()
+    sizes, counts = (load.tolist() for load in planned.before[:2])
     if options.replication_factor is not None:
         # A smaller replication factor removes an excess without a copy.
-        return bands.sizes.lack(sizes), bands.counts.lack(counts)
-    return bands.sizes.bound_within(sizes, settled), bands.counts.bound_within(counts, settled)
+        return in_sizes.lack(sizes), in_counts.lack(counts)
+    return in_sizes.bound(sizes, settled), in_counts.bound(counts, settled)
 
 
-def _load(planned: Planned, load: tuple[Any, Any], within: Band) -> LoadSpread:
-    brokers = planned.cluster.brokers
+def _spread(brokers: Brokers, load: tuple[Any, Any], within: Band) -> LoadSpread:
     target = np.array(within.target)
     kept = brokers.keeps & (target > 0)
 
@@ -232,14 +234,13 @@ def _load(planned: Planned, load: tuple[Any, Any], within: Band) -> LoadSpread:
 
 def _reasons(planned: Planned, loads: Loads) -> list[str]:
     """Return the reasons why the cluster does not become even."""
-    brokers, bands = planned.cluster.brokers, planned.bands
+    brokers, options = planned.cluster.brokers, planned.options
+    sizes, counts, _ = planned.bands
     found = []
-    even = np.array(bands.counts.target)[brokers.keeps]
-    balances = not (planned.options.only_needed or planned.options.only_leaders)
+    even = np.array(counts.target)[brokers.keeps]
+    balances = not (options.only_needed or options.only_leaders)
     if balances and len(even) and even.max() - even.min() > 1:
-        racks: dict[int, int] = {}
-        for rack in brokers.rack[brokers.keeps].tolist():
-            racks[rack] = racks.get(rack, 0) + 1
+        racks = Counter(brokers.rack[brokers.keeps].tolist())
         found.append(
             "racks have unequal sizes, and no rack may hold two replicas of a partition while "
             f"another has none: with {sorted(racks.values())} brokers per rack, the most even "
@@ -249,21 +250,16 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
     limited = [
         f"broker {brokers.ids[n]} has a capacity of only {brokers.room[n]:.0f} bytes"
         for n in np.flatnonzero(brokers.keeps & (brokers.room < UNLIMITED))
-        if brokers.room[n] <= bands.sizes.target[n] * 1.0001
+        if brokers.room[n] <= sizes.target[n] * 1.0001
     ]
     found += limited[:LISTED]
-    full = [
-        brokers.ids[n] for n in np.flatnonzero(brokers.keeps) if loads.sizes[1][n] > brokers.room[n]
-    ]
+    is_full = brokers.keeps & (loads.loads[0][1] > brokers.room)
+    full = [brokers.ids[n] for n in np.flatnonzero(is_full)]
     if full:
         found.append(f"no room: brokers {listed_brokers(full)} would exceed their capacity")
-    options = planned.options
     chosen = options.chooses(planned.cluster.topics)
-    for what, load, within in (
-        ("bytes", loads.sizes[1], bands.sizes),
-        ("replicas", loads.counts[1], bands.counts),
-        ("leaders", loads.leaders[1], bands.leaders),
-    ):
+    names = "bytes", "replicas", "leaders"
+    for what, (_, load), within in zip(names, loads.loads, planned.bands, strict=True):
         outside = [brokers.ids[n] for n in within.outside(load.tolist())]
         is_requested = not options.only_needed and (what == "leaders" or not options.only_leaders)
         if outside and is_requested:

@@ -7,7 +7,6 @@ One function for each table; none uses the result of another. Times are in secon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,31 +29,13 @@ PERCENTILES: Final = (0.5, 0.9, 0.99)
 RATED: Final = "bytes_in_per_s_before"
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineReport:
-    """The tables of a report."""
-
-    requests: Any
-    topics: Any
-    brokers: Any
-    pairs: Any
-    phases: Any
-    isr_shrinks: Any
-    stalls: Any
-    etas: Any
-
-    def tables(self) -> dict[str, Any]:
-        """Return the tables by name."""
-        return {table.name: getattr(self, table.name) for table in fields(self)}
+Report = dict[str, Any]
+"""The tables of a report, by name."""
 
 
 def read_journals(spark: Any, directories: Sequence[Path]) -> tuple[Any, int]:
     """
-    Return the lines of journals, and the number of lines that are not JSON.
-
-    Args:
-        spark: The session.
-        directories: The journal directory of each daemon that led.
+    Return the lines of journals of all daemons that led, and the number of those that are not JSON.
 
     Raises:
         InvalidInputError: there is no journal, or one of another version.
@@ -85,28 +66,20 @@ def read_journals(spark: Any, directories: Sequence[Path]) -> tuple[Any, int]:
     return good.withColumn("moment", F.to_timestamp("at")), broken
 
 
-def build_report(journal: Any, changes: Any | None, loads: Any | None = None) -> PipelineReport:
-    """
-    Build the tables.
-
-    Args:
-        journal: See ``read_journals``.
-        changes: The table ``changes`` of the plan, if there is one.
-        loads: Its table ``brokers``.
-
-    """
+def build_report(journal: Any, changes: Any | None, loads: Any | None = None) -> Report:
+    """Build the tables, with the tables ``changes`` and ``brokers`` (loads) of a plan if any."""
     planned = None if changes is None else _planned_copies(changes)
     copied = _copies(journal, planned)
-    return PipelineReport(
-        _requests(journal, copied, planned),
-        _topics(copied, planned),
-        _with_rates(_brokers(journal, copied, planned), loads).orderBy("broker"),
-        _pairs(copied),
-        _phases(journal),
-        _isr_shrinks(journal),
-        _stalls(journal),
-        _etas(journal),
-    )
+    return {
+        "requests": _requests(journal, copied, planned),
+        "topics": _topics(copied, planned),
+        "brokers": _with_rates(_brokers(journal, copied, planned), loads).orderBy("broker"),
+        "pairs": _pairs(copied),
+        "phases": _phases(journal),
+        "isr_shrinks": _isr_shrinks(journal),
+        "stalls": _stalls(journal),
+        "etas": _etas(journal),
+    }
 
 
 def _copies(journal: Any, planned: Any | None) -> Any:
@@ -189,7 +162,7 @@ def _requests(journal: Any, copied: Any, planned: Any | None) -> Any:
         "seconds", F.col("ended").cast("double") - F.col("begun").cast("double")
     )
     if planned is None:
-        return rows.withColumn("planned_bytes", F.lit(None).cast("bigint")).orderBy("begun")
+        return _unplanned(rows, "planned_bytes").orderBy("begun")
     touched = (
         journal.where(F.col("topic").isNotNull() & F.col("request").isNotNull())
         .select("request", "topic", "partition")
@@ -212,7 +185,7 @@ def _topics(copied: Any, planned: Any | None) -> Any:
         F.max("seconds").alias("copy_seconds_max"),
     )
     if planned is None:
-        return moved.withColumn("planned_bytes", F.lit(None).cast("bigint")).orderBy("topic")
+        return _unplanned(moved, "planned_bytes").orderBy("topic")
     requested = planned.groupBy("topic").agg(
         F.sum("size_bytes").alias("planned_bytes"), F.count("*").alias("planned_copies")
     )
@@ -237,11 +210,15 @@ def _brokers(journal: Any, copied: Any, planned: Any | None) -> Any:
     )
     rows = taken.join(served, "broker", "full").join(shrunk, "broker", "full")
     if planned is None:
-        return rows.withColumn("planned_in_bytes", F.lit(None).cast("bigint")).orderBy("broker")
+        return _unplanned(rows, "planned_in_bytes")
     requested = planned.groupBy(F.col("replica").alias("broker")).agg(
         F.sum("size_bytes").alias("planned_in_bytes")
     )
-    return rows.join(requested, "broker", "full").orderBy("broker")
+    return rows.join(requested, "broker", "full")
+
+
+def _unplanned(rows: Any, column: str) -> Any:
+    return rows.withColumn(column, F.lit(None).cast("bigint"))
 
 
 def _with_rates(brokers: Any, loads: Any | None) -> Any:

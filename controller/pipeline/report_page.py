@@ -1,19 +1,27 @@
-"""A report as one HTML page of tables and charts, without scripts or external resources."""
+"""
+Write a report: its tables, and one HTML page of tables and charts.
+
+The page has no scripts and no external resources.
+"""
 
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
-from controller.pipeline.report import PipelineReport
+from controller.errors import InvalidInputError
+from controller.pipeline.planner import Progress
+from controller.pipeline.report import Report, build_report, read_journals
+from controller.pipeline.tables import read_tables
 
 GIB: Final = float(1 << 30)
 BROKERS_NAMED: Final = 40
@@ -34,47 +42,115 @@ td:first-child,th:first-child{text-align:left}
 h2{margin-top:2em}.note{color:#555}svg{max-width:100%;height:auto}
 """
 
-
-@dataclass(frozen=True, slots=True)
-class BrokerFill:
-    """Bytes by broker: before, planned, and after."""
-
-    before: Mapping[int, int]
-    planned: Mapping[int, int]
-    after: Mapping[int, int]
+BrokerFill = Mapping[str, Mapping[int, int]]
+"""Bytes by broker, as far as known: before, planned, and after."""
 
 
-def page(report: PipelineReport, disks: BrokerFill, *, broken: int, about: str) -> str:
+def make_report(  # noqa: PLR0913, PLR0917 - the directories
+    spark: Any,
+    journals: Sequence[Path],
+    plan: Path | None,
+    after: Path | None,
+    directory: Path,
+    progress: Progress,
+) -> Path:
     """
-    Return the page.
+    Write the tables and the page of a report; return the path of the page.
 
-    Args:
-        report: The tables.
-        disks: Bytes by broker, as far as known.
-        broken: Number of unreadable lines of the journals.
-        about: The sources of the report, in one line.
+    ``plan`` is the directory of the executed plan, ``after`` a snapshot taken afterwards.
+
+    Raises:
+        InvalidInputError: an input cannot be read.
 
     """
+    if plan is not None and after is not None:
+        _refuse_other_cluster(spark, plan, after)
+    progress("reading journals")
+    journal, broken = read_journals(spark, journals)
+    changes = loads = None
+    if plan is not None:
+        changes, loads = _plan_tables(spark, plan)
+    report = build_report(journal, changes, loads)
+    for name, table in report.items():
+        progress(f"writing {name}")
+        table.coalesce(1).write.mode("overwrite").parquet(str(directory / name))
+    progress("drawing")
+    disks = _disks(spark, loads, after)
+    about = "From " + ", ".join(map(str, journals)) + (f" and the plan in {plan}" if plan else "")
+    path = directory / "report.html"
+    requests = [row.request for row in report["requests"].select("request").collect()]
+    try:
+        path.write_text(_page(report, disks, broken=broken, about=about), encoding="utf-8")
+        # The status page of a daemon finds reports by this file.
+        (directory / "report.json").write_text(
+            json.dumps({"v": 1, "requests": requests}) + "\n", encoding="utf-8"
+        )
+    except OSError as error:
+        raise InvalidInputError(f"{path}: {error.strerror or error}") from error
+    return path
+
+
+def _refuse_other_cluster(spark: Any, plan: Path, after: Path) -> None:
+    """Refuse a snapshot of another cluster than the plan's."""
+    summary = plan / "summary.json"
+    try:
+        planned = json.loads(summary.read_text(encoding="utf-8"))["snapshot"]["cluster_id"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidInputError(f"{summary}: not the summary of a plan: {error}") from error
+    found = read_tables(spark, str(after)).manifest.cluster_id
+    if planned and found and planned != found:
+        raise InvalidInputError(
+            f"{after}/manifest: column cluster_id is {found}, but {summary} is about the cluster "
+            f"{planned}"
+        )
+
+
+def _plan_tables(spark: Any, plan: Path) -> tuple[Any, Any]:
+    if not (plan / "summary.json").exists():
+        raise InvalidInputError(f"{plan}: not the directory of a plan: there is no summary.json")
+    if not (plan / "brokers").exists():
+        raise InvalidInputError(
+            f"{plan}: a plan of log directories has no loads of brokers: leave out --plan"
+        )
+    return spark.read.parquet(str(plan / "changes")), spark.read.parquet(str(plan / "brokers"))
+
+
+def _disks(spark: Any, loads: Any | None, after: Path | None) -> BrokerFill:
+    planned = [] if loads is None else loads.collect()
+    found = []
+    if after is not None:
+        held = read_tables(spark, str(after)).replicas.groupBy("broker")
+        found = held.agg(F.sum("size_bytes").alias("n")).collect()
+    return {
+        "before": {row.broker: row.bytes_before for row in planned},
+        "planned": {row.broker: row.bytes_after for row in planned},
+        "after": {row.broker: row.n for row in found},
+    }
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+def _page(report: Report, disks: BrokerFill, *, broken: int, about: str) -> str:
     parts = [f"<h1>After-action report</h1><p class=note>{escape(about)}</p>"]
     if broken:
         parts.append(f"<p class=note>{broken} lines of the journals could not be read.</p>")
-    parts += _section("Requests", _timeline(report), report.requests)
-    parts += _section("Load per broker", _loads(disks), report.brokers)
-    parts += _section("Copies by pair of brokers", _matrix(report), report.pairs)
-    parts += _section("Duration of phases", _phases(report), report.phases)
-    parts += _section("Topics", "", report.topics)
-    parts += _section("Stalls", "", report.stalls)
-    parts += _section("ISR shrinks", "", report.isr_shrinks)
-    parts += _section("Estimated and actual remaining time", _eta_line(report), report.etas)
+    for title, picture, table in (
+        ("Requests", _timeline(report), report["requests"]),
+        ("Load per broker", _loads(disks), report["brokers"]),
+        ("Copies by pair of brokers", _matrix(report), report["pairs"]),
+        ("Duration of phases", _phases(report), report["phases"]),
+        ("Topics", "", report["topics"]),
+        ("Stalls", "", report["stalls"]),
+        ("ISR shrinks", "", report["isr_shrinks"]),
+        ("Estimated and actual remaining time", _eta_line(report), report["etas"]),
+    ):
+        rows = table.limit(ROWS_MAX + 1).collect()
+        parts += [f"<h2>{escape(title)}</h2>", picture, _table(table.columns, rows)]
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>After-action report</title>"
         f"<style>{_STYLE}</style><body>{''.join(parts)}</body></html>\n"
     )
-
-
-def _section(title: str, picture: str, table: Any) -> list[str]:
-    rows = table.limit(ROWS_MAX + 1).collect()
-    return [f"<h2>{escape(title)}</h2>", picture, _table(table.columns, rows)]
 
 
 def _table(columns: Sequence[str], rows: Sequence[Iterable[Any]]) -> str:
@@ -101,55 +177,16 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _timeline(report: PipelineReport) -> str:
-    rows = report.requests.where("begun IS NOT NULL").limit(ROWS_MAX).collect()
-    if not rows:
-        return ""
-    first = min(row.begun.timestamp() for row in rows)
-    spans = [
-        (row.request, row.begun.timestamp() - first, (row.ended or row.begun).timestamp() - first)
-        for row in rows
-    ]
-    return timeline_picture(spans)
-
-
-def _loads(disks: BrokerFill) -> str:
-    brokers = sorted({*disks.before, *disks.planned, *disks.after})
-    loads = {
-        name: [float(held.get(broker, 0)) for broker in brokers]
-        for name, held in (
-            ("before", disks.before),
-            ("planned", disks.planned),
-            ("after", disks.after),
+def _eta_line(report: Report) -> str:
+    estimates = (
+        report["etas"]
+        .agg(
+            F.count("*").alias("n"),
+            F.avg(F.col("was_within").cast("int")).alias("within"),
+            F.percentile(F.abs("error_s"), F.lit(0.5)).alias("typical"),
         )
-        if held
-    }
-    return load_picture(brokers, loads) if loads else ""
-
-
-def _matrix(report: PipelineReport) -> str:
-    rows = report.pairs.collect()
-    if not rows:
-        return ""
-    pairs = {(row.served_by, row.copied_by): float(row.bytes or 0) for row in rows}
-    return matrix_picture(sorted({broker for pair in pairs for broker in pair}), pairs)
-
-
-def _phases(report: PipelineReport) -> str:
-    rows = report.phases.collect()
-    if not rows:
-        return ""
-    return phases_picture(
-        {row.phase: (row.p50_seconds, row.p90_seconds, row.p99_seconds) for row in rows}
+        .first()
     )
-
-
-def _eta_line(report: PipelineReport) -> str:
-    estimates = report.etas.agg(
-        F.count("*").alias("n"),
-        F.avg(F.col("was_within").cast("int")).alias("within"),
-        F.percentile(F.abs("error_s"), F.lit(0.5)).alias("typical"),
-    ).first()
     if not estimates.n:
         return ""
     return (
@@ -161,21 +198,36 @@ def _eta_line(report: PipelineReport) -> str:
 # --- charts ---------------------------------------------------------------------------------------
 
 
-def load_picture(brokers: Sequence[int], loads: Mapping[str, Sequence[float]]) -> str:
-    """
-    Draw the bytes of each broker.
+def _timeline(report: Report) -> str:
+    """Draw the begin and end of requests."""
+    rows = report["requests"].where("begun IS NOT NULL").limit(ROWS_MAX).collect()
+    if not rows:
+        return ""
+    first = min(row.begun.timestamp() for row in rows)
+    figure = Figure(figsize=(10, max(1.6, 0.35 * len(rows) + 1)))
+    axes = figure.subplots()
+    for n, row in enumerate(rows):
+        begun, ended = (at.timestamp() - first for at in (row.begun, row.ended or row.begun))
+        axes.barh(n, max(ended - begun, 0.1), left=begun, height=0.6)
+    axes.set_yticks(range(len(rows)), [row.request for row in rows])
+    axes.invert_yaxis()
+    axes.set_xlabel("seconds since the first began")
+    figure.tight_layout()
+    return _svg(figure)
 
-    Args:
-        brokers: Ids.
-        loads: Bytes by broker, for each of before, planned and after.
 
-    """
+def _loads(disks: BrokerFill) -> str:
+    """Draw the bytes of each broker."""
+    brokers = sorted(set().union(*disks.values()))
+    known = {name: held for name, held in disks.items() if held}
+    if not known:
+        return ""
     figure = Figure(figsize=(10, 3.6))
     axes = figure.subplots()
-    width = 0.8 / max(1, len(loads))
-    for n, (name, held) in enumerate(loads.items()):
+    width = 0.8 / len(known)
+    for n, (name, held) in enumerate(known.items()):
         at = [x + n * width for x in range(len(brokers))]
-        axes.bar(at, [value / GIB for value in held], width=width, label=name)
+        axes.bar(at, [held.get(broker, 0) / GIB for broker in brokers], width=width, label=name)
     _name_brokers(axes.set_xticks, brokers)
     axes.set_xlabel("broker")
     axes.set_ylabel("GiB")
@@ -183,13 +235,16 @@ def load_picture(brokers: Sequence[int], loads: Mapping[str, Sequence[float]]) -
     return _svg(figure)
 
 
-def matrix_picture(brokers: Sequence[int], pairs: Mapping[tuple[int, int], float]) -> str:
+def _matrix(report: Report) -> str:
     """Draw the bytes copied from each broker (row) to each other one (column)."""
+    rows = report["pairs"].collect()
+    if not rows:
+        return ""
+    brokers = sorted({broker for row in rows for broker in (row.served_by, row.copied_by)})
     index = {broker: n for n, broker in enumerate(brokers)}
     grid = [[0.0] * len(brokers) for _ in brokers]
-    for (served_by, copied_by), size in pairs.items():
-        if served_by in index and copied_by in index:
-            grid[index[served_by]][index[copied_by]] = size / GIB
+    for row in rows:
+        grid[index[row.served_by]][index[row.copied_by]] = float(row.bytes or 0) / GIB
     figure = Figure(figsize=(6, 5))
     axes = figure.subplots()
     image = axes.imshow(grid, cmap="Blues", aspect="auto")
@@ -201,27 +256,18 @@ def matrix_picture(brokers: Sequence[int], pairs: Mapping[tuple[int, int], float
     return _svg(figure)
 
 
-def timeline_picture(spans: Sequence[tuple[str, float, float]]) -> str:
-    """Draw the begin and end of requests: name, first and last second."""
-    figure = Figure(figsize=(10, max(1.6, 0.35 * len(spans) + 1)))
-    axes = figure.subplots()
-    for n, (_, begun, ended) in enumerate(spans):
-        axes.barh(n, max(ended - begun, 0.1), left=begun, height=0.6)
-    axes.set_yticks(range(len(spans)), [name for name, _, _ in spans])
-    axes.invert_yaxis()
-    axes.set_xlabel("seconds since the first began")
-    figure.tight_layout()
-    return _svg(figure)
-
-
-def phases_picture(phases: Mapping[str, tuple[float, float, float]]) -> str:
+def _phases(report: Report) -> str:
     """Draw the median, 90th and 99th percentile of the duration of each phase."""
+    rows = report["phases"].collect()
+    if not rows:
+        return ""
     figure = Figure(figsize=(10, 3.2))
     axes = figure.subplots()
-    for n, label in enumerate(("median", "90 %", "99 %")):
-        at = [x + 0.25 * n for x in range(len(phases))]
-        axes.bar(at, [times[n] for times in phases.values()], width=0.25, label=label)
-    axes.set_xticks([x + 0.25 for x in range(len(phases))], list(phases))
+    columns = {"median": "p50_seconds", "90 %": "p90_seconds", "99 %": "p99_seconds"}
+    for n, (label, column) in enumerate(columns.items()):
+        at = [x + 0.25 * n for x in range(len(rows))]
+        axes.bar(at, [row[column] for row in rows], width=0.25, label=label)
+    axes.set_xticks([x + 0.25 for x in range(len(rows))], [row.phase for row in rows])
     axes.set_ylabel("seconds")
     axes.legend(loc="upper right")
     return _svg(figure)

@@ -10,35 +10,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from controller.pipeline.placement_ledger import PlacementChange, PlacementLedger
-from controller.planning.quotas import Band
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequiredMove:
-    """The required changes."""
-
-    replaced: Mapping[int, int] = field(default_factory=dict)
-    """Index of a replaced broker -> index of its replacement."""
-    replication_factor: int | None = None
+from controller.pipeline.placement_ledger import Candidate, PlacementChange, PlacementLedger
 
 
 class RequiredMoves:
     """Place the replicas of partitions that cannot stay unchanged."""
 
     def __init__(
-        self, ledger: PlacementLedger, sizes: Band, counts: Band, required: RequiredMove
+        self, ledger: PlacementLedger, replaced: Mapping[int, int], replication_factor: int | None
     ) -> None:
-        """Aim at the targets of these bands."""
+        """Replace brokers, from index to index, and change the replication factor."""
         self._ledger: Final = ledger
-        self._size: Final = np.maximum(np.array(sizes.target), 1.0)
-        self._count: Final = np.maximum(np.array(counts.target), 1.0)
-        self._required: Final = required
+        self._size: Final = np.maximum(np.array(ledger.sizes.target), 1.0)
+        self._count: Final = np.maximum(np.array(ledger.counts.target), 1.0)
+        self._replaced: Final = replaced
+        self._replication_factor: Final = replication_factor
         self.problems: Final[Counter[str]] = Counter()
         """Compromises, with the number of partitions."""
 
@@ -46,76 +36,70 @@ class RequiredMoves:
         self, topic: int, partition: int, size: int, replicas: tuple[int, ...]
     ) -> PlacementChange | None:
         """Return the change of a partition; None if it stays unchanged."""
-        placed = self._replaced(topic, size, list(replicas))
-        wanted = self._required.replication_factor or len(replicas)
-        while len(placed) > wanted:
-            self._drop(topic, size, placed)
-        for position, broker in enumerate(tuple(placed)):
+        now = self._replace(Candidate(topic, partition, size, replicas, 0))
+        wanted = self._replication_factor or len(replicas)
+        while len(now.replicas) > wanted:
+            now = self._drop(now)
+        for position, broker in enumerate(now.replicas):
             if not self._ledger.brokers.keeps[broker]:
-                self._put(topic, size, placed, position)
-        while len(placed) < wanted:
-            if not self._put(topic, size, placed, len(placed)):
+                now = self._put(now._replace(position=position))
+        while len(now.replicas) < wanted:
+            more = self._put(now._replace(position=len(now.replicas)))
+            if more.replicas == now.replicas:
                 break
-        self._spread(topic, size, placed)
-        if tuple(placed) == replicas:
+            now = more
+        after = self._spread(now).replicas
+        if after == replicas:
             return None
-        return PlacementChange(topic, partition, size, replicas, tuple(placed))
+        return PlacementChange(topic, partition, size, replicas, after)
 
-    def _replaced(self, topic: int, size: int, placed: list[int]) -> list[int]:
+    def _replace(self, now: Candidate) -> Candidate:
         ledger = self._ledger
-        for position, broker in enumerate(tuple(placed)):
-            other = self._required.replaced.get(broker)
-            if other is None or other in placed:
+        for position, broker in enumerate(now.replicas):
+            other = self._replaced.get(broker)
+            if other is None or other in now.replicas:
                 continue
-            after = [*placed[:position], other, *placed[position + 1 :]]
-            if self._racks(after) < self._racks(placed):
+            after = now._replace(position=position).moved_to(other)
+            if self._racks(after) < self._racks(now.replicas):
                 self.problems["replacing would lose a rack: placed elsewhere"] += 1
-                continue
-            if ledger.size[other] + size > ledger.brokers.room[other]:
+            elif ledger.size[other] + now.size > ledger.brokers.room[other]:
                 self.problems["the replacement has no room: placed elsewhere"] += 1
-                continue
-            ledger.shift(topic, size, placed, after)
-            placed = after
-        return placed
+            else:
+                now = self._shifted(now, after)
+        return now
 
-    def _drop(self, topic: int, size: int, placed: list[int]) -> None:
+    def _drop(self, now: Candidate) -> Candidate:
         """Drop a replica: on an emptied broker, in a shared rack, or on the fullest broker."""
-        brokers = self._ledger.brokers
-        racks = [int(brokers.rack[b]) for b in placed]
+        brokers, placed = self._ledger.brokers, now.replicas
+        racks, fullness = [int(brokers.rack[b]) for b in placed], self._fullness()
 
         def cost(n: int) -> tuple[bool, bool, float, int]:
             stays = bool(brokers.keeps[placed[n]])
             # On a tie the leader stays: dropping it costs an election.
-            return stays, racks.count(racks[n]) == 1, -self._fullness(placed[n]), -n
+            return stays, racks.count(racks[n]) == 1, -float(fullness[placed[n]]), -n
 
         position = min(range(len(placed)), key=cost)
-        after = [b for n, b in enumerate(placed) if n != position]
-        self._ledger.shift(topic, size, placed, after)
-        placed[:] = after
+        return self._shifted(now, placed[:position] + placed[position + 1 :])
 
-    def _put(self, topic: int, size: int, placed: list[int], position: int) -> bool:
+    def _put(self, now: Candidate) -> Candidate:
         """Put the replica of a position, or an additional one, on the emptiest possible broker."""
         ledger = self._ledger
-        mask = ledger.may_take(topic, size, placed, position)
+        mask = ledger.may_take(now)
         if not mask.any():
-            mask = self._second_best(size, placed, position)
+            mask = self._second_best(now)
             if not mask.any():
                 self.problems["no broker has room for a replica"] += 1
-                return False
-        need = ledger.size / self._size + ledger.count / self._count
-        need = need + size / self._size + 0.05 * ledger.by_topic[topic] / max(1, ledger.cap[topic])
-        taker = int(np.argmin(np.where(mask, need, np.inf)))
-        after = [*placed[:position], taker, *placed[position + 1 :]]
-        ledger.shift(topic, size, placed, after)
-        placed[:] = after
-        return True
+                return now
+        concentration = ledger.by_topic[now.topic] / max(1, ledger.cap[now.topic])
+        fullness = self._fullness() + now.size / self._size + 0.05 * concentration
+        return self._shifted(now, now.moved_to(int(np.argmin(np.where(mask, fullness, np.inf)))))
 
-    def _second_best(self, size: int, placed: Sequence[int], position: int) -> np.ndarray:
+    def _second_best(self, now: Candidate) -> Any:
         """Ignore the limit on the topic's concentration, then the spread over racks too."""
         ledger, brokers = self._ledger, self._ledger.brokers
-        mask = brokers.keeps & (ledger.size + size <= brokers.room)
-        mask[list(placed)] = False
-        others = [int(brokers.rack[b]) for n, b in enumerate(placed) if n != position]
+        mask = brokers.keeps & (ledger.size + now.size <= brokers.room)
+        mask[list(now.replicas)] = False
+        others = [int(brokers.rack[b]) for n, b in enumerate(now.replicas) if n != now.position]
         spread = mask & ~np.isin(brokers.rack, others)
         if spread.any():
             self.problems["a broker gets more replicas of a topic than any broker had"] += 1
@@ -124,32 +108,30 @@ class RequiredMoves:
             self.problems["too few racks for one replica in each"] += 1
         return mask
 
-    def _spread(self, topic: int, size: int, placed: list[int]) -> None:
+    def _spread(self, now: Candidate) -> Candidate:
         """Spread replicas over as many racks as possible; those on the fullest brokers move."""
         ledger, brokers = self._ledger, self._ledger.brokers
-        while self._racks(placed) < min(len(placed), ledger.racks):
-            racks = [int(brokers.rack[b]) for b in placed]
-            shared = [n for n in range(len(placed)) if racks.count(racks[n]) > 1]
-            shared.sort(key=lambda n: (-self._fullness(placed[n]), n))
-            for position in shared:
-                mask = ledger.may_take(topic, size, placed, position)
-                mask &= ~np.isin(brokers.rack, racks)
+        while self._racks(now.replicas) < min(len(now.replicas), ledger.racks):
+            racks, fullness = [int(brokers.rack[b]) for b in now.replicas], self._fullness()
+            shared = [n for n in range(len(racks)) if racks.count(racks[n]) > 1]
+            for position in sorted(shared, key=[-fullness[b] for b in now.replicas].__getitem__):
+                now = now._replace(position=position)
+                mask = ledger.may_take(now) & ~np.isin(brokers.rack, racks)
                 if mask.any():
                     break
             else:
                 self.problems["no broker of an unused rack has room"] += 1
-                return
-            need = ledger.size / self._size + ledger.count / self._count
-            taker = int(np.argmin(np.where(mask, need, np.inf)))
-            after = [*placed[:position], taker, *placed[position + 1 :]]
-            ledger.shift(topic, size, placed, after)
-            placed[:] = after
+                return now
+            taker = int(np.argmin(np.where(mask, fullness, np.inf)))
+            now = self._shifted(now, now.moved_to(taker))
+        return now
+
+    def _shifted(self, now: Candidate, after: tuple[int, ...]) -> Candidate:
+        return now._replace(replicas=self._ledger.shift(now, after).after)
 
     def _racks(self, placed: Sequence[int]) -> int:
         return len({int(self._ledger.brokers.rack[b]) for b in placed})
 
-    def _fullness(self, broker: int) -> float:
-        ledger = self._ledger
-        return float(
-            ledger.size[broker] / self._size[broker] + ledger.count[broker] / self._count[broker]
-        )
+    def _fullness(self) -> Any:
+        """Return how full each broker is, relative to its targets."""
+        return self._ledger.size / self._size + self._ledger.count / self._count

@@ -15,6 +15,13 @@ QUIET: Final = Path(__file__).with_name("log4j2.properties")
 """Logs errors only: Spark's other messages would hide the progress of the command."""
 BRIEFLY: Final = "-XX:TieredStopAtLevel=1"
 """Use the C1 compiler only: in a short run, C2 costs more time than it saves."""
+OPTIONS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+}
 
 
 def open_session(
@@ -34,35 +41,20 @@ def open_session(
         is_brief: Optimize the driver's JVM for a short run.
 
     """
-    builder = SparkSession.builder.appName("reassigner-pipeline")
+    options = dict(OPTIONS)
     if SparkSession.getActiveSession() is None:
         java = [f"-Dlog4j2.configurationFile={QUIET.as_uri()}", *([BRIEFLY] if is_brief else [])]
-        builder = builder.config("spark.driver.memory", memory).config(
-            "spark.driver.extraJavaOptions", " ".join(java)
-        )
+        options |= {"spark.driver.memory": memory, "spark.driver.extraJavaOptions": " ".join(java)}
+    # `spark-submit` sets the port of its JVM in the environment.
+    is_local = SUBMITTED not in os.environ if master is None else master.startswith("local")
+    if is_local:
+        # Large results pass through this address even on a single machine.
+        options |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), LOCALHOST)
+    builder = SparkSession.builder.appName("reassigner-pipeline").config(map=options)
     if master is not None:
         builder = builder.master(master)
-    if _is_local(master):
-        # Large results pass through this address even on a single machine.
-        builder = builder.config("spark.driver.host", LOCALHOST).config(
-            "spark.driver.bindAddress", LOCALHOST
-        )
-    session = (
-        builder.config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.execution.arrow.pyspark.enabled", "false")
-        .config("spark.sql.adaptive.enabled", "false")
-        .getOrCreate()
-    )
+    session = builder.getOrCreate()
     parts = shuffles or max(4, 2 * session.sparkContext.defaultParallelism)
     session.conf.set("spark.sql.shuffle.partitions", str(parts))
     session.sparkContext.setLogLevel("ERROR")
     return session
-
-
-def _is_local(master: str | None) -> bool:
-    if master is None:
-        # `spark-submit` sets the port of its JVM in the environment.
-        return SUBMITTED not in os.environ
-    return master.startswith("local")

@@ -61,11 +61,6 @@ _ALLOWED: Final = {
 """The types of a column that can be read as the one in the schema."""
 
 
-def _columns(name: str) -> dict[str, str]:
-    """Return the type of each column of a table."""
-    return dict(re.findall(r"(\w+) (MAP<.*?>|\w+)", _SCHEMAS[name]))
-
-
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The origin and time of a snapshot."""
@@ -89,6 +84,20 @@ class Tables:
     log_dirs: Any | None = None
     """Log directories of brokers; None: unknown."""
 
+    def counts(self) -> dict[str, Any]:
+        """Return the numbers of rows, and the bytes."""
+        total = self.replicas.agg(
+            F.count("*").alias("replicas"),
+            F.count_distinct("topic", "partition").alias("partitions"),
+            F.sum("size_bytes").alias("bytes"),
+        ).first()
+        found: dict[str, Any] = total.asDict()
+        return found | {
+            "brokers": self.brokers.count(),
+            "topics": self.topics.count(),
+            "cluster_id": self.manifest.cluster_id,
+        }
+
 
 def read_tables(spark: Any, directory: str) -> Tables:
     """
@@ -99,32 +108,22 @@ def read_tables(spark: Any, directory: str) -> Tables:
 
     """
     manifest = _manifest(spark, directory)
-    brokers, replicas, topics = (
-        _check_table(name, f"{directory}/{name}", _table(spark, f"{directory}/{name}"))
-        for name in ("brokers", "replicas", "topics")
+    brokers, replicas, topics, rates, log_dirs = (
+        _table(spark, directory, name)
+        for name in ("brokers", "replicas", "topics", "rates", "log_dirs")
     )
-    return Tables(
-        brokers,
-        replicas,
-        topics,
-        manifest,
-        _table_if_any(spark, directory, "rates"),
-        _table_if_any(spark, directory, "log_dirs"),
-    )
+    return Tables(brokers, replicas, topics, manifest, rates, log_dirs)
 
 
 def write_tables(tables: Tables, directory: str) -> None:
     """Write a snapshot; replace an existing one."""
     spark = tables.brokers.sparkSession
-    tables.brokers.coalesce(1).write.mode("overwrite").parquet(f"{directory}/brokers")
-    tables.replicas.write.mode("overwrite").parquet(f"{directory}/replicas")
-    tables.topics.coalesce(1).write.mode("overwrite").parquet(f"{directory}/topics")
-    for name, table, schema in (
-        ("rates", tables.rates, RATES),
-        ("log_dirs", tables.log_dirs, LOG_DIRS),
-    ):
-        written = spark.createDataFrame([], schema) if table is None else table
-        written.coalesce(1).write.mode("overwrite").parquet(f"{directory}/{name}")
+    for name, schema in _SCHEMAS.items():
+        table = getattr(tables, name)
+        table = spark.createDataFrame([], schema) if table is None else table
+        # Only the replicas are too many for one file.
+        table = table if name == "replicas" else table.coalesce(1)
+        table.write.mode("overwrite").parquet(f"{directory}/{name}")
     about = tables.manifest
     row = (about.schema_version, about.cluster_id, about.taken_at, about.source)
     # The manifest comes last: a directory without one is an unfinished snapshot.
@@ -134,29 +133,37 @@ def write_tables(tables: Tables, directory: str) -> None:
 
 
 def _manifest(spark: Any, directory: str) -> Manifest:
-    table = _table(spark, f"{directory}/manifest", how="json")
+    path = f"{directory}/manifest"
+    try:
+        table = spark.read.schema(MANIFEST).json(path)
+    except AnalysisException as error:
+        raise _unreadable(path, error) from error
     rows = table.collect()
     if len(rows) != 1 or "schema_version" not in table.columns:
-        raise InvalidInputError(f"{directory}/manifest: not the manifest of a snapshot")
+        raise InvalidInputError(f"{path}: not the manifest of a snapshot")
     row = rows[0].asDict()
     if row["schema_version"] != SCHEMA_VERSION:
         raise InvalidInputError(
-            f"{directory}/manifest: column schema_version is {row['schema_version']}, this version "
+            f"{path}: column schema_version is {row['schema_version']}, this version "
             f"reads {SCHEMA_VERSION}"
         )
     cluster_id, taken_at, source = (
-        str(row.get(key) or "") for key in ("cluster_id", "taken_at", "source")
+        str(row[key] or "") for key in ("cluster_id", "taken_at", "source")
     )
     return Manifest(cluster_id, taken_at, source)
 
 
-def _table(spark: Any, path: str, how: str = "parquet") -> Any:
+def _table(spark: Any, directory: str, name: str) -> Any | None:
+    """Read a table; an optional one may be missing or empty."""
+    path, is_optional = f"{directory}/{name}", name in {"rates", "log_dirs"}
     try:
-        if how == "json":
-            return spark.read.schema(MANIFEST).json(path)
-        return spark.read.parquet(path)
+        table = spark.read.parquet(path)
     except AnalysisException as error:
+        if is_optional and error.getCondition() == "PATH_NOT_FOUND":
+            return None
         raise _unreadable(path, error) from error
+    checked = _check_table(name, path, table)
+    return None if is_optional and table.isEmpty() else checked
 
 
 def _unreadable(path: str, error: AnalysisException) -> InvalidInputError:
@@ -164,23 +171,10 @@ def _unreadable(path: str, error: AnalysisException) -> InvalidInputError:
     return InvalidInputError(f"{path}: cannot be read as a table: {reason}")
 
 
-def _table_if_any(spark: Any, directory: str, name: str) -> Any | None:
-    """Read a table that may be missing or empty."""
-    path = f"{directory}/{name}"
-    try:
-        table = spark.read.parquet(path)
-    except AnalysisException as error:
-        if error.getCondition() == "PATH_NOT_FOUND":
-            return None
-        raise _unreadable(path, error) from error
-    checked = _check_table(name, path, table)
-    return None if table.isEmpty() else checked
-
-
 def _check_table(name: str, path: str, table: Any) -> Any:
     """Refuse a table without a needed column, or with one of another type; add the other ones."""
     types = dict(table.dtypes)
-    for column, kind in _columns(name).items():
+    for column, kind in re.findall(r"(\w+) (MAP<.*?>|\w+)", _SCHEMAS[name]):
         if column not in _NEEDED[name]:
             if column not in types:
                 table = table.withColumn(column, F.lit(None).cast(kind))
@@ -197,6 +191,10 @@ def _check_table(name: str, path: str, table: Any) -> Any:
     return table
 
 
+Rule = tuple[str, str, Any]
+"""A column, a problem, and the condition of the rows that have it."""
+
+
 def check_tables(tables: Tables, directory: str) -> None:
     """
     Check the content of a snapshot, row by row.
@@ -205,93 +203,65 @@ def check_tables(tables: Tables, directory: str) -> None:
         InvalidInputError: rows are invalid; it names all problems of the first such table.
 
     """
-    brokers, replicas, topics = tables.brokers, tables.replicas, tables.topics
+    brokers, topics = tables.brokers, tables.topics
     known = F.broadcast(brokers.select("broker").distinct().withColumn("is_known", F.expr("true")))
     named = F.broadcast(topics.select("topic").distinct().withColumn("is_named", F.expr("true")))
-    _refuse(
-        f"{directory}/brokers",
-        brokers,
-        [
-            ("broker", "is missing or negative", F.col("broker").isNull() | (F.col("broker") < 0)),
-            ("capacity_bytes", "is negative", F.col("capacity_bytes") < 0),
-        ],
-    )
-    _refuse_twice(f"{directory}/brokers", brokers, ["broker"])
-    _refuse(
-        f"{directory}/topics",
-        topics,
-        [
-            ("topic", "is missing", F.col("topic").isNull()),
-            ("replication_factor", "is not positive", ~(F.col("replication_factor") > 0)),
-        ],
-    )
-    _refuse_twice(f"{directory}/topics", topics, ["topic"])
-    _refuse(
-        f"{directory}/replicas",
-        replicas.join(known, "broker", "left").join(named, "topic", "left"),
-        [
-            ("topic", "is not in the table topics", F.col("is_named").isNull()),
-            (
-                "partition",
-                "is missing or negative",
-                ~F.coalesce(F.col("partition") >= 0, F.expr("false")),
-            ),
-            ("broker", "is not in the table brokers", F.col("is_known").isNull()),
-            (
-                "position",
-                "is missing or negative",
-                ~F.coalesce(F.col("position") >= 0, F.expr("false")),
-            ),
-            ("size_bytes", "is missing", F.col("size_bytes").isNull()),
-            ("size_bytes", "is negative", F.col("size_bytes") < 0),
-        ],
-    )
+    of_broker = ("broker", "is not in the table brokers", F.col("is_known").isNull())
+    of_topic = ("topic", "is not in the table topics", F.col("is_named").isNull())
+
+    path = f"{directory}/brokers"
+    _refuse(path, brokers, [_no_number("broker"), _negative("capacity_bytes")])
+    _refuse_twice(path, brokers, ["broker"])
+
+    path, factor = f"{directory}/topics", F.col("replication_factor")
+    no_factor = ("replication_factor", "is not positive", ~(factor > 0))
+    _refuse(path, topics, [_missing("topic"), no_factor])
+    _refuse_twice(path, topics, ["topic"])
+
+    replicas = tables.replicas.join(known, "broker", "left").join(named, "topic", "left")
+    rules = [of_topic, _no_number("partition"), of_broker, _no_number("position")]
+    rules += [_missing("size_bytes"), _negative("size_bytes")]
+    _refuse(f"{directory}/replicas", replicas, rules)
+
     if tables.rates is not None:
-        _check_rates(f"{directory}/rates", tables.rates, named)
+        path, rate = f"{directory}/rates", F.col("bytes_in_per_s")
+        no_rate = ("bytes_in_per_s", "is missing", rate.isNull() | F.isnan(rate))
+        rules = [of_topic, no_rate, _negative("bytes_in_per_s")]
+        _refuse(path, tables.rates.join(named, "topic", "left"), rules)
+        _refuse_twice(path, tables.rates, ["topic", "partition"])
+
     if tables.log_dirs is not None:
-        _check_log_dirs(f"{directory}/log_dirs", tables.log_dirs, known)
+        path, total, usable = f"{directory}/log_dirs", F.col("total_bytes"), F.col("usable_bytes")
+        wrong = (usable < 0) | (usable > total)
+        rules = [of_broker, _missing("log_dir"), _negative("total_bytes")]
+        rules += [("usable_bytes", "is negative or above total_bytes", wrong)]
+        _refuse(path, tables.log_dirs.join(known, "broker", "left"), rules)
+        _refuse_twice(path, tables.log_dirs, ["broker", "log_dir"])
 
 
-def _check_rates(path: str, rates: Any, named: Any) -> None:
-    rate = F.col("bytes_in_per_s")
-    _refuse(
-        path,
-        rates.join(named, "topic", "left"),
-        [
-            ("topic", "is not in the table topics", F.col("is_named").isNull()),
-            ("bytes_in_per_s", "is missing", rate.isNull() | F.isnan(rate)),
-            ("bytes_in_per_s", "is negative", rate < 0),
-        ],
-    )
-    _refuse_twice(path, rates, ["topic", "partition"])
+def _missing(column: str) -> Rule:
+    return column, "is missing", F.col(column).isNull()
 
 
-def _check_log_dirs(path: str, log_dirs: Any, known: Any) -> None:
-    total, usable = F.col("total_bytes"), F.col("usable_bytes")
-    _refuse(
-        path,
-        log_dirs.join(known, "broker", "left"),
-        [
-            ("broker", "is not in the table brokers", F.col("is_known").isNull()),
-            ("log_dir", "is missing", F.col("log_dir").isNull()),
-            ("total_bytes", "is negative", total < 0),
-            ("usable_bytes", "is negative or above total_bytes", (usable < 0) | (usable > total)),
-        ],
-    )
-    _refuse_twice(path, log_dirs, ["broker", "log_dir"])
+def _negative(column: str) -> Rule:
+    return column, "is negative", F.col(column) < 0
 
 
-def _refuse(path: str, table: Any, rules: Sequence[tuple[str, str, Any]]) -> None:
+def _no_number(column: str) -> Rule:
+    bad = ~F.coalesce(F.col(column) >= 0, F.expr("false"))
+    return column, "is missing or negative", bad
+
+
+def _refuse(path: str, table: Any, rules: Sequence[Rule]) -> None:
     """Refuse rows to which a rule's condition applies."""
     counted = table.agg(
         *(F.count(F.when(bad, 1)).alias(f"rule_{n}") for n, (_, _, bad) in enumerate(rules))
     ).first()
-    problems = []
-    for n, (column, problem, bad) in enumerate(rules):
-        if counted[n]:
-            problems.append(
-                _problem(path, f"column {column} {problem}", counted[n], table.where(bad))
-            )
+    problems = [
+        _problem(path, f"column {column} {problem}", counted[n], table.where(bad))
+        for n, (column, problem, bad) in enumerate(rules)
+        if counted[n]
+    ]
     if problems:
         raise InvalidInputError("\n".join(problems))
 

@@ -43,12 +43,10 @@ class DirectoryFill:
 
     def text(self) -> str:
         """Describe it."""
-        before, after = (
-            b / max(1, self.total_bytes) for b in (self.bytes_before, self.bytes_after)
-        )
+        total = max(1, self.total_bytes)
         return (
-            f"broker {self.broker}, {', '.join(self.log_dirs)}: {before:.1%} full before, "
-            f"{after:.1%} after"
+            f"broker {self.broker}, {', '.join(self.log_dirs)}: "
+            f"{self.bytes_before / total:.1%} full before, {self.bytes_after / total:.1%} after"
         )
 
 
@@ -72,13 +70,14 @@ class VolumeTable:
     """Bytes that directories got, by volume and path: the directories of a volume share them."""
 
     @property
+    def used_before(self) -> Any:
+        """Return the bytes on each volume before the plan."""
+        return np.array([volume.used for volume in self.volumes], dtype=np.int64)
+
+    @property
     def limits(self) -> Any:
         """Return the usable bytes of each volume."""
         return np.array([volume.total * self.fill for volume in self.volumes])
-
-    def index(self) -> list[tuple[int, str, int]]:
-        """Return broker, path and volume of each directory."""
-        return [(self.broker[n], path, n) for n, paths in enumerate(self.paths) for path in paths]
 
     def name(self, volume: int) -> str:
         """Return the name of a volume in messages."""
@@ -90,7 +89,7 @@ class VolumeTable:
         self.taken[volume, path] += size
         return path
 
-    def fills(self, after: Any, peak: Any) -> tuple[DirectoryFill, ...]:
+    def fills(self, peak: Any) -> tuple[DirectoryFill, ...]:
         """Return the fill of each volume."""
         return tuple(
             DirectoryFill(
@@ -98,11 +97,24 @@ class VolumeTable:
                 self.paths[n],
                 volume.total,
                 volume.used,
-                int(after[n]),
+                int(self.used[n]),
                 int(max(volume.used, peak[n])),
             )
             for n, volume in enumerate(self.volumes)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedDirectories:
+    """The directories of a plan's new replicas, and those that the dropped ones leave."""
+
+    table: VolumeTable
+    rows: Any
+    """
+    topic, partition; ``arriving`` and ``leaving``: volumes with bytes; ``log_dirs`` and
+    ``old_dirs``: directories by broker.
+    """
+    notes: tuple[str, ...]
 
 
 class DirectoryPlacement:
@@ -113,7 +125,6 @@ class DirectoryPlacement:
     """
 
     def __init__(self, table: VolumeTable) -> None:
-        """Count what leaves and arrives in ``table.used``."""
         self._table: Final = table
         self._limits: Final = table.limits.tolist()
         self._volumes: Final[dict[int, list[int]]] = {}
@@ -125,14 +136,8 @@ class DirectoryPlacement:
         """
         Return the volume and the directory for a replica.
 
-        Args:
-            what: The partition.
-            size: Its bytes.
-            broker: The broker of the new replica.
-
-        Returns:
-            None if the directories of the broker are not known, or no directory has room.
-
+        None if the directories of the broker are not known, or no directory has room. ``what``
+        names the partition.
         """
         table = self._table
         volumes = self._volumes.get(broker)
@@ -183,23 +188,17 @@ def load_volumes(tables: Tables, ids: Sequence[int], fill: float) -> VolumeTable
             "the snapshot has no log directories: it was made from files or by an older version"
         )
     index = {broker: n for n, broker in enumerate(ids)}
-    rows = tables.log_dirs.orderBy("broker", "log_dir").collect()
-    good = [row for row in rows if not row.is_failed]
+    good = tables.log_dirs.where("is_failed IS NOT TRUE").orderBy("broker", "log_dir").collect()
     unknown = {index[r.broker] for r in good if None in (r.total_bytes, r.usable_bytes)}
     groups: dict[tuple[int, str], list[Any]] = {}
     for row in good:
         if index[row.broker] not in unknown:
             groups.setdefault((index[row.broker], row.volume or row.log_dir), []).append(row)
-    volumes = [
+    volumes = tuple(
         Volume(name, rows[0].total_bytes, rows[0].total_bytes - min(r.usable_bytes for r in rows))
         for (_, name), rows in groups.items()
-    ]
-    return VolumeTable(
-        tuple(ids),
-        tuple(volumes),
-        tuple(broker for broker, _ in groups),
-        tuple(tuple(row.log_dir for row in rows) for rows in groups.values()),
-        fill,
-        frozenset(unknown),
-        np.array([volume.used for volume in volumes], dtype=np.int64),
     )
+    paths = tuple(tuple(row.log_dir for row in rows) for rows in groups.values())
+    used = np.array([volume.used for volume in volumes], dtype=np.int64)
+    owners = tuple(broker for broker, _ in groups)
+    return VolumeTable(tuple(ids), volumes, owners, paths, fill, frozenset(unknown), used)

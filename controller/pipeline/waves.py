@@ -15,6 +15,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
+
+from controller.errors import InvalidInputError
+from controller.pipeline.cluster_frame import CollectedRows, dice, in_order
+from controller.pipeline.planner import Planned, Progress
+from controller.pipeline.volume_table import PlacedDirectories
+
+ASSIGNED: Final = "topic INT, partition INT, wave INT"
+PASSES_MAX: Final = 50
 
 ZNODE_BYTES_MAX: Final = 700_000
 """ZooKeeper's default limit of 1 MiB, less a margin for the options of the request."""
@@ -56,16 +65,8 @@ class Waves:
     """Waves under construction; a change goes into the first one with room for it."""
 
     def __init__(self, size: Any, room: Any, limits: WaveLimits) -> None:
-        """
-        Start without waves.
-
-        Args:
-            size: Bytes on each disk before the first wave.
-            room: Capacity of each disk.
-            limits: Limits of each wave; those of brokers hold for their volumes as well.
-
-        """
-        self._first: Final = size.astype(np.int64)
+        """Start with the bytes on each disk and its capacity; limits hold for volumes as well."""
+        first = size.astype(np.int64)
         self._room: Final = room
         self._limits: Final = limits
         self._used = 0
@@ -74,7 +75,7 @@ class Waves:
         self._count = np.zeros(GROW, dtype=np.int64)
         self._bytes = np.zeros(GROW, dtype=np.int64)
         # Bytes of each disk at the peak of each wave.
-        self._peak = np.repeat(self._first[None, :], GROW, axis=0)
+        self._peak = np.repeat(first[None, :], GROW, axis=0)
 
     @property
     def count(self) -> int:
@@ -83,16 +84,9 @@ class Waves:
 
     def add(self, adding: Amounts, removing: Amounts, text: int) -> int | None:
         """
-        Put a change into a wave.
+        Put a change into a wave; return it, counted from 0, or None if none has room at present.
 
-        Args:
-            adding: Disks that get a replica.
-            removing: Disks that lose their replica.
-            text: Bytes of the entry in the request's znode.
-
-        Returns:
-            The wave, counted from 0; None if no wave has room at present.
-
+        ``text`` are the bytes of the entry in the request's znode.
         """
         limits = self._limits
         if self._used + 1 >= len(self._count):
@@ -130,11 +124,11 @@ class Waves:
 
     def _grow(self) -> None:
         more = len(self._count)
-        empty = np.zeros((more, len(self._first)), dtype=np.int64)
-        self._in, self._out = np.vstack((self._in, empty)), np.vstack((self._out, empty))
         self._peak = np.vstack((self._peak, np.repeat(self._peak[-1:], more, axis=0)))
-        self._count = np.concatenate((self._count, np.zeros(more, dtype=np.int64)))
-        self._bytes = np.concatenate((self._bytes, np.zeros(more, dtype=np.int64)))
+        self._in, self._out, self._count, self._bytes = (
+            np.concatenate((held, np.zeros_like(held)))
+            for held in (self._in, self._out, self._count, self._bytes)
+        )
 
     def result(self) -> list[Wave]:
         """Return the waves."""
@@ -144,21 +138,121 @@ class Waves:
         ]
 
 
+class Cutter:
+    """Cut a plan into waves; the disks are the brokers and, if directories are placed, volumes."""
+
+    def __init__(
+        self,
+        spark: Any,
+        planned: Planned,
+        limits: WaveLimits,
+        progress: Progress,
+        placed: PlacedDirectories | None = None,
+    ) -> None:
+        self._planned: Final = planned
+        self._progress: Final = progress
+        self._placed: Final = placed
+        brokers = planned.cluster.brokers
+        self._first, self._room = planned.before[0], brokers.room
+        self._names = [f"broker {broker}" for broker in brokers.ids]
+        if placed is not None:
+            table = placed.table
+            self._first = np.concatenate((self._first, table.used_before))
+            self._room = np.concatenate((self._room, table.limits))
+            self._names += [table.name(n) for n in range(len(table.volumes))]
+        self._waves: Final = Waves(self._first, self._room, limits)
+        self._assigned: Final = CollectedRows(spark, ASSIGNED)
+        self._lengths: Final = [len(name) + 60 for name in planned.cluster.topics]
+        paths = () if placed is None else (p for ps in placed.table.paths for p in ps)
+        self._replica_text: Final = 14 + max((len(path) + 3 for path in paths), default=0)
+
+    def cut(self) -> tuple[Any, list[Wave]]:
+        """
+        Return topic, partition and wave of every change, and the waves.
+
+        Raises:
+            InvalidInputError: no tried order of the changes fits on the disks.
+
+        """
+        changed = self._planned.rows.where(F.col("after") != F.col("replicas")).select(
+            "topic",
+            "partition",
+            "size",
+            F.size("after").alias("replicas"),
+            _amounts("after", "replicas").alias("adding"),
+            _amounts("replicas", "after").alias("removing"),
+        )
+        if self._placed is not None:
+            none = F.array().cast("array<struct<disk:int,size:bigint>>")
+            changed = changed.join(self._placed.rows, ["topic", "partition"], "left").select(
+                "topic",
+                "partition",
+                "size",
+                "replicas",
+                F.concat("adding", F.coalesce("arriving", none)).alias("adding"),
+                F.concat("removing", F.coalesce("leaving", none)).alias("removing"),
+            )
+        # Changes that drop replicas from the fullest disks come first: they make room. Changes of
+        # leaders alone come last.
+        held = [float(f) for f in self._first / np.maximum(self._room, 1.0)]
+        fullness = F.array(*(F.lit(round(f, 2)) for f in held))
+        relief = F.coalesce(
+            F.array_max(F.transform("removing", lambda x: F.get(fullness, x["disk"]))), F.lit(-1.0)
+        )
+        drawn = dice(self._planned.options.seed + 3, F.col("topic"), F.col("partition"))
+        changed = changed.withColumn("relief", relief).withColumn("drawn", drawn).persist()
+        left = changed
+        for attempt in range(1, PASSES_MAX + 1):
+            self._progress("cutting waves" if attempt == 1 else f"cutting waves, pass {attempt}")
+            placed, deferred = self._pass(left)
+            if not deferred:
+                break
+            if not placed:
+                self._refuse(left)
+            left = changed.join(self._assigned.table(), ["topic", "partition"], "left_anti")
+        else:
+            self._refuse(left)
+        return self._assigned.table(), self._waves.result()
+
+    def _pass(self, left: Any) -> tuple[int, int]:
+        placed = deferred = 0
+        for row in in_order(left, F.col("relief").desc(), "drawn", "topic", "partition"):
+            text = self._lengths[row.topic] + self._replica_text * row.replicas
+            wave = self._waves.add(row.adding, row.removing, text)
+            if wave is None:
+                deferred += 1
+            else:
+                placed += 1
+                self._assigned.add(row.topic, row.partition, wave)
+        return placed, deferred
+
+    def _refuse(self, left: Any) -> None:
+        unplaced = (row.adding for row in left.toLocalIterator())
+        missing = wanting(self._waves.result(), self._first, self._room, unplaced)
+        needs = ", ".join(
+            f"{self._names[n]}: {size} bytes" for n, size in sorted(missing.items())[:10]
+        )
+        raise InvalidInputError(
+            f"the disks have no room for this plan in any order: {left.count()} partitions fit "
+            f"into no wave. Free or add space ({needs}), allow a higher fill, or move less"
+        )
+
+
+def _amounts(these: str, without: str) -> Any:
+    """Return the brokers of one column that are not in another, with the bytes of the replica."""
+    return F.transform(
+        F.array_except(these, without), lambda b: F.struct(b.alias("disk"), F.col("size"))
+    )
+
+
 def wanting(
-    waves: Sequence[Wave],
-    first: Any,
-    room: Any,
-    left: Iterable[Amounts],
+    waves: Sequence[Wave], first: Any, room: Any, left: Iterable[Amounts]
 ) -> dict[int, int]:
     """
     Return the missing bytes of disks for the changes that fit into no wave.
 
-    Args:
-        waves: The waves so far.
-        first: Bytes on each disk before the first wave.
-        room: Capacity of each disk.
-        left: The disks that get a replica, of each change without a wave.
-
+    ``first`` are the bytes on each disk before the first wave, ``left`` the disks that get a
+    replica, of each change without a wave.
     """
     held = first.astype(np.float64)
     for wave in waves:

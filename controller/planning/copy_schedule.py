@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from typing import Final, NamedTuple
 
 from controller.core.disks.disk_space import volume_of
@@ -89,13 +90,10 @@ class ForecastLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """
-    What bounds how fast copies are.
-
-    Without ``rate`` they take no time, and only the space guard limits them.
-    """
+    """What bounds how fast copies are."""
 
     rate: RateOf | None = None
+    """None: they take no time, and only the space guard limits them."""
     step_s: float = 0.0
     """Seconds that a step takes besides its copies."""
 
@@ -147,16 +145,7 @@ def play(
     limits: ForecastLimits,
     pace: Pace,
 ) -> Schedule:
-    """
-    Play the steps of moves, in this order.
-
-    Args:
-        moves: The moves, of brokers that are live.
-        disks: The log directories of brokers, as far as they are known.
-        limits: What bounds how many copies there are.
-        pace: What bounds their rates.
-
-    """
+    """Play the steps of moves of live brokers, in this order; disks are those that are known."""
     return _Play(moves, disks, limits, pace).run()
 
 
@@ -225,15 +214,10 @@ class _Disks:
         path = move.directories.get(broker)
         return next((d for d in found if d.place.path == path), None)
 
-    def full(self, wanted: Iterable[tuple[_Directory, int]]) -> _Directory | None:
+    def full(self, wanted: Iterable[_Directory | None], size: int) -> _Directory | None:
         """Return a directory without room for a copy."""
-        if not self._is_guarded:
-            return None
-        return next((d for d, size in wanted if not d.volume.has_room(size)), None)
-
-    def every(self) -> Iterator[_Directory]:
-        for directories in self.of.values():
-            yield from directories
+        known = (d for d in wanted if d is not None and self._is_guarded)
+        return next((d for d in known if not d.volume.has_room(size)), None)
 
 
 def _volume(directory: LogDir, min_free: MinFree) -> _Volume:
@@ -313,6 +297,8 @@ class _Play:
 
     def run(self) -> Schedule:
         """Play until nothing happens any more."""
+        directories = [directory for found in self._disks.of.values() for directory in found]
+        sized = [d for d in directories if d.volume.usable is not None]
         self._begin()
         while True:
             self._share()
@@ -326,24 +312,24 @@ class _Play:
         return Schedule(
             math.inf if left else self._end,
             self._steps,
-            {d.place: d.volume.peak for d in self._disks.every() if d.volume.usable is not None},
-            {d.place: d.volume.used for d in self._disks.every() if d.volume.usable is not None},
-            {d.place: d.received for d in self._disks.every()},
-            {d.place: d.freed for d in self._disks.every()},
+            {d.place: d.volume.peak for d in sized},
+            {d.place: d.volume.used for d in sized},
+            {d.place: d.received for d in directories},
+            {d.place: d.freed for d in directories},
             self._delayed,
             {
-                f.move.partition: self._delayed[f.move.partition]
+                p: self._delayed[p]
                 for f in self._waiting
-                if f.move.partition in self._delayed
+                if (p := f.move.partition) in self._delayed
             },
             self._limited,
         )
 
     # --- time ----------------------------------------------------------------------------------
 
-    def _at(self, at: float, happens: Callable[[], None]) -> None:
+    def _after(self, seconds: float, happens: Callable[[], None]) -> None:
         self._number += 1
-        heapq.heappush(self._events, (at, self._number, happens))
+        heapq.heappush(self._events, (self._now + seconds, self._number, happens))
 
     def _advance(self, at: float) -> None:
         elapsed, self._now = at - self._now, at
@@ -409,7 +395,7 @@ class _Play:
         if step is not None and self._is_limited(move, adding):
             return False
         chosen = [(b, self._disks.choice(b, move)) for b in adding]
-        full = self._disks.full((d, move.size) for _, d in chosen if d is not None)
+        full = self._disks.full((directory for _, directory in chosen), move.size)
         if full is not None:
             self._delayed.setdefault(
                 move.partition, f"broker {full.place.broker}, {full.place.path}"
@@ -461,7 +447,7 @@ class _Play:
     def _end_copies(self, flight: _Flight) -> None:
         if flight.step is not None:
             self._count(flight.move, flight.step.adding, -1)
-        self._at(self._now + self._pace.step_s, lambda: self._end_step(flight))
+        self._after(self._pace.step_s, lambda: self._end_step(flight))
 
     def _end_step(self, flight: _Flight) -> None:
         move, step = flight.move, flight.step
@@ -470,12 +456,9 @@ class _Play:
             if directory is not None:
                 directory.logs -= 1
                 directory.freed += move.size
-                self._free(directory.volume, move.size)
+                self._after(DELETE_DELAY_S, partial(directory.volume.take, -move.size))
         flight.done += 1
         self._end = self._now
         self._in_flight.discard(flight)
         if flight.step is not None or (step is not None and move.relocations):
             self._waiting.insert(0, flight)
-
-    def _free(self, volume: _Volume, size: int) -> None:
-        self._at(self._now + DELETE_DELAY_S, lambda: volume.take(-size))

@@ -8,13 +8,13 @@ finds the cheapest chain: an edge costs one copy or none.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from controller.core.model import BrokerId, TopicPartition
-from controller.planning.lower_bounds import even_shares
 
 
 class Push(NamedTuple):
@@ -26,40 +26,35 @@ class Push(NamedTuple):
     cost: int = 0
 
 
-class Spread(Protocol):
+class Spread(ABC):
     """A countable load of brokers: replicas, or leaderships."""
 
-    @property
-    def brokers(self) -> Collection[BrokerId]:
-        """The brokers that share the load."""
-        ...
+    def __init__(self, brokers: Iterable[BrokerId]) -> None:
+        self.held: Final[dict[BrokerId, set[TopicPartition]]] = {b: set() for b in sorted(brokers)}
+        """The partitions of each broker that shares the load."""
 
     def count(self, broker: BrokerId) -> int:
         """Return the load of a broker."""
-        ...
+        return len(self.held[broker])
 
+    @abstractmethod
     def pushes(
-        self,
-        broker: BrokerId,
-        targets: AbstractSet[BrokerId],
-        barred: AbstractSet[TopicPartition],
+        self, broker: BrokerId, targets: AbstractSet[BrokerId], barred: AbstractSet[TopicPartition]
     ) -> Iterable[Push]:
         """Return the cheapest push to each possible target, without the barred partitions."""
-        ...
 
+    @abstractmethod
     def apply(self, push: Push) -> None:
         """Carry out a push."""
-        ...
 
 
 def even_out(spread: Spread) -> bool:
     """Reduce the differences between brokers to at most one; return whether that succeeded."""
-    counts = {broker: spread.count(broker) for broker in spread.brokers}
-    shares = even_shares(counts, sum(counts.values()))
-    low, high = min(shares.values()), max(shares.values())
+    low, rest = divmod(sum(map(spread.count, spread.held)), len(spread.held))
+    high = low + bool(rest)
 
     def push(givers: Iterable[BrokerId], takers: Collection[BrokerId]) -> bool:
-        return any(_push_on(spread, giver, takers, spread.brokers) for giver in givers)
+        return any(_push_on(spread, giver, takers, spread.held) for giver in givers)
 
     while True:
         fullest = _fullest(spread, lambda n: n > high)
@@ -77,7 +72,7 @@ def even_out(spread: Spread) -> bool:
 
 def fill(spread: Spread, receivers: Collection[BrokerId]) -> bool:
     """Fill receivers up to an even share from the other brokers; return whether that succeeded."""
-    low = sum(map(spread.count, spread.brokers)) // len(spread.brokers)
+    low = sum(map(spread.count, spread.held)) // len(spread.held)
     while True:
         emptiest = [b for b in _emptiest(spread, lambda n: n < low) if b in receivers]
         if not emptiest:
@@ -88,12 +83,12 @@ def fill(spread: Spread, receivers: Collection[BrokerId]) -> bool:
 
 
 def _fullest(spread: Spread, wanted: Callable[[int], bool]) -> list[BrokerId]:
-    found = [broker for broker in spread.brokers if wanted(spread.count(broker))]
+    found = [broker for broker in spread.held if wanted(spread.count(broker))]
     return sorted(found, key=lambda b: (-spread.count(b), b))
 
 
 def _emptiest(spread: Spread, wanted: Callable[[int], bool]) -> list[BrokerId]:
-    found = [broker for broker in spread.brokers if wanted(spread.count(broker))]
+    found = [broker for broker in spread.held if wanted(spread.count(broker))]
     return sorted(found, key=lambda b: (spread.count(b), b))
 
 
@@ -119,7 +114,11 @@ def _cheapest_chain(
         broker = waiting.popleft()
         if broker in settled:
             continue
-        chain = _unwound(broker, giver, came_by)
+        chain: list[Push] = []
+        place = broker
+        while place != giver:
+            chain.append(came_by[place])
+            place = chain[-1].out
         if broker in takers:
             return chain
         settled.add(broker)
@@ -137,12 +136,3 @@ def _cheapest_chain(
         paid = [p.into for p in found if p.cost and came_by.get(p.into) == p]
         waiting.extend(sorted(paid, key=lambda b: (spread.count(b), b)))
     return []
-
-
-def _unwound(broker: BrokerId, giver: BrokerId, came_by: dict[BrokerId, Push]) -> list[Push]:
-    chain: list[Push] = []
-    while broker != giver:
-        push = came_by[broker]
-        chain.append(push)
-        broker = push.out
-    return chain

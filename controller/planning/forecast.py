@@ -108,18 +108,14 @@ class BrokerShare:
 class DirectoryShare:
     """What the plan does to one log directory; None: its broker does not report it."""
 
-    place: Place
+    broker: BrokerId
+    path: str
     bytes_in: int
     bytes_dropped: int
-    total: int | None
-    used: int | None
-    peak: int | None
-    end: int | None
-
-    @property
-    def peak_share(self) -> float | None:
-        """Return how full its volume becomes."""
-        return None if self.peak is None or not self.total else self.peak / self.total
+    total_bytes: int | None
+    used_bytes: int | None
+    peak_bytes: int | None
+    end_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +125,8 @@ class TimeRange:
     low_s: float
     high_s: float | None
     """
-    None: no end is foreseen.
-
-    Producers are faster than a throttle, something waits until an operator acts, or a size or the
-    rate of a move between directories is unknown.
+    None: producers are faster than a throttle, something waits until an operator acts, or a size or
+    the rate of a move between directories is unknown.
     """
     basis: tuple[str, ...]
     """Of ``throttle`` and ``past_copies``."""
@@ -180,24 +174,19 @@ class Forecast:
             "bytes": self.bytes,
             "sizes_unknown": self.sizes_unknown,
             "leaders_moved": self.leaders_moved,
-            "seconds": _time_document(self.time),
+            "seconds": None
+            if self.time is None
+            else {
+                "low": round(self.time.low_s, 1),
+                "high": None if self.time.high_s is None else round(self.time.high_s, 1),
+                "basis": list(self.time.basis),
+                "busiest_broker": self.time.busiest,
+            },
             "brokers": [
                 {"broker": broker, **asdict(share)}
                 for broker, share in sorted(self.brokers.items())
             ],
-            "directories": [
-                {
-                    "broker": d.place.broker,
-                    "path": d.place.path,
-                    "bytes_in": d.bytes_in,
-                    "bytes_dropped": d.bytes_dropped,
-                    "total_bytes": d.total,
-                    "used_bytes": d.used,
-                    "peak_bytes": d.peak,
-                    "end_bytes": d.end,
-                }
-                for d in self.directories
-            ],
+            "directories": [asdict(directory) for directory in self.directories],
             "waits": [
                 {
                     "by": w.by.value,
@@ -208,17 +197,6 @@ class Forecast:
                 for w in self.waits
             ],
         }
-
-
-def _time_document(time: TimeRange | None) -> dict[str, Any] | None:
-    if time is None:
-        return None
-    return {
-        "low": round(time.low_s, 1),
-        "high": None if time.high_s is None else round(time.high_s, 1),
-        "basis": list(time.basis),
-        "busiest_broker": time.busiest,
-    }
 
 
 def forecast(plan: Plan) -> Forecast:
@@ -232,11 +210,12 @@ def forecast(plan: Plan) -> Forecast:
     is_played = rates is not None and steps <= PLAYED_MAX
     # Without disks there is nothing to learn of an unplayed plan.
     some = going if is_played or plan.disks else []
-    pace = Pace(rate=rates.slow, step_s=STEP_HIGH_S) if rates and is_played else Pace()
+    pace = Pace(rate=rates[1], step_s=STEP_HIGH_S) if rates and is_played else Pace()
     played = play(some, plan.disks, plan.limits, pace)
     time = None
     is_unbounded = plan.relocation_throttle is None and any(m.relocations for m in going)
-    if rates is not None and not _is_sizeless(plan):
+    has_size = not plan.sizeless or any(m.size for m in plan.moves)
+    if rates is not None and has_size:
         time = _time(plan, shares, steps, rates, played.seconds if is_played else None)
         if played.stuck or stopped or plan.sizeless or is_unbounded:
             time = replace(time, high_s=None)
@@ -254,11 +233,6 @@ def forecast(plan: Plan) -> Forecast:
         waits=waits,
         time=time,
     )
-
-
-def _is_sizeless(plan: Plan) -> bool:
-    """Return whether no size of the copies is known."""
-    return bool(plan.sizeless) and not any(m.size for m in plan.moves)
 
 
 def next_leader(move: ForecastMove) -> BrokerId:
@@ -349,22 +323,16 @@ def _directories(plan: Plan, played: Schedule) -> list[DirectoryShare]:
             is_known = directory.total is not None and directory.usable is not None
             used = (directory.total or 0) - (directory.usable or 0) if is_known else None
             peak, end = played.peaks.get(place), played.ends.get(place)
-            rows.append(DirectoryShare(place, bytes_in, dropped, directory.total, used, peak, end))
+            total = directory.total
+            rows.append(DirectoryShare(*place, bytes_in, dropped, total, used, peak, end))
     return rows
 
 
 # --- the time ------------------------------------------------------------------------------------
 
 
-class _KnownRates(NamedTuple):
-    """The highest and the lowest rates of the copies to come."""
-
-    fast: RateOf
-    slow: RateOf
-
-
-def _rates(plan: Plan, shares: Mapping[BrokerId, BrokerShare]) -> _KnownRates | None:
-    """Return the rates of brokers; None where nothing is known."""
+def _rates(plan: Plan, shares: Mapping[BrokerId, BrokerShare]) -> tuple[RateOf, RateOf] | None:
+    """Return the highest and the lowest rates of the copies to come; None: nothing is known."""
     measured, throttle = plan.measured, plan.throttle
     if throttle is None and not measured and any(s.copies_in for s in shares.values()):
         return None
@@ -376,39 +344,38 @@ def _rates(plan: Plan, shares: Mapping[BrokerId, BrokerShare]) -> _KnownRates | 
     relocation = plan.relocation_throttle or math.inf
 
     def fast(broker: BrokerId, way: CopyRole) -> float:
-        match way:
-            case CopyRole.RECEIVES:
-                return min(fastest, PAST_FAST * measured.get(broker, anywhere).high)
-            case CopyRole.SERVES:
-                return fastest  # what a broker served at most is not known
-            case CopyRole.RELOCATES:
-                return relocation
+        if way is CopyRole.RELOCATES:
+            return relocation
+        # What a broker served at most is not known.
+        past = PAST_FAST * measured.get(broker, anywhere).high
+        return fastest if way is CopyRole.SERVES else min(fastest, past)
 
     def slow(broker: BrokerId, way: CopyRole) -> float:
         if way is CopyRole.RELOCATES:
             return HELD_SHARE * relocation
         return min(HELD_SHARE * fastest, PAST_SLOW * measured.get(broker, anywhere).low)
 
-    return _KnownRates(fast, slow)
+    return fast, slow
 
 
 def _time(
     plan: Plan,
     shares: Mapping[BrokerId, BrokerShare],
     steps: int,
-    rates: _KnownRates,
+    rates: tuple[RateOf, RateOf],
     played_s: float | None,
 ) -> TimeRange:
     """Return the range; ``played_s`` is None for a plan that was not played."""
+    fast, slow = rates
     burst_s = 0.0 if plan.throttle is None else BURST_S
-    low = max((_needs(b, share, rates.fast) - burst_s for b, share in shares.items()), default=0.0)
-    most = {b: _needs(b, share, rates.slow) for b, share in shares.items()}
+    low = max((_needs(b, share, fast) - burst_s for b, share in shares.items()), default=0.0)
+    most = {b: _needs(b, share, slow) for b, share in shares.items()}
     high = played_s
     if high is None:
         at_once = max(1, plan.limits.partitions)
-        low = max(low, _alone(plan.moves, rates.fast) / at_once)
+        low = max(low, _alone(plan.moves, fast) / at_once)
         high = CROWDED * max(most.values(), default=0.0)
-        high += (_alone(plan.moves, rates.slow) + STEP_HIGH_S * steps) / at_once
+        high += (_alone(plan.moves, slow) + STEP_HIGH_S * steps) / at_once
     return TimeRange(
         START_LOW_S + max(0.0, low),
         None if high == math.inf else START_HIGH_S + high,

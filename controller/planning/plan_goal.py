@@ -1,14 +1,30 @@
-"""The goal of a plan, the finished plan, and its loads by broker."""
+"""
+The goal of a plan of ``generate``, the rules of placement, and the finished plan with its bounds.
+
+A broker without a rack counts as a rack of its own. So without any racks, spreading over racks
+requires only that replicas are on different brokers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.planning.placement import Racks, added_replicas, count_racks
 
 Assignment = Mapping[TopicPartition, Replicas]
+Racks = Mapping[BrokerId, str | None]
+"""The rack of each broker according to its registration; a missing broker has none."""
+
+
+def rack_of(broker: BrokerId, racks: Racks) -> str | BrokerId:
+    """Return a broker's rack, or the broker itself if it has none."""
+    return racks.get(broker) or broker
+
+
+def count_racks(replicas: Iterable[BrokerId], racks: Racks) -> int:
+    """Return the number of racks of some replicas."""
+    return len({rack_of(broker, racks) for broker in replicas})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +48,11 @@ class PlanGoal:
         """Return the planned number of replicas of a partition."""
         return len(before) if self.replication_factor is None else self.replication_factor
 
+    def racks_min(self, before: Replicas) -> int:
+        """Return the minimum number of racks of a partition, as far as brokers and factor allow."""
+        reachable = min(self.factor_of(before), count_racks(self.brokers, self.racks))
+        return reachable if self.widest else min(reachable, count_racks(before, self.racks))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
@@ -52,44 +73,39 @@ class Proposal:
     @property
     def copies(self) -> int:
         """The number of replicas to copy."""
-        return sum(len(added_replicas(self.before[p], after)) for p, after in self.after.items())
+        return self.copied_bytes(dict.fromkeys(self.after, 1))
 
     def copied_bytes(self, sizes: Mapping[TopicPartition, int]) -> int:
         """Return the bytes to copy, as far as sizes are known."""
         return sum(
-            sizes.get(p, 0) * len(added_replicas(self.before[p], after))
+            sizes.get(p, 0) * len(set(after) - set(self.before[p]))
             for p, after in self.after.items()
         )
 
 
-def replica_counts(
-    assignment: Assignment, brokers: Collection[BrokerId] = ()
+def broker_loads(
+    assignment: Assignment,
+    brokers: Collection[BrokerId] = (),
+    sizes: Mapping[TopicPartition, int] | None = None,
 ) -> dict[BrokerId, int]:
-    """Return the number of replicas of each broker; ``brokers`` are listed even with none."""
-    counts = dict.fromkeys(sorted(brokers), 0)
-    for replicas in assignment.values():
+    """
+    Return the number of replicas of each broker, or with ``sizes`` their bytes as far as known.
+
+    ``brokers`` are listed even with none.
+    """
+    loads = dict.fromkeys(sorted(brokers), 0)
+    for partition, replicas in assignment.items():
         for broker in replicas:
-            counts[broker] = counts.get(broker, 0) + 1
-    return counts
+            amount = 1 if sizes is None else sizes.get(partition, 0)
+            loads[broker] = loads.get(broker, 0) + amount
+    return loads
 
 
 def leader_counts(
     assignment: Assignment, brokers: Collection[BrokerId] = ()
 ) -> dict[BrokerId, int]:
     """Return the number of partitions with each broker as preferred leader."""
-    firsts = {p: replicas[:1] for p, replicas in assignment.items()}
-    return replica_counts(firsts, brokers)
-
-
-def byte_counts(
-    assignment: Assignment, sizes: Mapping[TopicPartition, int], brokers: Collection[BrokerId] = ()
-) -> dict[BrokerId, int]:
-    """Return the bytes of each broker, as far as sizes are known."""
-    counts = dict.fromkeys(sorted(brokers), 0)
-    for partition, replicas in assignment.items():
-        for broker in replicas:
-            counts[broker] = counts.get(broker, 0) + sizes.get(partition, 0)
-    return counts
+    return broker_loads({p: replicas[:1] for p, replicas in assignment.items()}, brokers)
 
 
 def rack_violations(assignment: Assignment, racks: Racks, brokers: Collection[BrokerId]) -> int:
@@ -99,3 +115,45 @@ def rack_violations(assignment: Assignment, racks: Racks, brokers: Collection[Br
         count_racks(replicas, racks) < min(len(replicas), reachable)
         for replicas in assignment.values()
     )
+
+
+# --- lower bounds: each function states why no plan copies less ----------------------------------
+
+
+def copies_of_partition(before: Replicas, goal: PlanGoal) -> int:
+    """
+    Return the minimum number of copies of one partition.
+
+    Only replicas on allowed brokers can stay. Each copy adds at most one replica and one rack.
+    """
+    stay = [broker for broker in before if broker in goal.brokers]
+    lacking_racks = goal.racks_min(before) - count_racks(stay, goal.racks)
+    return max(0, goal.factor_of(before) - len(stay), lacking_racks)
+
+
+def even_shares(current: Mapping[BrokerId, int], total: int) -> dict[BrokerId, int]:
+    """
+    Share ``total`` replicas among brokers so that their numbers differ by at most one.
+
+    The brokers that have the most replicas now get the remainder: no other choice lets more
+    replicas stay.
+    """
+    share, rest = divmod(total, len(current))
+    fullest = sorted(current, key=lambda broker: (-current[broker], broker))
+    return {broker: share + (place < rest) for place, broker in enumerate(fullest)}
+
+
+def copies_min(before: Assignment, goal: PlanGoal) -> int:
+    """
+    Return the minimum number of copies of any plan with this goal.
+
+    What a broker lacks to its share is copied to it; to fill brokers, shares are rounded down.
+    """
+    loads = broker_loads(before, goal.brokers)
+    total = sum(map(goal.factor_of, before.values()))
+    if goal.rebalance:
+        shares = even_shares({broker: loads[broker] for broker in goal.brokers}, total)
+    else:
+        shares = dict.fromkeys(goal.receivers, total // len(goal.brokers))
+    forced = sum(copies_of_partition(replicas, goal) for replicas in before.values())
+    return max(forced, sum(max(0, share - loads[b]) for b, share in shares.items()))

@@ -52,11 +52,7 @@ class _Found(NamedTuple):
 
 def find_plan(data: bytes, wanted: PlanPart) -> PlanText:
     """
-    Find the plan in the content of a file.
-
-    Args:
-        data: The file, in UTF-8, UTF-16 or UTF-32.
-        wanted: The plan to take from the output of Kafka's ``--generate``.
+    Find the plan in the content of a file; ``wanted`` is the one of Kafka's ``--generate`` to take.
 
     Raises:
         InvalidInputError: there is no plan, several, or a document that is not JSON.

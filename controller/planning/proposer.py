@@ -2,84 +2,60 @@
 The planner of ``generate``: reaches the goal for a few topics with as few copies as possible.
 
 First it applies to every partition what the goal forces: no replica on emptied brokers, the
-replication factor, the racks. Then, if the goal asks for it, it evens out the brokers; a replica
-that is copied in any case moves at no cost, any other costs one copy. The order of all steps is
-fixed, so the same cluster has the same plan.
+replication factor, the racks. Then, if the goal asks for it, it evens out the brokers. A replica
+costs a copy only if the partition had none on that broker before: one that is copied in any case
+moves at no cost, any other costs one copy. The order of all steps is fixed, so the same cluster has
+the same plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final
 
-from controller.core.model import TopicPartition
+from controller.core.model import BrokerId, TopicPartition
 from controller.errors import InvalidInputError
-from controller.planning.draft import Draft, Leaderships
-from controller.planning.even_out import even_out, fill
-from controller.planning.lower_bounds import copies_of_partition, copies_to_balance, copies_to_fill
-from controller.planning.placement import wanted_racks
-from controller.planning.plan_goal import Assignment, PlanGoal, Proposal, replica_counts
+from controller.planning.even_out import Push, Spread, even_out, fill
+from controller.planning.plan_goal import (
+    Assignment,
+    PlanGoal,
+    Proposal,
+    copies_min,
+    count_racks,
+    rack_of,
+)
+
+Sizes = Mapping[TopicPartition, int]
 
 
-def propose(
-    before: Assignment, goal: PlanGoal, sizes: Mapping[TopicPartition, int] | None = None
-) -> Proposal:
+def propose(before: Assignment, goal: PlanGoal, sizes: Sizes | None = None) -> Proposal:
     """
-    Plan the replicas of some partitions.
-
-    Args:
-        before: The current replicas of every partition that may change.
-        goal: The goal.
-        sizes: Bytes of partitions, as far as known; smaller ones move first.
+    Plan the replicas of some partitions; without other differences, the smaller ones move.
 
     Raises:
         InvalidInputError: the goal cannot be reached.
 
     """
-    _check(before, goal)
+    for problem in _problems(before, goal):
+        raise InvalidInputError(problem)
     draft = Draft(before, goal, sizes or {})
-    for partition in draft.partitions:
-        _satisfy(draft, partition)
+    for partition in draft.order:
+        draft.satisfy(partition)
     notes: list[str] = []
     if goal.rebalance and not even_out(draft):
         notes.append("replicas cannot be evened out because of racks")
     elif goal.receivers and not fill(draft, goal.receivers):
         notes.append("not every broker could be filled to an even share because of racks")
-    order = Leaderships(before, draft.replicas, goal.brokers)
-    if (goal.rebalance or goal.receivers) and not even_out(order):
+    leaders = Leaderships(before, draft.replicas, goal.brokers)
+    if (goal.rebalance or goal.receivers) and not even_out(leaders):
         notes.append("leaders cannot be evened out with these replicas")
     return Proposal(
         before={p: tuple(before[p]) for p in sorted(before)},
-        after=order.assignment(),
+        after={partition: tuple(order) for partition, order in leaders.order.items()},
         copies_min=copies_min(before, goal),
         notes=tuple(notes),
     )
-
-
-def copies_min(before: Assignment, goal: PlanGoal) -> int:
-    """Return the minimum number of copies of any plan with this goal."""
-    forced = sum(
-        copies_of_partition(
-            replicas,
-            replication_factor=goal.factor_of(replicas),
-            brokers=goal.brokers,
-            racks=goal.racks,
-            racks_min=wanted_racks(
-                replicas, goal.factor_of(replicas), goal.brokers, goal.racks, widest=goal.widest
-            ),
-        )
-        for replicas in before.values()
-    )
-    counts = replica_counts(before, goal.brokers)
-    current = {broker: counts[broker] for broker in goal.brokers}
-    total = sum(goal.factor_of(replicas) for replicas in before.values())
-    if goal.rebalance:
-        return max(forced, copies_to_balance(current, total))
-    return max(forced, copies_to_fill(current, total, goal.receivers))
-
-
-def _check(before: Assignment, goal: PlanGoal) -> None:
-    for problem in _problems(before, goal):
-        raise InvalidInputError(problem)
 
 
 def _problems(before: Assignment, goal: PlanGoal) -> Iterator[str]:
@@ -100,16 +76,194 @@ def _problems(before: Assignment, goal: PlanGoal) -> Iterator[str]:
             )
 
 
-def _satisfy(draft: Draft, partition: TopicPartition) -> None:
-    """Give a partition the planned number of replicas, on allowed brokers and in enough racks."""
-    factor = draft.goal.factor_of(draft.before[partition])
-    replicas = draft.replicas[partition]
-    for broker in [b for b in replicas if b not in draft.goal.brokers]:
-        draft.take(partition, broker)
-    while len(replicas) > factor:
-        draft.take(partition, draft.worst_of(partition))
-    while len(replicas) < factor:
-        draft.put(partition, draft.best_for(partition))
-    while draft.racks_of(replicas) < draft.racks_min(partition):
-        draft.take(partition, draft.worst_of(partition))
-        draft.put(partition, draft.best_for(partition))
+class Draft(Spread):
+    """The planned replicas of every partition, so far."""
+
+    def __init__(self, before: Assignment, goal: PlanGoal, sizes: Sizes) -> None:
+        super().__init__(goal.brokers)
+        self._before: Final = before
+        self._goal: Final = goal
+        self._sizes: Final = sizes
+        self.order: Final = sorted(before)
+        self.replicas: Final[dict[TopicPartition, list[BrokerId]]] = {p: [] for p in self.order}
+        self._bytes: dict[BrokerId, int] = dict.fromkeys(self.held, 0)
+        self._by_topic: dict[tuple[str, BrokerId], int] = {}
+        smallest_first = sorted(before, key=lambda p: (sizes.get(p, 0), p))
+        self._rank = {p: place for place, p in enumerate(smallest_first)}
+        self._racks_min = {p: goal.racks_min(replicas) for p, replicas in before.items()}
+        self._touched: set[TopicPartition] = set()
+        """Partitions with changed replicas."""
+        for partition in self.order:
+            for broker in before[partition]:
+                self._put(partition, broker)
+        self._touched.clear()
+
+    # --- what the goal forces ------------------------------------------------------------------
+
+    def satisfy(self, partition: TopicPartition) -> None:
+        """
+        Give a partition the planned number of replicas, on allowed brokers and in enough racks.
+
+        Raises:
+            InvalidInputError: there are fewer brokers than replicas.
+
+        """
+        factor = self._goal.factor_of(self._before[partition])
+        replicas = self.replicas[partition]
+        for broker in [b for b in replicas if b not in self.held]:
+            self._take(partition, broker)
+        while len(replicas) > factor:
+            self._take(partition, self._worst_of(replicas))
+        while len(replicas) < factor:
+            self._put(partition, self._best_for(partition))
+        while count_racks(replicas, self._goal.racks) < self._racks_min[partition]:
+            self._take(partition, self._worst_of(replicas))
+            self._put(partition, self._best_for(partition))
+
+    def _best_for(self, partition: TopicPartition) -> BrokerId:
+        """Choose the broker of an additional replica: in an unused rack, with the least load."""
+        replicas, racks = self.replicas[partition], self._goal.racks
+        free = [broker for broker in self.held if broker not in replicas]
+        if not free:
+            raise InvalidInputError(f"{partition}: there are fewer brokers than replicas")
+        used = {rack_of(broker, racks) for broker in replicas}
+        return min(
+            free,
+            key=lambda b: (
+                rack_of(b, racks) in used,
+                # A broker that has the replica now needs no copy.
+                b not in self._before[partition],
+                self.count(b),
+                self._by_topic.get((partition.topic, b), 0),
+                self._bytes[b],
+                b,
+            ),
+        )
+
+    def _worst_of(self, replicas: list[BrokerId]) -> BrokerId:
+        """
+        Choose the broker that gives up its replica: one whose rack has another, else the fullest.
+
+        On a tie not the preferred leader.
+        """
+        racks = [rack_of(broker, self._goal.racks) for broker in replicas]
+
+        def rank(place: int) -> tuple[bool, bool, int, int]:
+            is_twin = racks.count(racks[place]) > 1
+            return is_twin, place > 0, self.count(replicas[place]), place
+
+        return replicas[max(range(len(replicas)), key=rank)]
+
+    def _put(self, partition: TopicPartition, broker: BrokerId) -> None:
+        self.replicas[partition].append(broker)
+        self._account(partition, broker, 1)
+
+    def _take(self, partition: TopicPartition, broker: BrokerId) -> None:
+        self.replicas[partition].remove(broker)
+        self._account(partition, broker, -1)
+
+    def _account(self, partition: TopicPartition, broker: BrokerId, by: int) -> None:
+        self._touched.add(partition)
+        if broker not in self.held:
+            # The load of a broker that is emptied is not compared.
+            return
+        if by > 0:
+            self.held[broker].add(partition)
+        else:
+            self.held[broker].discard(partition)
+        self._bytes[broker] += by * self._sizes.get(partition, 0)
+        key = (partition.topic, broker)
+        self._by_topic[key] = self._by_topic.get(key, 0) + by
+
+    # --- evening out ---------------------------------------------------------------------------
+
+    def pushes(
+        self, broker: BrokerId, targets: AbstractSet[BrokerId], barred: AbstractSet[TopicPartition]
+    ) -> Iterable[Push]:
+        """Return the cheapest replica for each target that can take one; ties: the smallest."""
+        best: dict[BrokerId, Push] = {}
+        held = self.held[broker] - barred
+        # Only a replica that was moved before can move again at no cost; all others cost the same.
+        for partition in sorted(held & self._touched, key=self._rank.__getitem__):
+            before = self._before[partition]
+            for target in targets:
+                cost = int(target not in before and broker in before)
+                known = best.get(target)
+                is_better = known is None or cost < known.cost
+                if is_better and self._may_swap(partition, broker, target):
+                    best[target] = Push(partition, broker, target, cost)
+        left = {target for target in targets if target not in best or best[target].cost}
+        for partition in sorted(held - self._touched, key=self._rank.__getitem__):
+            for target in [t for t in left if self._may_swap(partition, broker, t)]:
+                best.setdefault(target, Push(partition, broker, target, 1))
+                left.discard(target)
+            if not left:
+                break
+        return best.values()
+
+    def _may_swap(self, partition: TopicPartition, out: BrokerId, into: BrokerId) -> bool:
+        """Return whether a replica may be on ``into`` instead of ``out``."""
+        replicas, racks = self.replicas[partition], self._goal.racks
+        if into in replicas:
+            return False
+        if rack_of(into, racks) == rack_of(out, racks):
+            return True
+        after = [into if broker == out else broker for broker in replicas]
+        least = min(count_racks(replicas, racks), self._racks_min[partition])
+        return count_racks(after, racks) >= least
+
+    def apply(self, push: Push) -> None:
+        """Put a replica on another broker, at the same position."""
+        replicas = self.replicas[push.partition]
+        replicas[replicas.index(push.out)] = push.into
+        self._account(push.partition, push.out, -1)
+        self._account(push.partition, push.into, 1)
+
+
+class Leaderships(Spread):
+    """The order of every partition's replicas, and the preferred leaderships of each broker."""
+
+    def __init__(
+        self,
+        before: Assignment,
+        replicas: Mapping[TopicPartition, Iterable[BrokerId]],
+        brokers: Collection[BrokerId],
+    ) -> None:
+        """Order the planned replicas as close to the former order as possible."""
+        super().__init__(brokers)
+        self.order: Final[dict[TopicPartition, list[BrokerId]]] = {}
+        orphaned: list[TopicPartition] = []
+        for partition, found in replicas.items():
+            places = {broker: place for place, broker in enumerate(before[partition])}
+            order = sorted(found, key=lambda b: places.get(b, len(places)))
+            self.order[partition] = order
+            if order[0] == before[partition][0]:
+                self.held[order[0]].add(partition)
+            else:
+                orphaned.append(partition)
+        for partition in orphaned:
+            order = self.order[partition]
+            stay = [broker for broker in order if broker in before[partition]]
+            leader = min(stay or order, key=lambda b: (self.count(b), order.index(b)))
+            order.remove(leader)
+            order.insert(0, leader)
+            self.held[leader].add(partition)
+
+    def pushes(
+        self, broker: BrokerId, targets: AbstractSet[BrokerId], barred: AbstractSet[TopicPartition]
+    ) -> Iterable[Push]:
+        """Return for each target a partition that it could lead instead of the broker."""
+        found: dict[BrokerId, Push] = {}
+        for partition in sorted(self.held[broker] - barred):
+            for follower in self.order[partition][1:]:
+                if follower in targets:
+                    found.setdefault(follower, Push(partition, broker, follower))
+        return found.values()
+
+    def apply(self, push: Push) -> None:
+        """Swap the preferred leader with another replica."""
+        order = self.order[push.partition]
+        place = order.index(push.into)
+        order[0], order[place] = order[place], order[0]
+        self.held[push.out].discard(push.partition)
+        self.held[push.into].add(push.partition)

@@ -2,13 +2,13 @@
 The share of each broker in a load, the band around it, and the minimum amount to copy.
 
 For plans of whole clusters. A load is one number for each broker: bytes, replicas or leaders. Rack
-diversity limits the replicas of a partition in a rack, and capacity limits a broker; the others
-share the excess. Pure, and exact up to rounding.
+diversity limits the replicas of a partition in a rack, and capacity (``limits``) limits a broker;
+the others share the excess. Pure, and exact up to rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,37 +46,24 @@ class Band:
         """Return the load missing below the band, summed over brokers."""
         return sum(max(0.0, low - held) for held, low in zip(load, self.low, strict=True))
 
-    def bound(self, load: Sequence[float]) -> float:
+    def bound(self, load: Sequence[float], fixed: Iterable[Sequence[int]] = ()) -> float:
         """
         Return the minimum amount to copy that brings every broker into the band.
 
         The excess of a broker leaves it, and the lack of a broker arrives there. A copy does both
-        at best.
-        """
-        return max(self.excess(load), self.lack(load))
-
-    def bound_within(self, load: Sequence[float], groups: Iterable[Sequence[int]]) -> float:
-        """
-        Return the minimum amount to copy if the final load of each group is fixed.
-
-        That is the case for racks with exactly one replica of each partition. The amount that
-        arrives in a group is at least the excess of its brokers plus the gain of the group, and at
-        least the lack of its brokers. The sum over groups exceeds ``bound`` if some groups have an
-        excess and others a lack.
-
-        Args:
-            load: The load of every broker.
-            groups: Groups of brokers; each group ends with the sum of its targets.
-
+        at best. Each of the ``fixed`` groups of brokers ends with the sum of its targets, as racks
+        do that have exactly one replica of each partition. The amount that arrives in such a group
+        is at least the excess of its brokers plus the gain of the group, and at least the lack of
+        its brokers. The sum over groups is larger if some have an excess and others a lack.
         """
         comes = 0.0
-        for group in groups:
+        for group in fixed:
             # The loads are whole numbers, and so is the gain.
             gain = round(sum(self.target[b] - load[b] for b in group))
             excess = sum(max(0.0, load[b] - self.high[b]) for b in group)
             lack = sum(max(0.0, self.low[b] - load[b]) for b in group)
             comes += max(excess + gain, lack)
-        return max(comes, self.bound(load))
+        return max(comes, self.excess(load), self.lack(load))
 
     def outside(self, load: Sequence[float]) -> list[int]:
         """Return the brokers outside the band."""
@@ -84,19 +71,11 @@ class Band:
         return [n for n, (held, low, high) in enumerate(triples) if not low <= held <= high]
 
 
-def share(
-    total: float,
-    racks: Sequence[RackRoom],
-    limits: Sequence[float],
-) -> list[float]:
+def share(total: float, racks: Sequence[RackRoom], limits: Sequence[float]) -> list[float]:
     """
     Share a load evenly among the brokers of all racks, as far as racks and limits allow.
 
-    Args:
-        total: The load to share.
-        racks: Racks of the allowed brokers; all other brokers get nothing.
-        limits: The capacity of each broker, exceeded only if all capacity is used.
-
+    Brokers outside the racks get nothing. Limits are exceeded only if all capacity is used.
     """
     shares = [0.0] * len(limits)
     per_rack = _level(
@@ -114,31 +93,27 @@ def _level(total: float, vessels: Sequence[tuple[float, float, int]]) -> list[fl
     """Fill vessels of (least, most, width) to a common level; share the overflow evenly."""
     if not vessels:
         return []
-    low, high = 0.0, max(total, 1.0)
-    for _ in range(ROUNDS):
-        level = (low + high) / 2
-        held = sum(_fill(level, *vessel) for vessel in vessels)
-        low, high = (level, high) if held < total else (low, level)
-    filled = [_fill(high, *vessel) for vessel in vessels]
+
+    def held(level: float) -> list[float]:
+        return [max(least, min(most, level * width)) for least, most, width in vessels]
+
+    filled = held(_crossing(max(total, 1.0), lambda level: sum(held(level)) < total))
     width = sum(width for _, _, width in vessels)
     over = total - sum(filled)
-    return [held + over * vessel[2] / width for held, vessel in zip(filled, vessels, strict=True)]
+    return [h + over * vessel[2] / width for h, vessel in zip(filled, vessels, strict=True)]
 
 
-def _fill(level: float, least: float, most: float, width: int) -> float:
-    return max(least, min(most, level * width))
+def _crossing(high: float, is_below: Callable[[float], bool]) -> float:
+    """Return the number from which on a condition does not hold."""
+    low = 0.0
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_below(middle) else (low, middle)
+    return high
 
 
 def band(target: Sequence[float], limits: Sequence[float], tolerance: float) -> Band:
-    """
-    Return the band around a share of a load.
-
-    Args:
-        target: The share of each broker.
-        limits: The capacity of each broker.
-        tolerance: Accepted deviation as a fraction of the target: 0.05 is five percent.
-
-    """
+    """Return the band around shares of a load; a tolerance of 0.05 is five percent of each."""
     return Band(
         tuple(target),
         tuple(t * (1 - tolerance) for t in target),
@@ -150,36 +125,28 @@ def flows(
     load: Sequence[float], within: Band, group: Sequence[int]
 ) -> tuple[list[float], list[float]]:
     """
-    Return the minimum amounts that each broker of a group gives and takes.
+    Return the minimum amounts that each broker of a group gives and takes to be within the band.
 
-    Both sums are equal: the side with the smaller sum moves further towards its targets.
-
-    Args:
-        load: The load of every broker.
-        within: The band to reach.
-        group: Brokers that can exchange replicas.
-
+    Both sums are equal: the side with the smaller sum moves further towards its targets. A group
+    are brokers that can exchange replicas.
     """
     give = {b: max(0.0, load[b] - within.high[b]) for b in group}
     take = {b: max(0.0, within.low[b] - load[b]) for b in group}
+    over = {b: load[b] - within.target[b] for b in group}
     wanted = max(sum(give.values()), sum(take.values()))
-    gives = [0.0] * len(load)
-    takes = [0.0] * len(load)
-    for b, held in _towards(wanted, give, {b: load[b] - within.target[b] for b in group}).items():
-        gives[b] = held
-    for b, held in _towards(wanted, take, {b: within.target[b] - load[b] for b in group}).items():
-        takes[b] = held
-    return gives, takes
+    gives = _towards(wanted, give, over)
+    takes = _towards(wanted, take, {b: -found for b, found in over.items()})
+    brokers = range(len(load))
+    return [gives.get(b, 0.0) for b in brokers], [takes.get(b, 0.0) for b in brokers]
 
 
 def _towards(wanted: float, least: dict[int, float], most: dict[int, float]) -> dict[int, float]:
     """Raise the minimum amounts to a given sum, starting furthest from the target."""
     if sum(least.values()) >= wanted:
         return least
-    low, high = 0.0, max(0.0, *most.values())
-    # The level is the remaining distance from the target.
-    for _ in range(ROUNDS):
-        level = (low + high) / 2
-        got = sum(max(least[b], most[b] - level) for b in least)
-        low, high = (level, high) if got > wanted else (low, level)
-    return {b: max(least[b], most[b] - high, 0.0) for b in least}
+
+    def got(distance: float) -> float:
+        return sum(max(least[b], most[b] - distance) for b in least)
+
+    distance = _crossing(max(0.0, *most.values()), lambda far: got(far) > wanted)
+    return {b: max(least[b], most[b] - distance, 0.0) for b in least}

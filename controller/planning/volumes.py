@@ -1,9 +1,9 @@
 """
 The volumes of one broker: which log directories share one, and how to even them out.
 
-A directory is as full as its volume. A volume in the band is left as it is; from the others, the
-replicas move that bring the volumes nearer to the band for the least bytes. Pure: the same volumes
-and replicas have the same moves, in whichever order they are given.
+A directory is as full as its volume. From the volumes outside the band, the replicas move that
+bring them nearer to it for the least bytes. Pure: the same volumes and replicas have the same
+moves, in whichever order they are given.
 """
 
 from __future__ import annotations
@@ -33,13 +33,8 @@ def volume_names(
     Return the volume of each directory, named after the first directory on it.
 
     Directories share a volume if they report the same size and the same free space, unless they
-    hold more than a volume of this size could.
-
-    Args:
-        dirs: The directories of a broker.
-        held: The bytes of the replicas in each directory.
-        separate: Directories that are known to have a volume of their own.
-
+    hold more (the bytes of replicas in ``held``) than a volume of this size could, or are known to
+    be ``separate``.
     """
     groups: list[list[LogDir]] = []
     for directory in sorted(dirs, key=lambda d: (d.total or 0, d.usable or 0, d.path)):
@@ -118,24 +113,15 @@ class Balance:
 
 
 def balance(
-    volumes: Sequence[Volume],
-    logs: Iterable[tuple[int, HeldLog]],
-    *,
-    tolerance: float,
-    fill: float,
+    volumes: Sequence[Volume], logs: Iterable[tuple[int, HeldLog]], *, tolerance: float, fill: float
 ) -> Balance:
     """
     Return the moves that even out the volumes of a broker.
 
     The moves bring all volumes into the band, or, if that fails, as near to it as is worth the
-    bytes. A replica moves at most once. For few replicas, no other moves are better.
-
-    Args:
-        volumes: The volumes of the broker.
-        logs: Its replicas, with the index of the volume that has them.
-        tolerance: Accepted deviation from the mean fill, as a fraction of it.
-        fill: Usable fraction of a volume.
-
+    bytes. A replica moves at most once. For few replicas, no other moves are better. ``logs`` are
+    the replicas, with the index of the volume that has them; ``tolerance`` is a fraction of the
+    mean fill, ``fill`` the usable fraction of a volume.
     """
     used = [volume.used for volume in volumes]
     limits = [volume.total * fill for volume in volumes]

@@ -44,12 +44,7 @@ def cancel_preview(
     operator: OperatorClient, wanted: Cancellation, *, is_whole: bool
 ) -> CancelPreview:
     """
-    Find what a cancellation would select.
-
-    Args:
-        operator: The connection to ZooKeeper.
-        wanted: The cancellation.
-        is_whole: Whether to find everything, or only whether there is anything.
+    Find what a cancellation would select: everything, or only whether there is anything.
 
     Raises:
         InvalidInputError: a request is not known.

@@ -13,11 +13,11 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
-from controller.core.model import Replicas, TopicPartition
+from controller.core.model import TopicPartition
 from controller.errors import InvalidInputError, RefusedError
-from controller.planning import plan_goal
+from controller.planning.plan_goal import Assignment, PlanGoal, Proposal
 from controller.planning.proposer import propose
 from controller.settings import ENVIRONMENT_PREFIX
 
@@ -27,16 +27,9 @@ NICENESS: Final = 10
 Value = TypeVar("Value")
 
 
-class _Result(NamedTuple):
-    changed: list[tuple[str, int, Replicas]]
-    """The partitions that change, with their new replicas."""
-    copies_min: int
-    notes: tuple[str, ...]
-
-
 def propose_apart(
-    before: plan_goal.Assignment, goal: plan_goal.PlanGoal, sizes: Mapping[TopicPartition, int]
-) -> plan_goal.Proposal:
+    before: Assignment, goal: PlanGoal, sizes: Mapping[TopicPartition, int]
+) -> Proposal:
     """
     Return what ``proposer.propose`` returns.
 
@@ -65,15 +58,10 @@ def propose_apart(
     read = pickle.loads(done.stdout)  # noqa: S301 - written by ``main`` below
     if isinstance(read, str):
         raise InvalidInputError(read)
-    # Its module has another name there.
-    found = _Result(*read)
+    changed, copies_min, notes = read
     ordered = {p: tuple(before[p]) for p in sorted(before)}
-    return plan_goal.Proposal(
-        before=ordered,
-        after={**ordered, **_by_partition(found.changed)},
-        copies_min=found.copies_min,
-        notes=found.notes,
-    )
+    after = {**ordered, **_by_partition(changed)}
+    return Proposal(before=ordered, after=after, copies_min=copies_min, notes=notes)
 
 
 def _plain(values: Mapping[TopicPartition, Value]) -> list[tuple[str, int, Value]]:

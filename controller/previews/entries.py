@@ -1,5 +1,5 @@
 """
-The entries of a plan, each with what ZooKeeper has of its partition.
+The entries of a plan, each with what ZooKeeper has of its partition, and active reassignments.
 
 The order of reads matters. An entry leaves the znode that submitted it only after its record
 exists, and the record goes only with the last write of the topic znode. Submissions are read before
@@ -48,7 +48,7 @@ class EntryState(StrEnum):
     @property
     def is_cancelled(self) -> bool:
         """Whether a cancellation of it has ended."""
-        return self in (EntryState.CANCELLED, EntryState.ROLLED_BACK)
+        return self in {EntryState.CANCELLED, EntryState.ROLLED_BACK}
 
 
 _OPEN: Final = frozenset(
@@ -100,39 +100,24 @@ class Entry:
 
 def read_entries(operator: OperatorClient, plan: Plan) -> list[Entry]:
     """Read the state of each entry of a plan."""
-    submitted = _submitted_targets(operator)
+    requests = operator.requests
+    submitted = {
+        entry
+        for found in (requests.queue(), requests.plan(), *requests.open_submissions())
+        for entry in (found.entries.items() if found else ())
+    }
     specs = operator.partitions.specs(plan)
     assignments = operator.partitions.assignments(plan)
-    return [
-        _entry(p, target, target in submitted.get(p, ()), specs.get(p), assignments[p])
-        for p, target in plan.items()
-    ]
-
-
-def _submitted_targets(operator: OperatorClient) -> Mapping[TopicPartition, list[Replicas]]:
-    """Return the targets that were submitted by any route and are not accepted yet."""
-    found: dict[TopicPartition, list[Replicas]] = {}
-    plans = [operator.requests.queue(), operator.requests.plan()]
-    for submitted in (*plans, *operator.requests.open_submissions()):
-        for partition, replicas in (submitted.entries if submitted else {}).items():
-            found.setdefault(partition, []).append(replicas)
-    return found
-
-
-def _entry(
-    partition: TopicPartition,
-    target: Replicas,
-    is_submitted: bool,  # noqa: FBT001 - one of many facts
-    spec: model.ReassignmentSpec | str | None,
-    assignment: model.PartitionAssignment | None,
-) -> Entry:
-    known = spec if isinstance(spec, model.ReassignmentSpec) else None
-    state = (
-        _state_by_record(known, target, assignment)
-        or (EntryState.SUBMITTED if is_submitted else None)
-        or _state_by_topic(target, assignment)
-    )
-    return Entry(partition, target, state, assignment, known)
+    entries = []
+    for partition, target in plan.items():
+        found, assignment = specs.get(partition), assignments[partition]
+        spec = found if isinstance(found, model.ReassignmentSpec) else None
+        state = _state_by_record(spec, target, assignment)
+        if state is None and (partition, target) in submitted:
+            state = EntryState.SUBMITTED
+        state = state or _state_by_topic(target, assignment)
+        entries.append(Entry(partition, target, state, assignment, spec))
+    return entries
 
 
 def _state_by_record(
@@ -151,10 +136,73 @@ def _state_by_record(
 
 def _state_by_topic(target: Replicas, assignment: model.PartitionAssignment | None) -> EntryState:
     """Return the state by the topic znode alone."""
-    if assignment is None:
-        return EntryState.REFUSED
-    if assignment.is_reassigning:
-        # A foreign reassignment, to this target or to another one.
-        same = assignment.target_replicas == target
-        return EntryState.MOVING if same else EntryState.REFUSED
-    return EntryState.DONE if assignment.replicas == target else EntryState.REFUSED
+    if assignment is not None and assignment.target_replicas == target:
+        # A reassignment to the target may be a foreign one.
+        return EntryState.MOVING if assignment.is_reassigning else EntryState.DONE
+    return EntryState.REFUSED
+
+
+# --- active reassignments ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveReassignment:
+    """One active reassignment, as KIP-455 describes it."""
+
+    replicas: Replicas
+    adding: Replicas
+    removing: Replicas
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """Topics and active reassignments."""
+
+    topics: Mapping[str, model.TopicAssignment]
+    active: Mapping[TopicPartition, ActiveReassignment]
+
+    def assignment(self, partition: TopicPartition) -> model.PartitionAssignment | None:
+        """Return the assignment of a partition, None if it does not exist."""
+        topic = self.topics.get(partition.topic)
+        return None if topic is None else topic.partitions.get(partition.partition)
+
+
+def read_cluster(operator: OperatorClient) -> ClusterState:
+    """
+    Read topics and active reassignments, as Kafka's tool sees them.
+
+    Kafka's tool asks the controller. Here they come from topic znodes, and from what the daemon has
+    accepted or has yet to accept. A reassignment of the daemon is shown whole, not as the step in
+    flight.
+    """
+    targets: dict[TopicPartition, Replicas] = {}
+    plan = operator.requests.plan()
+    for submitted in (plan, *operator.requests.open_submissions()):
+        targets |= {} if submitted is None else submitted.entries
+    specs = operator.partitions.specs(operator.partitions.reassigned_partitions())
+    targets |= {
+        p: spec.target for p, spec in specs.items() if isinstance(spec, model.ReassignmentSpec)
+    }
+    topics = operator.survey_topics()
+    active: dict[TopicPartition, ActiveReassignment] = {}
+    for topic, assignment in topics.items():
+        for number, found in assignment.partitions.items():
+            partition = TopicPartition(topic, number)
+            target = targets.get(partition)
+            if target is not None:
+                active[partition] = _whole(target, found)
+            elif found.is_reassigning:
+                active[partition] = ActiveReassignment(
+                    found.replicas, found.adding_replicas, found.removing_replicas
+                )
+    return ClusterState(topics, active)
+
+
+def _whole(target: Replicas, now: model.PartitionAssignment) -> ActiveReassignment:
+    """Return the reassignment as Kafka would carry it out, in a single step."""
+    removing = tuple(r for r in now.replicas if r not in target)
+    return ActiveReassignment(
+        replicas=target + removing,
+        adding=tuple(r for r in target if r not in now.origin_replicas),
+        removing=removing,
+    )

@@ -82,11 +82,16 @@ def directory_rows(found: Forecast) -> Iterator[tuple[str, ...]]:
     """Yield the cells of each log directory, the fullest first; see ``DIRECTORY_HEADS``."""
     for row in sorted(found.directories, key=_fullest_first):
         yield (
-            f"{row.place.broker} {row.place.path}",
+            f"{row.broker} {row.path}",
             show_bytes(row.bytes_in),
             show_bytes(row.bytes_dropped),
-            "-" if row.total is None else show_bytes(row.total),
-            *(_share(amount, row.total) for amount in (row.used, row.peak, row.end)),
+            "-" if row.total_bytes is None else show_bytes(row.total_bytes),
+            *(
+                "-"
+                if amount is None or not row.total_bytes
+                else f"{100 * amount / row.total_bytes:.1f}%"
+                for amount in (row.used_bytes, row.peak_bytes, row.end_bytes)
+            ),
         )
 
 
@@ -100,11 +105,8 @@ def _directories(found: Forecast) -> Iterator[tuple[str, ...]]:
 
 
 def _fullest_first(row: DirectoryShare) -> tuple[float, int, str]:
-    return -(row.peak_share or 0.0), row.place.broker, row.place.path
-
-
-def _share(amount: int | None, total: int | None) -> str:
-    return "-" if amount is None or not total else f"{100 * amount / total:.1f}%"
+    peak_share = (row.peak_bytes or 0) / row.total_bytes if row.total_bytes else 0.0
+    return -peak_share, row.broker, row.path
 
 
 def _table(rows: Iterable[tuple[str, ...]], noun: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """
-Read what the forecast of a plan depends on: ZooKeeper, log directories, and the daemon's status.
+What a plan would do: the content of ``execute --dry-run`` and of the preview on a page.
 
+A forecast depends on ZooKeeper, log directories, and the daemon's status.
 Whatever cannot be read is left out of the forecast and named in a note.
 """
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from controller.core import model
-from controller.core.model import BlockedBy, BrokerId, TopicPartition
+from controller.core.model import BlockedBy, BrokerId, Route, TopicPartition
 from controller.core.options import Options
 from controller.core.pacing.controls import UNTHROTTLED, Controls
 from controller.core.requests.submissions import NO_DIRS, NamedDirs, RequestOptions
@@ -19,9 +20,17 @@ from controller.doctor.snapshot import Disks
 from controller.planning.copy_schedule import ForecastLimits, ForecastMove
 from controller.planning.forecast import Forecast, Plan, Rates, Wait, forecast
 from controller.previews.access import ClusterQueries
-from controller.previews.entries import Entry
+from controller.previews.entries import Entry, read_entries
+from controller.previews.plan_files import PlanFile
 from controller.previews.proposal import sizes_of
-from controller.previews.validation import factor_lines
+from controller.previews.validation import (
+    Conflict,
+    PlanValidation,
+    changes_of,
+    conflicts_of,
+    factor_lines,
+    validate,
+)
 from controller.units import ids, show_duration
 from controller.zk.operator_client import OperatorClient
 
@@ -46,6 +55,40 @@ class Preview:
         return {**self.forecast.document(), "notes": list(self.notes)}
 
 
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a plan would do."""
+
+    entries: list[Entry]
+    validation: PlanValidation
+    conflicts: Sequence[Conflict]
+    refused: frozenset[TopicPartition]
+    """The partitions whose entries would be refused."""
+    preview: Preview
+
+    @property
+    def changes(self) -> list[str]:
+        """The changes of the plan in words."""
+        return list(changes_of(self.entries, self.preview.relocated))
+
+
+def dry_run(
+    operator: OperatorClient,
+    plan: PlanFile,
+    route: Route | None,
+    options: RequestOptions,
+    queries: ClusterQueries,
+) -> DryRun:
+    """Find what a plan would do that is submitted by a route; None: through the queue."""
+    entries = read_entries(operator, plan.entries)
+    conflicts = conflicts_of(entries, route)
+    validation = validate(operator, entries, queries)
+    clashing = {e.partition for c in conflicts if c.is_refused for e in c.entries}
+    refused = frozenset(clashing | {e.partition for e, _ in validation.problems})
+    preview = forecast_of(operator, entries, queries, options, refused, plan.log_dirs)
+    return DryRun(entries, validation, conflicts, refused, preview)
+
+
 def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
     operator: OperatorClient,
     entries: Sequence[Entry],
@@ -54,18 +97,7 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
     refused: Collection[TopicPartition] = (),
     log_dirs: NamedDirs = NO_DIRS,
 ) -> Preview:
-    """
-    Forecast what a plan does.
-
-    Args:
-        operator: The connection to ZooKeeper.
-        entries: The entries of the plan.
-        queries: Asks brokers and the daemon.
-        wanted: The options of the request.
-        refused: Partitions whose entries would be refused.
-        log_dirs: The log directories that entries name.
-
-    """
+    """Forecast what a plan does, without the partitions whose entries would be refused."""
     accepted = [e for e in entries if e.partition not in refused and e.assignment is not None]
     changing = [e for e in accepted if _changes(e) or e.partition in log_dirs]
     brokers = operator.cluster.brokers()
@@ -109,10 +141,7 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
 
 
 def present_dirs(
-    operator: OperatorClient,
-    entries: Sequence[Entry],
-    queries: ClusterQueries,
-    log_dirs: NamedDirs,
+    operator: OperatorClient, entries: Sequence[Entry], queries: ClusterQueries, log_dirs: NamedDirs
 ) -> NamedDirs:
     """
     Return the log directories that replicas have now, of the entries that name any.
@@ -125,15 +154,17 @@ def present_dirs(
     brokers = operator.cluster.brokers()
     holders = {b for e in placed for b in e.original or ()}
     read = queries.log_dirs([brokers[b] for b in sorted(holders & brokers.keys())])
-    found: dict[TopicPartition, model.LogDirs] = {}
-    for entry in placed:
-        disks = ((b, read.get(b)) for b in entry.original or ())
-        found[entry.partition] = tuple(
-            (b, d.placed[entry.partition])
-            for b, d in disks
-            if isinstance(d, Disks) and entry.partition in d.placed
-        )
-    return found
+    return {e.partition: tuple(_places(e.partition, e.original or (), read)) for e in placed}
+
+
+def _places(
+    partition: TopicPartition, replicas: model.Replicas, read: DisksRead
+) -> Iterator[tuple[BrokerId, str]]:
+    """Yield the broker and the directory of the replicas whose broker answers."""
+    for broker in replicas:
+        disks = read.get(broker)
+        if isinstance(disks, Disks) and partition in disks.placed:
+            yield broker, disks.placed[partition]
 
 
 def _changes(entry: Entry) -> bool:
@@ -184,11 +215,7 @@ def _move(  # noqa: PLR0913, PLR0917 - what is known of an entry
         size=sizes.get(partition, 0),
         growth=growth.get(partition, 0.0),
         isr=isr,
-        directories={
-            broker: disks.placed[partition]
-            for broker, disks in read.items()
-            if isinstance(disks, Disks) and broker in present and partition in disks.placed
-        },
+        directories=dict(_places(partition, present, read)),
         wanted=wanted,
     )
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from controller.core import model
 from controller.core.requests.submissions import NO_DIRS, NamedDirs, plan_hash
 from controller.errors import InvalidInputError, NotApprovedError, ReassignmentConflictError
-from controller.planning.plan_basis import Basis, Rebase, rebase
 from controller.planning.plan_text import PlanPart, find_plan, find_topics
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.json_documents import UnreadableError
@@ -75,11 +75,7 @@ def read_plan(path: Path) -> PlanFile:
 
 def plan_of(data: bytes, name: str) -> PlanFile:
     """
-    Read a plan from the content of a file.
-
-    Args:
-        data: The content.
-        name: What messages name it.
+    Read a plan from the content of a file; messages name it by ``name``.
 
     Raises:
         InvalidInputError: the content has an error.
@@ -170,12 +166,7 @@ def approval_document(
     """
     Return a plan for approval.
 
-    Args:
-        plan: The target replicas.
-        expected: The present replicas of each partition, from which its first step begins.
-        cluster: The id of the cluster, as far as it is known.
-        log_dirs: The log directories that entries name.
-
+    ``expected`` are the present replicas of each partition, from which its first step begins.
     """
     return {
         "version": 1,
@@ -189,11 +180,7 @@ def approval_document(
 
 def check_approval(file: PlanFile, approved: str) -> Plan:
     """
-    Check that a file is the plan that was approved; return the replicas that it expects.
-
-    Args:
-        file: The file.
-        approved: The hash that was approved.
+    Check that a file is the plan with the approved hash; return the replicas that it expects.
 
     Raises:
         NotApprovedError: the file, its entries and the hash disagree.
@@ -217,6 +204,65 @@ def check_approval(file: PlanFile, approved: str) -> Plan:
 # --- comparison with the cluster -----------------------------------------------------------------
 
 
+class Basis(StrEnum):
+    """A partition's state relative to the plan."""
+
+    UNCHANGED = "unchanged"
+    DONE = "done"
+    """It already has the planned replicas."""
+    REBASED = "rebased"
+    """It changed, and the plan's change applies to its current replicas."""
+    GONE = "gone"
+    """The topic or partition no longer exists."""
+    CONFLICTING = "conflicting"
+    """It changed, and the plan's change no longer applies."""
+
+    @property
+    def text(self) -> str:
+        """Describe it."""
+        return {
+            Basis.GONE: "it does not exist any more",
+            Basis.CONFLICTING: "it has changed, and the entry cannot be kept",
+            Basis.REBASED: "it has changed; the entry was adapted",
+            Basis.DONE: "it has the target replicas already",
+            Basis.UNCHANGED: "it is unchanged",
+        }[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Rebase:
+    """The result for one entry of a plan."""
+
+    basis: Basis
+    target: model.Replicas | None
+    """The replicas to request now; None: nothing."""
+
+
+def rebase(
+    planned_from: model.Replicas, target: model.Replicas, now: model.Replicas | None
+) -> Rebase:
+    """
+    Apply one entry of a plan to the partition's current replicas; None: it does not exist.
+
+    The plan's change still applies to a partition that changed in the meantime if the brokers to
+    drop are still replicas and the brokers to add are not.
+    """
+    if now is None:
+        return Rebase(Basis.GONE, None)
+    # First, as an entry that changes log directories alone has the same replicas before and after.
+    if now == planned_from:
+        return Rebase(Basis.UNCHANGED, target)
+    if now == target:
+        return Rebase(Basis.DONE, None)
+    adding = [b for b in target if b not in planned_from]
+    removing = [b for b in planned_from if b not in target]
+    clear = all(b in now for b in removing) and not any(b in now for b in adding)
+    if not clear or len(adding) != len(removing) or not adding:
+        return Rebase(Basis.CONFLICTING, None)
+    instead = dict(zip(removing, adding, strict=True))
+    return Rebase(Basis.REBASED, tuple(instead.get(b, b) for b in now))
+
+
 def check_cluster(operator: OperatorClient, file: PlanFile) -> None:
     """
     Check that a file was not planned for another cluster.
@@ -237,13 +283,11 @@ def compare(
     operator: OperatorClient, plan: Plan, originals: Plan
 ) -> dict[model.TopicPartition, Rebase]:
     """Compare each entry that has original replicas with the cluster."""
-    assignments = operator.partitions.assignments(originals)
-    found: dict[model.TopicPartition, Rebase] = {}
-    for partition, original in originals.items():
-        assignment = assignments[partition]
-        now = None if assignment is None else assignment.replicas
-        found[partition] = rebase(original, plan[partition], now)
-    return found
+    now = {
+        p: None if found is None else found.replicas
+        for p, found in operator.partitions.assignments(originals).items()
+    }
+    return {p: rebase(original, plan[p], now[p]) for p, original in originals.items()}
 
 
 def check_basis(operator: OperatorClient, file: PlanFile) -> None:
@@ -275,13 +319,6 @@ def change_lines(changed: Iterable[tuple[model.TopicPartition, Rebase]]) -> Iter
     """Describe how entries differ from the cluster, at most ``SHOWN_MAX`` of them."""
     rows = sorted(changed)
     for partition, found in rows[:SHOWN_MAX]:
-        what = {
-            Basis.GONE: "it does not exist any more",
-            Basis.CONFLICTING: "it has changed, and the entry cannot be kept",
-            Basis.REBASED: "it has changed; the entry was adapted",
-            Basis.DONE: "it has the target replicas already",
-            Basis.UNCHANGED: "it is unchanged",
-        }[found.basis]
-        yield f"  {partition}: {what}"
+        yield f"  {partition}: {found.basis.text}"
     if len(rows) > SHOWN_MAX:
         yield f"  and {len(rows) - SHOWN_MAX} more"

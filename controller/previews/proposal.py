@@ -7,18 +7,23 @@ Reassigning partitions are left out: their replicas are about to change.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, TopicPartition
 from controller.doctor.snapshot import BrokerAnswers, Disks
 from controller.errors import InvalidInputError
-from controller.planning import plan_goal
-from controller.planning.placement import Racks
-from controller.planning.plan_goal import Proposal
-from controller.previews.active_reassignments import ClusterState, read_cluster
+from controller.planning.plan_goal import (
+    Assignment,
+    PlanGoal,
+    Proposal,
+    broker_loads,
+    leader_counts,
+    rack_violations,
+)
+from controller.previews.entries import ClusterState, read_cluster
 from controller.previews.plan_files import document_of
 from controller.units import ids, names_text, show_bytes
 from controller.zk.operator_client import OperatorClient
@@ -65,8 +70,8 @@ class Goal:
 class ProposalBasis:
     """The current replicas, and the goal of the planner."""
 
-    before: plan_goal.Assignment
-    goal: plan_goal.PlanGoal
+    before: Assignment
+    goal: PlanGoal
     left_out: tuple[TopicPartition, ...]
     """Reassigning partitions."""
 
@@ -90,11 +95,14 @@ def read_basis(operator: OperatorClient, wanted: Goal) -> ProposalBasis:
     before = {p: replicas for p, replicas in partitions.items() if p not in found.active}
     holders = {broker for replicas in before.values() for broker in replicas}
     brokers = _brokers(wanted, live, holders)
+    racks = {broker: found.rack for broker, found in live.items()} if wanted.rack_aware else {}
+    if racks and len({racks[broker] is None for broker in brokers}) > 1:
+        raise InvalidInputError(RACKLESS)
     return ProposalBasis(
         before=before,
-        goal=plan_goal.PlanGoal(
+        goal=PlanGoal(
             brokers=brokers,
-            racks=_racks(wanted, live, brokers),
+            racks=racks,
             replication_factor=wanted.replication_factor,
             rebalance=wanted.rebalance,
             receivers=wanted.added,
@@ -150,17 +158,6 @@ def _brokers(
     return brokers
 
 
-def _racks(
-    wanted: Goal, live: Mapping[BrokerId, LiveBroker], brokers: Collection[BrokerId]
-) -> Racks:
-    if not wanted.rack_aware:
-        return {}
-    racks = {broker: found.rack for broker, found in live.items()}
-    if len({racks[broker] is None for broker in brokers}) > 1:
-        raise InvalidInputError(RACKLESS)
-    return racks
-
-
 def sizes_of(read: Mapping[BrokerId, Disks | str]) -> dict[TopicPartition, int]:
     """Return the size of each partition in bytes, that of its largest replica."""
     sizes: dict[TopicPartition, int] = {}
@@ -192,16 +189,13 @@ def summary_lines(
         f"{proposal.copies_min}."
     )
     brokers = basis.goal.brokers
-    for what, count in (
-        ("replicas", plan_goal.replica_counts),
-        ("leaders", plan_goal.leader_counts),
-    ):
+    for what, count in (("replicas", broker_loads), ("leaders", leader_counts)):
         before, after = count(proposal.before, brokers), count(proposal.after, brokers)
         yield f"{what} per broker: {_span(before, brokers)} before, {_span(after, brokers)} after"
     if any(basis.goal.racks.values()):
         racks = basis.goal.racks
-        before_bad = plan_goal.rack_violations(proposal.before, racks, brokers)
-        after_bad = plan_goal.rack_violations(proposal.after, racks, brokers)
+        before_bad = rack_violations(proposal.before, racks, brokers)
+        after_bad = rack_violations(proposal.after, racks, brokers)
         yield f"partitions on fewer racks than possible: {before_bad} before, {after_bad} after"
     for note in proposal.notes:
         yield f"Note: {note}"
@@ -218,9 +212,10 @@ def proposal_document(
     proposal: Proposal, basis: ProposalBasis, sizes: Mapping[TopicPartition, int]
 ) -> dict[str, object]:
     """Return a proposal for ``--json``."""
-    brokers = sorted({*basis.goal.brokers, *plan_goal.replica_counts(proposal.before)})
+    brokers = sorted({*basis.goal.brokers, *broker_loads(proposal.before)})
 
-    def both(before: Mapping[BrokerId, int], after: Mapping[BrokerId, int]) -> object:
+    def both(loads: Callable[[Assignment], Mapping[BrokerId, int]]) -> object:
+        before, after = loads(proposal.before), loads(proposal.after)
         return {str(b): [before.get(b, 0), after.get(b, 0)] for b in brokers}
 
     return {
@@ -229,18 +224,9 @@ def proposal_document(
         "replicas_copied": proposal.copies,
         "replicas_copied_min": proposal.copies_min,
         "bytes_copied": proposal.copied_bytes(sizes) if sizes else None,
-        "replicas": both(
-            plan_goal.replica_counts(proposal.before), plan_goal.replica_counts(proposal.after)
-        ),
-        "leaders": both(
-            plan_goal.leader_counts(proposal.before), plan_goal.leader_counts(proposal.after)
-        ),
-        "bytes": both(
-            plan_goal.byte_counts(proposal.before, sizes),
-            plan_goal.byte_counts(proposal.after, sizes),
-        )
-        if sizes
-        else None,
+        "replicas": both(broker_loads),
+        "leaders": both(leader_counts),
+        "bytes": both(partial(broker_loads, sizes=sizes)) if sizes else None,
         "left_out": [str(p) for p in basis.left_out],
         "notes": list(proposal.notes),
     }

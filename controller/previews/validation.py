@@ -53,14 +53,7 @@ def factor_lines(entries: Iterable[Entry]) -> Iterator[str]:
 def changes_of(
     entries: list[Entry], relocated: Mapping[model.TopicPartition, model.Replicas]
 ) -> Iterable[str]:
-    """
-    Describe the changes of a plan.
-
-    Args:
-        entries: Its entries.
-        relocated: The replicas that move to other log directories of their brokers.
-
-    """
+    """Describe the changes of a plan; relocated replicas move to other directories of brokers."""
     for entry in entries:
         now = entry.assignment
         if now is None:
@@ -108,11 +101,7 @@ def validate(
     """
     Check entries as the daemon does when it accepts them.
 
-    Args:
-        operator: The connection to ZooKeeper.
-        entries: The entries of the plan.
-        queries: Asks brokers for the effective min.insync.replicas of all topics at once.
-
+    Brokers are asked for the effective min.insync.replicas of all topics at once.
     """
     plan = [entry.partition for entry in entries]
     topics = operator.partitions.topics(p.topic for p in plan)
@@ -181,10 +170,7 @@ def conflicts_of(entries: Iterable[Entry], route: model.Route | None) -> list[Co
     """
     Find the requests that are reassigning partitions of a plan.
 
-    Args:
-        entries: The entries of the plan.
-        route: The route of the plan; None for the queue, which supersedes requests of any route.
-
+    Its route is None for the queue, which supersedes requests of any route.
     """
     found: dict[tuple[model.RequestId, bool], list[Entry]] = {}
     for entry in entries:
@@ -195,14 +181,6 @@ def conflicts_of(entries: Iterable[Entry], route: model.Route | None) -> list[Co
         if is_other or spec.target != entry.target:
             found.setdefault((spec.request, is_other), []).append(entry)
     return [Conflict(name, tuple(some), refused) for (name, refused), some in found.items()]
-
-
-def refused_of(
-    validation: PlanValidation, conflicts: Iterable[Conflict]
-) -> frozenset[model.TopicPartition]:
-    """Return the partitions whose entries would be refused."""
-    clashing = {e.partition for c in conflicts if c.is_refused for e in c.entries}
-    return frozenset(clashing | {e.partition for e, _ in validation.problems})
 
 
 def since_words(hold: Pause | KillSwitch) -> str:

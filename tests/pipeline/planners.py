@@ -10,19 +10,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.clusters import MadeCluster
-from controller.pipeline.bulk_moves import BulkMoves
-from controller.pipeline.candidates import CLASSES_PER_DOUBLING, chances_by_size
-from controller.pipeline.fine_tuning import FineTuning
+from controller.pipeline.balance_moves import BulkMoves, FineTuning
 from controller.pipeline.placement_ledger import (
     UNLIMITED,
     Brokers,
     Candidate,
-    Factors,
     PlacementChange,
     PlacementLedger,
 )
-from controller.pipeline.required_moves import RequiredMove, RequiredMoves
-from controller.planning.quotas import Band
+from controller.pipeline.planner import CLASSES_PER_DOUBLING, chances_by_size
+from controller.pipeline.required_moves import RequiredMoves
 
 ROUNDS = 4
 
@@ -33,8 +30,6 @@ class Planning:
 
     made: MadeCluster
     ledger: PlacementLedger
-    sizes: Band
-    counts: Band
     before: tuple[list[int], list[int], Any]
     """Bytes, replicas, and the largest concentration of each topic."""
     changes: list[PlacementChange]
@@ -46,7 +41,9 @@ class Planning:
         return rows | {change.partition: change.after for change in self.changes}
 
 
-def ledger_of(made: MadeCluster, keeps: Any = None, room: Any = None) -> PlacementLedger:
+def ledger_of(
+    made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = None
+) -> PlacementLedger:
     """Return the books of a made-up cluster."""
     racks = sorted(set(made.racks))
     count = len(made.racks)
@@ -62,14 +59,13 @@ def ledger_of(made: MadeCluster, keeps: Any = None, room: Any = None) -> Placeme
     np.add.at(by_topic, (np.repeat(made.topic[:, None], factor, axis=1), replicas), 1)
     size = np.zeros(count, dtype=np.int64)
     np.add.at(size, replicas, np.repeat(made.size[:, None], factor, axis=1))
-    total = int(made.size.sum())
-    return PlacementLedger(brokers, by_topic, size, [Factors(factor, len(made.size), total)])
+    factors = {factor: (len(made.size), int(made.size.sum()))}
+    return PlacementLedger(brokers, by_topic, size, factors, tolerance)
 
 
 def plan(made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = None) -> Planning:
     """Plan a made-up cluster."""
-    ledger = ledger_of(made, keeps, room)
-    sizes, counts = ledger.bands(tolerance)
+    ledger = ledger_of(made, tolerance, keeps, room)
     before = ledger.size.tolist(), ledger.count.tolist(), ledger.by_topic.max(axis=1)
     replicas = [tuple(row) for row in (made.replicas - 1).tolist()]
     topics, weights = made.topic.tolist(), made.size.tolist()
@@ -81,12 +77,12 @@ def plan(made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = Non
             changes.append(change)
             touched.add(change.partition)
 
-    placer = RequiredMoves(ledger, sizes, counts, RequiredMove())
+    placer = RequiredMoves(ledger, {}, None)
     for n, row in enumerate(replicas):
         take(placer.place(topics[n], n, weights[n], row))
     rng = np.random.default_rng(1)
-    sample = BulkMoves(ledger, sizes, counts)
-    chances = 1 - sample.levels()[None, :] * sample.fair[:, None] / np.maximum(ledger.by_topic, 1)
+    sample = BulkMoves(ledger)
+    chances = sample.chances()
     for n in rng.permutation(len(replicas)).tolist():
         if n in touched:
             continue
@@ -95,23 +91,17 @@ def plan(made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = Non
         if offered:
             take(sample.judge(Candidate(topics[n], n, weights[n], replicas[n], offered[0])))
     for _ in range(ROUNDS):
-        if not sizes.outside(ledger.size.tolist()) and not counts.outside(ledger.count.tolist()):
+        if ledger.is_even:
             break
         free = [
             Candidate(topics[n], n, weights[n], replicas[n], 0)
             for n in range(len(replicas))
             if n not in touched
         ]
-        surplus = np.maximum(ledger.count - np.floor(counts.high), 0)
-        for change in _rest(FineTuning(ledger, sizes, counts, _pool(rng, free, surplus))):
+        surplus = np.maximum(ledger.count - np.floor(ledger.counts.high), 0)
+        for change in FineTuning(ledger, _pool(rng, free, surplus)).changes():
             take(change)
-    return Planning(made, ledger, sizes, counts, before, changes, dict(placer.problems))
-
-
-def _rest(residue: FineTuning) -> Iterator[PlacementChange]:
-    yield from residue.shed_counts()
-    yield from residue.even_sizes()
-    yield from residue.even_counts()
+    return Planning(made, ledger, before, changes, dict(placer.problems))
 
 
 def _pool(rng: Any, free: list[Candidate], surplus: Any) -> Iterator[Candidate]:

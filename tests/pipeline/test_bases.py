@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.core.model import BrokerId, Replicas
-from controller.planning.plan_basis import Basis, Rebase, rebase
+from controller.previews.plan_files import Basis, Rebase, rebase
 
 
 def on(*brokers: int) -> Replicas:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from controller.errors import InvalidInputError
-from controller.pipeline import commands
 from controller.pipeline.snapshot_writer import (
     BrokerRow,
     DirectoryRow,
     SnapshotSource,
+    snapshot_of_files,
     write_snapshot,
 )
 from controller.pipeline.tables import LOG_DIRS, Manifest, check_tables, read_tables
@@ -52,9 +52,7 @@ def snapshot(
         written(directory / "brokers.csv", brokers),
     )
     notes: list[str] = []
-    commands.snapshot_of_files(
-        spark, current, first, second, "now", out, progress=notes.append, rates=rates
-    )
+    snapshot_of_files(spark, current, first, second, "now", out, progress=notes.append, rates=rates)
     assert len(notes) == ("Current" in text)
     return out
 

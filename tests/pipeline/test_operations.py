@@ -50,7 +50,7 @@ def mixed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Tables:
 def planned(spark: Any, tables: Tables, options: PlanOptions) -> tuple[Placed, PlanSummary, Loads]:
     """Plan, and return where everything was and is to be, by names and ids."""
     options.check()
-    cluster = load(spark, tables, drained=options.drain | set(options.replace), fill=options.fill)
+    cluster = load(spark, tables, options)
     found = Planner(spark, cluster, options, lambda _: None).plan()
     summary, loads = summarize(found)
     ids = cluster.brokers.ids

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from controller.errors import InvalidInputError
-from controller.pipeline import commands
+from controller.pipeline.report_page import make_report
+from controller.pipeline.snapshot_writer import snapshot_of_files
 from controller.pipeline.tables import Manifest, read_tables, write_tables
 
 pytestmark = pytest.mark.spark
@@ -84,7 +85,7 @@ def report(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (base / name).mkdir()
         (base / name / "journal.jsonl").write_text("\n".join(lines) + "\n")
     out = base / "out"
-    commands.make_report(spark, [base / "first", base / "second"], None, None, out, lambda _: None)
+    make_report(spark, [base / "first", base / "second"], None, None, out, lambda _: None)
     return out
 
 
@@ -133,22 +134,20 @@ def test_a_journal_of_another_version_is_refused(spark: Any, tmp_path: Path) -> 
     """The message names the file and the column."""
     (tmp_path / "journal.jsonl").write_text('{"v":2,"at":"x","kind":"phase"}\n')
     with pytest.raises(InvalidInputError, match=r"journal.jsonl: column v is 2"):
-        commands.make_report(spark, [tmp_path], None, None, tmp_path / "out", lambda _: None)
+        make_report(spark, [tmp_path], None, None, tmp_path / "out", lambda _: None)
 
 
 def test_a_plan_is_not_set_beside_a_snapshot_of_another_cluster(spark: Any, tmp_path: Path) -> None:
     """The message names both files, the column and both ids."""
     current, plan, after = tmp_path / "current.json", tmp_path / "plan", tmp_path / "after"
     current.write_text('{"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}')
-    commands.snapshot_of_files(
-        spark, current, None, None, "now", tmp_path / "first", progress=print
-    )
+    snapshot_of_files(spark, current, None, None, "now", tmp_path / "first", progress=print)
     tables = read_tables(spark, str(tmp_path / "first"))
     write_tables(replace(tables, manifest=Manifest("here", "now", "test")), str(after))
     plan.mkdir()
     (plan / "summary.json").write_text('{"v":1,"snapshot":{"cluster_id":"elsewhere"}}')
     with pytest.raises(InvalidInputError) as raised:
-        commands.make_report(spark, [tmp_path], plan, after, tmp_path / "out", lambda _: None)
+        make_report(spark, [tmp_path], plan, after, tmp_path / "out", lambda _: None)
     assert str(raised.value) == (
         f"{after}/manifest: column cluster_id is here, but {plan}/summary.json is about the "
         f"cluster elsewhere"

@@ -17,6 +17,7 @@ from controller.pipeline import commands
 from controller.pipeline.cluster_frame import load
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.planner import Planner
+from controller.pipeline.snapshot_writer import snapshot_of_files
 from controller.pipeline.tables import BROKERS, Tables, check_tables, read_tables, write_tables
 from controller.pipeline.waves import WaveLimits
 
@@ -127,8 +128,8 @@ def test_another_replication_factor_is_reached_by_every_partition(
 ) -> None:
     """One replica less each: nothing is copied for it, and racks stay in use."""
     tables = read_tables(spark, snapshot)
-    cluster = load(spark, tables)
     options = PlanOptions(replication_factor=2, only_needed=True)
+    cluster = load(spark, tables, options)
     rows = Planner(spark, cluster, options, quiet).plan().rows
     sizes = Counter(len(row.after) for row in rows.select("after").collect())
     assert sizes == {2: SMALL.partitions}
@@ -217,9 +218,9 @@ def test_a_stock_json_with_sizes_becomes_a_snapshot(spark: Any, tmp_path: Path) 
     sizes.write_text("topic,partition,size_bytes\nt,0,10\nt,1,30\n")
     brokers.write_text("broker,rack,capacity_bytes\n1,a,100\n2,b,\n3,a,100\n")
     out = tmp_path / "snapshot"
-    counted = commands.snapshot_of_files(
+    counted = snapshot_of_files(
         spark, current, sizes, brokers, "2026-01-01", out, progress=print
-    )
+    ).counts()
     assert (counted["brokers"], counted["partitions"], counted["bytes"]) == (3, 2, 80)
     tables = read_tables(spark, str(out))
     check_tables(tables, str(out))
@@ -234,6 +235,4 @@ def test_a_wrong_size_in_a_csv_is_named(spark: Any, tmp_path: Path) -> None:
     current.write_text('{"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}')
     sizes.write_text("topic,partition,size_bytes\nt,0,many\n")
     with pytest.raises(InvalidInputError, match=r"sizes.csv: column size_bytes .*\n  t,0,many"):
-        commands.snapshot_of_files(
-            spark, current, sizes, None, "now", tmp_path / "snapshot", progress=print
-        )
+        snapshot_of_files(spark, current, sizes, None, "now", tmp_path / "snapshot", progress=print)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.pipeline.candidates import PER_CLASS, SMALLEST, chances_by_size
+from controller.pipeline.planner import PER_CLASS, SMALLEST, chances_by_size
 
 MANY = 100_000
 

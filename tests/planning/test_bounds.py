@@ -8,10 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.planning.lower_bounds import copies_of_partition, even_shares
-from controller.planning.placement import count_racks
-from controller.planning.plan_goal import PlanGoal, replica_counts
-from controller.planning.proposer import copies_min
+from controller.planning.plan_goal import (
+    PlanGoal,
+    broker_loads,
+    copies_min,
+    copies_of_partition,
+    count_racks,
+    even_shares,
+)
 
 BROKERS = tuple(map(BrokerId, range(4)))
 
@@ -34,15 +38,18 @@ def test_the_bound_of_one_partition_is_what_the_best_placement_costs(
     """No placement is cheaper, and one is as cheap."""
     racks = dict(zip(BROKERS, letters, strict=True))
     factor = data.draw(st.integers(1, len(allowed)))
-    racks_min = data.draw(st.integers(0, min(factor, count_racks(allowed, racks))))
+    goal = PlanGoal(
+        brokers=frozenset(allowed),
+        racks=racks,
+        replication_factor=factor,
+        widest=data.draw(st.booleans()),
+    )
     costs = [
         len(set(found) - set(before))
         for found in placements(factor)
-        if set(found) <= allowed and count_racks(found, racks) >= racks_min
+        if set(found) <= allowed and count_racks(found, racks) >= goal.racks_min(before)
     ]
-    assert min(costs) == copies_of_partition(
-        before, replication_factor=factor, brokers=allowed, racks=racks, racks_min=racks_min
-    )
+    assert min(costs) == copies_of_partition(before, goal)
 
 
 @settings(deadline=None)
@@ -53,7 +60,7 @@ def test_the_bound_of_a_balance_is_what_the_best_balance_costs(found: list[Repli
     costs = []
     for chosen in product(placements(2), repeat=len(found)):
         after = dict(zip(before, chosen, strict=True))
-        counts = replica_counts(after, BROKERS).values()
+        counts = broker_loads(after, BROKERS).values()
         if max(counts) - min(counts) <= 1:
             costs.append(sum(len(set(after[p]) - set(before[p])) for p in before))
     goal = PlanGoal(brokers=frozenset(BROKERS), rebalance=True)

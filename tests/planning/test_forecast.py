@@ -277,7 +277,7 @@ def test_large_plans_are_not_played() -> None:
     assert found.time.high_s is not None
     assert found.time.low_s == 200 - BURST_S + START_LOW_S
     assert 200 < found.time.high_s < 400
-    assert found.directories[0].peak == 2000 * MB
+    assert found.directories[0].peak_bytes == 2000 * MB
 
 
 def test_large_plans_that_copy_nothing() -> None:
@@ -377,21 +377,21 @@ def test_laws_of_forecasts(
         p for w in found.waits if w.detail.endswith("for good") for p in w.partitions
     }
     for row in found.directories:
-        assert row.peak is not None
-        assert row.used is not None
-        assert row.end is not None
-        assert row.peak >= max(row.used, row.end)
-        assert row.peak <= row.used + row.bytes_in
+        assert row.peak_bytes is not None
+        assert row.used_bytes is not None
+        assert row.end_bytes is not None
+        assert row.peak_bytes >= max(row.used_bytes, row.end_bytes)
+        assert row.peak_bytes <= row.used_bytes + row.bytes_in
     if not stuck:
         for broker in ALL:
             share = found.brokers.get(broker)
-            arrived = sum(d.bytes_in for d in found.directories if d.place.broker == broker)
+            arrived = sum(d.bytes_in for d in found.directories if d.broker == broker)
             assert arrived == (0 if share is None else share.bytes_in)
     if limits.min_free is not None:
         for row in found.directories:
-            assert row.peak is not None
-            assert row.used is not None
-            assert row.peak <= max(row.used, 1000 * MB - 90 * MB)
+            assert row.peak_bytes is not None
+            assert row.used_bytes is not None
+            assert row.peak_bytes <= max(row.used_bytes, 1000 * MB - 90 * MB)
     if found.time is not None and found.time.high_s is not None:
         assert found.time.low_s <= found.time.high_s
         assert not stuck

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.errors import InvalidInputError
-from controller.planning.placement import count_racks, wanted_racks
-from controller.planning.plan_goal import PlanGoal, leader_counts, replica_counts
+from controller.planning.plan_goal import PlanGoal, broker_loads, count_racks, leader_counts
 from controller.planning.proposer import propose
 from tests.planning.strategies import Problem, placement_problems, problems
 
@@ -33,10 +32,9 @@ def test_every_partition_of_a_plan_is_validly_placed(problem: Problem) -> None:
     for partition, replicas in after.items():
         before = problem.before[partition]
         factor = goal.factor_of(before)
-        least = wanted_racks(before, factor, goal.brokers, goal.racks, widest=goal.widest)
         assert len(replicas) == factor
         found = placement_problems(
-            replicas, brokers=goal.brokers, racks=goal.racks, racks_min=least
+            replicas, brokers=goal.brokers, racks=goal.racks, racks_min=goal.racks_min(before)
         )
         assert list(found) == []
 
@@ -69,7 +67,7 @@ def test_what_is_forced_costs_no_copy_more_than_it_must(problem: Problem) -> Non
 def test_without_racks_brokers_come_out_even(problem: Problem) -> None:
     """No broker has two replicas more than another."""
     proposal = propose(problem.before, problem.goal, problem.sizes)
-    counts = replica_counts(proposal.after, problem.goal.brokers)
+    counts = broker_loads(proposal.after, problem.goal.brokers)
     assert max(counts.values()) - min(counts.values()) <= 1
     assert not any("replicas cannot be evened out" in note for note in proposal.notes)
 
@@ -89,7 +87,7 @@ def test_new_brokers_are_filled_with_the_fewest_copies(problem: Problem) -> None
     """Each receiver gets its even share, and nothing is copied to anybody else."""
     goal = PlanGoal(brokers=problem.goal.brokers, receivers=problem.goal.receivers)
     proposal = propose(problem.before, goal, problem.sizes)
-    counts = replica_counts(proposal.after, goal.brokers)
+    counts = broker_loads(proposal.after, goal.brokers)
     share = sum(counts.values()) // len(counts)
     assert all(counts[broker] >= share for broker in goal.receivers)
     assert proposal.copies == proposal.copies_min

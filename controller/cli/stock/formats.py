@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.core.requests.submissions import NamedDirs
 from controller.errors import InvalidInputError
-from controller.previews.active_reassignments import ActiveReassignment
+from controller.previews.entries import ActiveReassignment
 from controller.units import ids
 
 ANY_LOG_DIR: Final = "any"

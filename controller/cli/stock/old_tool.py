@@ -16,7 +16,7 @@ from controller.cli.stock.formats import StockPlan
 from controller.cli.stock.tool import StockTool, check_throttle
 from controller.core.model import Replicas, TopicPartition
 from controller.errors import ControllerError, InvalidInputError
-from controller.previews.active_reassignments import ClusterState, read_cluster
+from controller.previews.entries import ClusterState, read_cluster
 from controller.units import ids
 
 _REQUESTS_MAX: Final = 10

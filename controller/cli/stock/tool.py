@@ -44,7 +44,7 @@ from controller.errors import (
 )
 from controller.planning.plan_goal import PlanGoal
 from controller.planning.proposer import propose
-from controller.previews.active_reassignments import ClusterState, read_cluster
+from controller.previews.entries import ClusterState, read_cluster
 from controller.previews.plan_files import PlanFile
 from controller.previews.proposal import RACKLESS
 from controller.zk.operator_client import OperatorClient
