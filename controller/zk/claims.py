@@ -56,8 +56,6 @@ An event is a few round trips to ZooKeeper and rarely takes this long; from idle
 is due 0.5 s after the claim began.
 """
 
-NOT_OURS: Final = "the controller role was not ours"
-
 
 class Claim(NamedTuple):
     """The right to write as the controller."""
@@ -143,7 +141,7 @@ class Claims:
         with self._lock:
             held, self._held = self._held, None
         if held is None:
-            self._inbox.put(Deposed(NOT_OURS))
+            self._inbox.put(Deposed("the controller role was not ours"))
         else:
             self._worker.put(lambda: self._resign(held))
 

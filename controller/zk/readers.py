@@ -192,14 +192,10 @@ def refusal(error: KazooException) -> str:
 
 
 def watch(fired: Callable[[], None]) -> Watch:
-    """
-    Turn a callback into a watch that fires at changes of the znode only.
-
-    kazoo calls every watch once more when the connection breaks; the session's listeners handle
-    that.
-    """
+    """Turn a callback into a watch that fires at changes of the znode only."""
 
     def call(event: WatchedEvent) -> None:
+        # kazoo calls every watch once more when the connection breaks, for the session's listeners.
         if event.type != EventType.NONE:
             fired()
 
@@ -248,13 +244,7 @@ class Reader:
     def get_many(
         self, keys: Iterable[Key], path_of: Callable[[Key], str], *, window: int = WINDOW
     ) -> Iterator[tuple[Key, Znode | Hidden | None]]:
-        """
-        Read many znodes in order.
-
-        Raises:
-            KazooException: one was refused for another reason than permissions.
-
-        """
+        """Read many znodes in order; raise a refusal that is not a matter of permissions."""
         for key, found in self.try_many(keys, path_of, window=window):
             if isinstance(found, NoAuthError):
                 yield key, Hidden(refusal(found))
@@ -271,13 +261,7 @@ class Reader:
         window: int = WINDOW,
         watcher: Watch | None = None,
     ) -> Iterator[tuple[Key, Znode | Hidden | None]]:
-        """
-        Read many znodes in order; they may be hidden.
-
-        Raises:
-            KazooException: one was refused for another reason than permissions.
-
-        """
+        """Read many znodes in order, which may be hidden; raise other refusals."""
         for key, found in self.try_many(keys, path_of, lambda _: watcher, window=window):
             if isinstance(found, KazooException):
                 yield key, self.hidden_facts(path_of(key), found, watcher)

@@ -178,15 +178,22 @@ class Retirement:
                 what = "stays: a daemon has started and leads next, or a command wrote there"
                 yield Retired(paths.ROOT, what, is_done=False)
 
-    def refuse_daemons(self) -> None:
+    def refuse_daemons(self, candidacy: str | None = None) -> None:
         """
-        Refuse where a daemon lives.
+        Refuse where a daemon lives, or has a candidacy older than this one.
 
         Raises:
             ReassignmentConflictError: there is one.
 
         """
-        self._refuse_others()
+        first = next(iter(ClusterZnodes(self._connection).candidates()), candidacy)
+        if first == candidacy:
+            return
+        address = ClusterZnodes(self._connection).leader_address() or "an unknown address"
+        raise ReassignmentConflictError(
+            f"a daemon leads ({address}): stop it first. A daemon that was killed counts as alive "
+            "until its ZooKeeper session expires (zookeeper_session_timeout)"
+        )
 
     def records(self) -> list[str]:
         """Return the paths of all znodes that would be deleted."""
@@ -198,27 +205,16 @@ class Retirement:
     @contextmanager
     def _hold_lock(self) -> Iterator[str]:
         """Hold the lock of the daemons' election; yield the name of the candidacy."""
-        self._refuse_others()
+        self.refuse_daemons()
         connection = self._connection
         prefix = f"{paths.LEADER}/{uuid.uuid4().hex}{_CANDIDACY}"
         candidacy = connection.create_sequential(prefix, encode_leader(""), until_closed=True)
         try:
-            self._refuse_others(candidacy)
+            self.refuse_daemons(candidacy)
             self._fence(candidacy)
             yield candidacy
         finally:
             connection.delete(f"{paths.LEADER}/{candidacy}", ZkVersion(0))
-
-    def _refuse_others(self, candidacy: str | None = None) -> None:
-        """Refuse where a daemon has a candidacy older than this one."""
-        first = next(iter(ClusterZnodes(self._connection).candidates()), candidacy)
-        if first == candidacy:
-            return
-        address = ClusterZnodes(self._connection).leader_address() or "an unknown address"
-        raise ReassignmentConflictError(
-            f"a daemon leads ({address}): stop it first. A daemon that was killed counts as alive "
-            "until its ZooKeeper session expires (zookeeper_session_timeout)"
-        )
 
     def _fence(self, candidacy: str) -> None:
         """Raise the daemons' epoch: a daemon that was suspended writes nothing any more."""

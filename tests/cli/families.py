@@ -359,7 +359,7 @@ class FakeRetirement(Retirement):
         if self._found.others_are_faster:
             yield Retired(paths.ROOT, stays, is_done=False)
 
-    def refuse_daemons(self) -> None:
+    def refuse_daemons(self, candidacy: str | None = None) -> None:  # noqa: ARG002 - it holds no lock
         """Refuse where a daemon lives."""
         if self._found.snapshot.znodes.daemons:
             raise ReassignmentConflictError("a daemon leads (daemon:8095): stop it first")
