@@ -108,14 +108,11 @@ def cancel(  # noqa: PLR0913 - the options of the command
     )
     with context.connected(zookeeper, config) as operator:
         if everything and not (yes or dry_run):
-            _confirm(context, len(operator.partitions.reassigned_partitions()))
+            if not context.is_terminal():
+                raise InvalidInputError("--everything needs --yes without a terminal")
+            count = len(operator.partitions.reassigned_partitions())
+            typer.confirm(f"Cancel everything, {count} partitions now?", abort=True)
         return CancelRun(context, operator, wanted, submit).run()
-
-
-def _confirm(context: CommandContext, count: int) -> None:
-    if not context.is_terminal():
-        raise InvalidInputError("--everything needs --yes without a terminal")
-    typer.confirm(f"Cancel everything, {count} partitions now?", abort=True)
 
 
 @dataclass(frozen=True, slots=True)

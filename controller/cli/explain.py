@@ -194,6 +194,8 @@ def _gather(operator: OperatorClient, partition: TopicPartition) -> PartitionFac
     if assignment is None:
         raise InvalidInputError(f"topic {partition.topic} has no partition {partition.partition}")
     outcomes = operator.newest_outcomes()
+    entry_start = entry_text(partition, ()).removesuffix("]")
+    refusals = (refusal for outcome in outcomes for refusal in outcome.refused)
     return PartitionFacts(
         partition=partition,
         assignment=assignment,
@@ -203,15 +205,9 @@ def _gather(operator: OperatorClient, partition: TopicPartition) -> PartitionFac
         live=operator.cluster.broker_ids(),
         is_being_deleted=partition.topic in operator.partitions.deletions(),
         orphans=operator.partitions.orphans_of(partition),
-        refusal=_last_refusal(outcomes, partition),
+        refusal=next((r for r in refusals if r.entry.startswith(entry_start)), None),
         outcome=_last_outcome(operator, outcomes, partition),
     )
-
-
-def _last_refusal(outcomes: Sequence[Summary], partition: TopicPartition) -> model.Refusal | None:
-    begin = entry_text(partition, ()).removesuffix("]")
-    refused = (refusal for outcome in outcomes for refusal in outcome.refused)
-    return next((refusal for refusal in refused if refusal.entry.startswith(begin)), None)
 
 
 def _last_outcome(

@@ -15,7 +15,7 @@ from controller.cli.execute import Execution
 from controller.cli.options import argument, flag, option
 from controller.cli.output import Exit, print_json, print_line, print_note, write_json
 from controller.cli.plan_preview import forecast_screen
-from controller.cli.stock.formats import proposal_text, read_brokers, topics_of
+from controller.cli.stock.formats import plan_document, proposal_text, read_brokers, topics_of
 from controller.cli.submitting import SubmitOptions
 from controller.cli.tables import Screen, paragraph
 from controller.core.model import BrokerId, TopicPartition
@@ -178,4 +178,4 @@ def _print(
         print_note(proposal.NOTHING)
         return
     current = {p: found.before[p] for p in found.changed}
-    print_line(proposal_text(current, found.changed))
+    print_line(proposal_text(plan_document(current), plan_document(found.changed)))

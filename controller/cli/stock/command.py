@@ -234,7 +234,7 @@ def _queue(context: CommandContext, action: str, options: Options) -> Exit:
     with _connect_and_check(context, options) as operator:
         if action == "generate-queue":
             current = rollback_of(read_entries(operator, plan))
-            print_line(formats.documents_text(current, document_of(plan, file.log_dirs)))
+            print_line(formats.proposal_text(current, document_of(plan, file.log_dirs)))
             return Exit.DONE
         if action == "verify-queue":
             return verify_plan(operator, plan, as_json=False)

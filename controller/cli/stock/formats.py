@@ -257,44 +257,29 @@ def _java_list(items: Iterable[object]) -> str:
 # --- texts ---------------------------------------------------------------------------------------
 
 
-def plan_json(plan: Mapping[TopicPartition, Replicas]) -> str:
-    """Encode a plan: sorted, on one line, with log directories."""
-    return _json(
+def plan_document(plan: Mapping[TopicPartition, Replicas]) -> dict[str, object]:
+    """Return a plan as Kafka's tool prints it: sorted, with log directories."""
+    partitions = [
         {
-            "version": 1,
-            "partitions": [
-                {
-                    "topic": p.topic,
-                    "partition": p.partition,
-                    "replicas": list(replicas),
-                    "log_dirs": [ANY_LOG_DIR for _ in replicas],
-                }
-                for p, replicas in sorted(plan.items())
-            ],
+            "topic": p.topic,
+            "partition": p.partition,
+            "replicas": list(replicas),
+            "log_dirs": [ANY_LOG_DIR for _ in replicas],
         }
-    )
+        for p, replicas in sorted(plan.items())
+    ]
+    return {"version": 1, "partitions": partitions}
 
 
 def _json(document: object) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
-def proposal_text(
-    before: Mapping[TopicPartition, Replicas], after: Mapping[TopicPartition, Replicas]
-) -> str:
-    """Return a proposal: the current and the proposed plan."""
-    return _proposal(plan_json(before), plan_json(after))
-
-
-def documents_text(current: object, proposed: object) -> str:
-    """Return a proposal of two documents of plans, which have no log directories."""
-    return _proposal(_json(current), _json(proposed))
-
-
-def _proposal(current: str, proposed: str) -> str:
+def proposal_text(current: object, proposed: object) -> str:
+    """Return a proposal: the documents of the current and of the proposed plan."""
     return (
-        f"Current partition replica assignment\n{current}\n\n"
-        f"Proposed partition reassignment configuration\n{proposed}"
+        f"Current partition replica assignment\n{_json(current)}\n\n"
+        f"Proposed partition reassignment configuration\n{_json(proposed)}"
     )
 
 
@@ -311,7 +296,7 @@ def partitions_text(partitions: Iterable[TopicPartition]) -> str:
 def current_text(plan: Mapping[TopicPartition, Replicas]) -> str:
     """Return the current replicas, which serve as a rollback plan."""
     return (
-        f"Current partition replica assignment\n\n{plan_json(plan)}\n\n"
+        f"Current partition replica assignment\n\n{_json(plan_document(plan))}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
     )
 
@@ -320,14 +305,12 @@ def active_text(active: Mapping[TopicPartition, ActiveReassignment]) -> str:
     """List the active reassignments."""
     if not active:
         return "No partition reassignments found."
-    lines = [f"{p}: {_active(active[p])}" for p in sorted(active)]
+    lines = []
+    for partition, found in sorted(active.items()):
+        adding = f" adding: {ids(found.adding)}." if found.adding else ""
+        removing = f" removing: {ids(found.removing)}." if found.removing else ""
+        lines.append(f"{partition}: replicas: {ids(found.replicas)}.{adding}{removing}")
     return "\n".join(("Current partition reassignments:", *lines))
-
-
-def _active(found: ActiveReassignment) -> str:
-    adding = f" adding: {ids(found.adding)}." if found.adding else ""
-    removing = f" removing: {ids(found.removing)}." if found.removing else ""
-    return f"replicas: {ids(found.replicas)}.{adding}{removing}"
 
 
 def verified_text(partition: TopicPartition, now: Sequence[int] | None, target: Replicas) -> str:

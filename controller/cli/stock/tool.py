@@ -126,7 +126,8 @@ class StockTool:
                 )
         goal = PlanGoal(brokers=allowed, racks=racks, rebalance=True, widest=True)
         after = propose(before, goal).after if before else {}
-        print_line(formats.proposal_text(before, after))
+        documents = map(formats.plan_document, (before, after))
+        print_line(formats.proposal_text(*documents))
 
     def execute(
         self, plan: StockPlan, *, additional: bool, throttle: int, log_dir_throttle: int
