@@ -23,6 +23,7 @@ from controller.core.pacing.controls import Limits, Pause, Pauses
 from controller.core.records import Record
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
+from controller.doctor.journal_checks import journal_findings
 from controller.reactor.loop import Reactor
 from controller.telemetry.journal import (
     KINDS_OF_RECORDS,
@@ -215,10 +216,13 @@ EXPECTED: Final = frozenset(
 
 
 def test_lines_of_whole_histories_are_in_the_schema(tmp_path: Path) -> None:
-    """With faults and operators."""
+    """With faults and operators; and no step breaks a rule."""
     seen = set()
     for seed in SEEDS:
         for line in history(seed, tmp_path / str(seed)):
             check(line)
             seen.add(line["kind"])
+        for journal in tmp_path.glob(f"{seed}/*/journal.jsonl"):
+            (summary,) = journal_findings(journal.parent)
+            assert summary.check == "journal_checked"
     assert EXPECTED - seen == set()
