@@ -102,7 +102,7 @@ def _broken_rules(
     replicas, isr = set(line["replicas"]), set(line["isr"])
     removing, leader = set(line["removing_replicas"]), line["leader"]
     if phase in EXCLUDED and removing & {*isr, leader}:
-        yield f"{phase} with {sorted(removing)} to be dropped, leader {leader} and ISR {sorted(isr)}"
+        yield f"{phase}: {sorted(removing)} are to be dropped, the ISR is {line['isr']}"
     lacking = set(line["adding_replicas"]) - removing - isr
     if phase == "B3" and lacking:
         yield f"replicas were excluded while {sorted(lacking)} are not in sync"

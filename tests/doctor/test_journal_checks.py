@@ -61,8 +61,8 @@ def test_a_whole_reassignment_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"before": "pending"}, "B3 may not follow pending"),
-        ({"isr": [2, 1], "adding_replicas": [3]}, "[1] to be dropped"),
+        ({"before": "ended"}, "B3 may not follow ended"),
+        ({"isr": [2, 1], "adding_replicas": [3]}, "[1] are to be dropped"),
         ({"leader": 1, "isr": [2, 3]}, "leader 1"),
         ({"isr": [2]}, "while [3] are not in sync"),
         ({"isr": [2, 3, 5]}, "is not within the replicas"),
