@@ -34,7 +34,7 @@ from integration.rigs.chaos_daemons import Fleet
 from integration.rigs.chaos_faults import ClusterFaults, DaemonFaults, Fault
 from integration.rigs.chaos_plans import Plan, Planner, out_of_sync, remains
 from integration.rigs.cluster import Cluster, ClusterOptions
-from integration.rigs.conformance import violations
+from integration.rigs.conformance import broken_steps, violations
 from integration.rigs.engine_matrix import ROWS
 from integration.rigs.kafka_jars import KAFKA_3_9, classpath
 from integration.rigs.plans import UNLIMITED, fill, limit_copies
@@ -267,7 +267,7 @@ def conduct(cluster: Cluster, seed: int, minutes: float, engine: str) -> list[st
     problems += campaign.fleet.stop()
     problems += campaign.fleet.complaints()
     problems += [f"given up: {count} {error}" for error, count in traffic.failed.items()]
-    problems += violations(cluster)
+    problems += [*violations(cluster), *broken_steps(cluster.directory / "daemons")]
     found = traffic.audited()
     if not found.is_clean:
         problems.append(f"records: {found}")

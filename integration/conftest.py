@@ -25,7 +25,7 @@ from integration.containers.deployment import Deployment
 from integration.containers.engines import Engine, running_engine
 from integration.containers.images import images
 from integration.rigs.cluster import Cluster
-from integration.rigs.conformance import violations
+from integration.rigs.conformance import broken_steps, violations
 from integration.rigs.engine_matrix import Row
 from integration.rigs.operator_actions import forget
 from integration.rigs.plans import Daemons
@@ -218,4 +218,4 @@ def daemons(cluster: Cluster, make_topic: MakeTopic, tmp_path: Path) -> Iterator
     started = Daemons(cluster, tmp_path)
     yield started
     started.close()
-    assert violations(cluster) == []
+    assert [*violations(cluster), *broken_steps(tmp_path)] == []

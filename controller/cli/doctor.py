@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -69,6 +70,13 @@ def doctor(  # noqa: PLR0913 - the options of the command
             "throttles of daemons, and delete all their records, requests and controls.",
         ),
     ] = False,
+    journal: Annotated[
+        list[Path] | None,
+        options.option(
+            "DIR",
+            "Also check each step in a daemon's journal: its --journal-dir; may be repeated.",
+        ),
+    ] = None,
     dry_run: options.DryRunOption = False,
     all_rows: options.AllRowsOption = False,
     as_json: options.JsonOption = False,
@@ -92,6 +100,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
         snapshot = _take_snapshot(context, operator, settings)
         return _diagnose(
             snapshot,
+            examine(snapshot, journal or ()),
             operator if fix else None,
             context.screen(all_rows=all_rows),
             retires=no_daemon,
@@ -136,6 +145,7 @@ def _engine_in(status: Mapping[str, Any] | None) -> EngineName | None:
 
 def _diagnose(  # noqa: PLR0913 - what is examined, and how it is printed
     snapshot: Snapshot,
+    findings: list[Finding],
     operator: OperatorClient | None,
     screen: Screen | None,
     *,
@@ -145,7 +155,6 @@ def _diagnose(  # noqa: PLR0913 - what is examined, and how it is printed
     as_json: bool,
 ) -> Exit:
     """Print the findings and, with ``operator``, fix those that can be fixed."""
-    findings = examine(snapshot)
     repair = _retire if retires else _fix_throttles
     fixes = [] if operator is None else list(repair(snapshot, operator, dry_run=dry_run))
     if as_json:

@@ -3,16 +3,19 @@ Whether each write of a real run was one that the daemon may make.
 
 Every test and campaign with daemons ends with this. ZooKeeper's transaction log is judged twice: by
 ``write_laws``, without the project's own code, and by the rules of the simulation that see only
-znodes (``tests/sim/recorded.py``).
+znodes (``tests/sim/recorded.py``). The journals are judged as ``doctor --journal`` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from controller.doctor.findings import Severity
+from controller.doctor.journal_checks import journal_findings
 from integration.rigs.cluster import Cluster
 from integration.rigs.transaction_log import LoggedTransaction, transactions_of, writes
 from integration.rigs.write_laws import broken_laws
@@ -40,6 +43,13 @@ def violations(cluster: Cluster) -> list[str]:
     return laws + list(
         _violations(replay, transactions_of(cluster.zookeepers), cluster.options.chroot)
     )
+
+
+def broken_steps(directory: Path) -> list[str]:
+    """Return in words each step that breaks a rule in the journals below a directory."""
+    journals = {file.parent for file in directory.rglob("journal.jsonl")}
+    found = [f for journal in sorted(journals) for f in journal_findings(journal)]
+    return [str(finding) for finding in found if finding.severity is not Severity.INFO]
 
 
 def _violations(replay: _Replay, history: list[LoggedTransaction], chroot: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from controller.cli.doctor import EACH_MAX
 from controller.core.model import ZkVersion
@@ -15,6 +16,7 @@ from controller.core.pacing.throttle_settings import (
 from tests.cli.builders import FakeCluster, Terminal, a_status
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder
+from tests.doctor.test_journal_checks import ENDED
 
 
 def a_terminal(built: SnapshotBuilder) -> Terminal:
@@ -46,6 +48,19 @@ def test_findings_end_with_two_and_say_what_to_do() -> None:
         "  what to do: run `reassigner enable` when reassignments may start again",
         "0 critical, 1 warning, 0 info",
     ]
+
+
+def test_a_journal_is_checked(tmp_path: Path) -> None:
+    """Its steps are findings like others; a directory without a journal is an error."""
+    steps = [{**ENDED, "isr": [5]}, ENDED]
+    (tmp_path / "journal.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
+    terminal = a_terminal(SnapshotBuilder(1))
+    result = terminal.run("doctor", "--journal", str(tmp_path))
+    assert result.exit_code == 2
+    assert "critical: journal: t-0: 2026-01-02T03:04:05.000Z: ISR [5] is not" in result.stdout
+    assert f"info: journal_checked: {tmp_path}: 2 changes of phase" in result.stdout
+    missing = terminal.run("doctor", "--journal", str(tmp_path / "nowhere"))
+    assert (missing.exit_code, "no journal.jsonl" in missing.stderr) == (1, True)
 
 
 def test_many_findings_of_one_kind_are_cut_and_counted() -> None:
