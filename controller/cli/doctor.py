@@ -28,6 +28,7 @@ from controller.core.pacing.throttle_settings import Entity
 from controller.core.reassignments.gates import ids
 from controller.doctor.checks import examine
 from controller.doctor.findings import Finding, Severity
+from controller.doctor.journal_checks import journal_findings
 from controller.doctor.snapshot import Snapshot
 from controller.endpoint.listing import configured_entry
 from controller.errors import InvalidInputError
@@ -100,7 +101,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
         snapshot = _take_snapshot(context, operator, settings)
         return _diagnose(
             snapshot,
-            examine(snapshot, journal or ()),
+            examine(snapshot, (f for path in journal or () for f in findings_of_journal(path))),
             operator if fix else None,
             context.screen(all_rows=all_rows),
             retires=no_daemon,
@@ -108,6 +109,34 @@ def doctor(  # noqa: PLR0913 - the options of the command
             each_max=None if all_rows else EACH_MAX,
             as_json=as_json,
         )
+
+
+def findings_of_journal(directory: Path) -> Iterator[Finding]:
+    """
+    Return what the checks of a daemon's journal find.
+
+    Raises:
+        InvalidInputError: there is no journal, or it cannot be read.
+
+    """
+    files = sorted(directory.glob("journal.jsonl*"), key=_age, reverse=True)
+    if not files:
+        raise InvalidInputError(f"{directory}: there is no journal.jsonl")
+    yield from journal_findings(str(directory), (line for f in files for line in _lines_of(f)))
+
+
+def _age(file: Path) -> int:
+    """Return the number of a rotated file: the highest has the oldest lines."""
+    number = file.suffix.removeprefix(".")
+    return int(number) if number.isdigit() else 0
+
+
+def _lines_of(file: Path) -> Iterator[str]:
+    try:
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            yield from lines
+    except OSError as error:
+        raise InvalidInputError(f"{file}: {error.strerror}") from error
 
 
 def _take_snapshot(

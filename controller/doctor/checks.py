@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 from controller.doctor import environment_checks, partition_checks, znode_checks
 from controller.doctor.findings import Finding, Severity
-from controller.doctor.journal_checks import journal_findings
 from controller.doctor.snapshot import Snapshot
 from controller.znodes import paths
 
@@ -69,19 +67,15 @@ A check is left out where one of these is hidden.
 _ORDER: Final = tuple(Severity)
 
 
-def examine(snapshot: Snapshot, journals: Iterable[Path] = ()) -> list[Finding]:
+def examine(snapshot: Snapshot, others: Iterable[Finding] = ()) -> list[Finding]:
     """
     Run every check that is possible; worst findings first, then in the order of the checks.
 
     Args:
         snapshot: The cluster.
-        journals: Journal directories of daemons, which are checked besides.
-
-    Raises:
-        InvalidInputError: a journal cannot be read.
+        others: Findings about something else, which come last.
 
     """
     made = (check for check, needed in CHECKS.items() if not snapshot.znodes.is_hidden(*needed))
     found = [finding for check in made for finding in check(snapshot)]
-    found += [finding for directory in journals for finding in journal_findings(directory)]
-    return sorted(found, key=lambda f: _ORDER.index(f.severity))
+    return sorted([*found, *others], key=lambda f: _ORDER.index(f.severity))

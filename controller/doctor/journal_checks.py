@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from controller.core.model import TopicPartition
 from controller.core.reassignments.phases import LABELS, LEGAL, RESETS
 from controller.doctor.findings import Finding, Severity
-from controller.errors import InvalidInputError
 
 EXCLUDED: Final = frozenset({"B3", "B5"})
 """The phases in which the dropped replicas are out of the ISR."""
@@ -27,32 +25,22 @@ _CHANGES: Final = _STEPS | {(b, a) for b, reset in _RESETS for r, a in _STEPS if
 ADVICE: Final = "keep the journal and ZooKeeper's transaction logs, and report a defect"
 
 
-def journal_findings(directory: Path) -> Iterator[Finding]:
+def journal_findings(directory: str, lines: Iterable[str]) -> Iterator[Finding]:
     """
     Return the steps in a daemon's journal that break a rule.
 
     Args:
-        directory: The ``--journal-dir`` of the daemon.
-
-    Raises:
-        InvalidInputError: there is no journal, or it cannot be read.
+        directory: The directory of the journal, for people.
+        lines: All its lines, the oldest first.
 
     """
-    files = sorted(directory.glob("journal.jsonl*"), key=_age, reverse=True)
-    if not files:
-        raise InvalidInputError(f"{directory}: there is no journal.jsonl")
     known = _Known()
     checked = 0
-    for file in files:
-        try:
-            with file.open(encoding="utf-8", errors="replace") as lines:
-                for line in _phase_lines(lines, known):
-                    checked += 1
-                    yield from _broken(line, known)
-        except OSError as error:
-            raise InvalidInputError(f"{file}: {error.strerror}") from error
+    for line in _phase_lines(lines, known):
+        checked += 1
+        yield from _broken(line, known)
     evidence = f"{checked} changes of phase were checked"
-    yield Finding("journal_checked", Severity.INFO, str(directory), evidence, "nothing")
+    yield Finding("journal_checked", Severity.INFO, directory, evidence, "nothing")
 
 
 @dataclass(slots=True)
@@ -62,12 +50,6 @@ class _Known:
     phases: dict[TopicPartition, str] = field(default_factory=dict)
     epochs: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     """The version of the state's znode, and its leader epoch."""
-
-
-def _age(file: Path) -> int:
-    """Return the number of a rotated file: the highest has the oldest lines."""
-    number = file.suffix.removeprefix(".")
-    return int(number) if number.isdigit() else 0
 
 
 def _phase_lines(lines: Iterable[str], known: _Known) -> Iterator[Mapping[str, Any]]:

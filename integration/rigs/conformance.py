@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from controller.cli.doctor import findings_of_journal
 from controller.doctor.findings import Severity
-from controller.doctor.journal_checks import journal_findings
 from integration.rigs.cluster import Cluster
 from integration.rigs.transaction_log import LoggedTransaction, transactions_of, writes
 from integration.rigs.write_laws import broken_laws
@@ -48,7 +48,7 @@ def violations(cluster: Cluster) -> list[str]:
 def broken_steps(directory: Path) -> list[str]:
     """Return in words each step that breaks a rule in the journals below a directory."""
     journals = {file.parent for file in directory.rglob("journal.jsonl")}
-    found = [f for journal in sorted(journals) for f in journal_findings(journal)]
+    found = [f for journal in sorted(journals) for f in findings_of_journal(journal)]
     return [str(finding) for finding in found if finding.severity is not Severity.INFO]
 
 

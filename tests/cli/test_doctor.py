@@ -51,14 +51,16 @@ def test_findings_end_with_two_and_say_what_to_do() -> None:
 
 
 def test_a_journal_is_checked(tmp_path: Path) -> None:
-    """Its steps are findings like others; a directory without a journal is an error."""
-    steps = [{**ENDED, "isr": [5]}, ENDED]
-    (tmp_path / "journal.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
+    """The oldest file comes first; a directory without a journal is an error."""
+    for number, epoch in (("", 4), (".1", 5), (".10", 3)):
+        step = {**ENDED, "leader_epoch": epoch}
+        (tmp_path / f"journal.jsonl{number}").write_text(f"{json.dumps(step)}\n")
     terminal = a_terminal(SnapshotBuilder(1))
     result = terminal.run("doctor", "--journal", str(tmp_path))
     assert result.exit_code == 2
-    assert "critical: journal: t-0: 2026-01-02T03:04:05.000Z: ISR [5] is not" in result.stdout
-    assert f"info: journal_checked: {tmp_path}: 2 changes of phase" in result.stdout
+    fell = "2026-01-02T03:04:05.000Z: the leader epoch fell from 5 to 4"
+    assert f"critical: journal: t-0: {fell}" in result.stdout
+    assert f"info: journal_checked: {tmp_path}: 3 changes of phase" in result.stdout
     missing = terminal.run("doctor", "--journal", str(tmp_path / "nowhere"))
     assert (missing.exit_code, "no journal.jsonl" in missing.stderr) == (1, True)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from controller.doctor.findings import Severity
 from controller.doctor.journal_checks import journal_findings
-from controller.errors import InvalidInputError
 
 BEGUN: Final[dict[str, Any]] = {
     "v": 1,
@@ -39,23 +37,20 @@ ENDED: Final = {**STOPPED, **AT_REST, "phase": "ended", "before": "B5"}
 WHOLE: Final = (BEGUN, SYNCING, EXCLUDED, STOPPED, ENDED)
 
 
-def broken_rules(directory: Path, *lines: object) -> list[str]:
-    """Return the evidence of each finding; the lines are spread over two files."""
+def broken_rules(*lines: object) -> list[str]:
+    """Return the evidence of each finding about a step."""
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    (directory / "journal.jsonl.1").write_text("\n".join([*texts[:2], ""]))
-    (directory / "journal.jsonl").write_text("\n".join([*texts[2:], ""]))
-    findings = list(journal_findings(directory))
-    assert findings[-1].check == "journal_checked"
-    assert {f.severity for f in findings[:-1]} <= {Severity.CRITICAL}
-    return [finding.evidence for finding in findings[:-1]]
+    *findings, summary = journal_findings("journal", texts)
+    checked = sum('"kind": "phase"' in text for text in texts)
+    assert summary.evidence == f"{checked} changes of phase were checked"
+    assert {f.severity for f in findings} <= {Severity.CRITICAL}
+    return [finding.evidence for finding in findings]
 
 
-def test_a_whole_reassignment_passes(tmp_path: Path) -> None:
-    """Over two files, with lines of other kinds and one that a crash truncated."""
+def test_a_whole_reassignment_passes() -> None:
+    """With lines of other kinds, and one that a crash truncated."""
     other = {"v": 1, "at": "2026-01-02T03:04:05.000Z", "kind": "progress"}
-    assert broken_rules(tmp_path, other, *WHOLE, '{"v":1,"at"') == []
-    (info,) = journal_findings(tmp_path)
-    assert info.evidence.startswith("5 ")
+    assert broken_rules(other, *WHOLE, '{"v":1,"at"') == []
 
 
 @pytest.mark.parametrize(
@@ -69,28 +64,20 @@ def test_a_whole_reassignment_passes(tmp_path: Path) -> None:
         ({"leader_epoch": 3}, "the leader epoch fell from 4 to 3"),
     ],
 )
-def test_an_exclusion_that_breaks_a_rule_is_found(
-    tmp_path: Path, change: dict[str, Any], why: str
-) -> None:
+def test_an_exclusion_that_breaks_a_rule_is_found(change: dict[str, Any], why: str) -> None:
     """Each with the time and the partition."""
-    found = broken_rules(tmp_path, BEGUN, SYNCING, {**EXCLUDED, **change})
+    found = broken_rules(BEGUN, SYNCING, {**EXCLUDED, **change})
     assert any(why in evidence for evidence in found), found
 
 
-def test_an_end_with_replicas_to_add_or_remove_is_found(tmp_path: Path) -> None:
+def test_an_end_with_replicas_to_add_or_remove_is_found() -> None:
     """The step would never end."""
-    (found,) = broken_rules(tmp_path, *WHOLE[:4], {**ENDED, "removing_replicas": [1]})
+    (found,) = broken_rules(*WHOLE[:4], {**ENDED, "removing_replicas": [1]})
     assert "has replicas to add or remove" in found
 
 
-def test_lines_that_were_dropped_break_no_rule(tmp_path: Path) -> None:
+def test_lines_that_were_dropped_break_no_rule() -> None:
     """Nor does a new process, which finds a step under way."""
     dropped = {"v": 1, "at": BEGUN["at"], "kind": "journal_dropped", "lines": 2}
-    assert broken_rules(tmp_path, BEGUN, SYNCING, dropped, STOPPED, ENDED) == []
-    assert broken_rules(tmp_path, BEGUN, SYNCING, STOPPED) != []
-
-
-def test_a_directory_without_a_journal_is_refused(tmp_path: Path) -> None:
-    """It is not taken for a journal without violations."""
-    with pytest.raises(InvalidInputError, match="no journal"):
-        list(journal_findings(tmp_path))
+    assert broken_rules(BEGUN, SYNCING, dropped, STOPPED, ENDED) == []
+    assert broken_rules(BEGUN, SYNCING, STOPPED) != []

@@ -223,6 +223,6 @@ def test_lines_of_whole_histories_are_in_the_schema(tmp_path: Path) -> None:
             check(line)
             seen.add(line["kind"])
         for journal in tmp_path.glob(f"{seed}/*/journal.jsonl"):
-            (summary,) = journal_findings(journal.parent)
+            (summary,) = journal_findings(str(journal), journal.read_text().splitlines())
             assert summary.check == "journal_checked"
     assert EXPECTED - seen == set()
