@@ -74,7 +74,7 @@ def multi_answer(pending: PendingCall, timeout_s: float) -> list[Any]:
     Wait for a multi; return its results, one per operation.
 
     Raises:
-        Refused: nothing of it was written.
+        MultiRejected: nothing of it was written.
         SessionSuspendedError: its outcome is unknown.
         SessionLostError: the session is over, and its outcome is unknown.
 
