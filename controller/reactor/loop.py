@@ -216,9 +216,9 @@ class Reactor:
             self._fold(AlterationsWithdrawn(withdrawn), self._clock.now())
 
     def _silence(self) -> None:
-        """Drop requests and close channels: the claim is lost."""
-        self._drop_requests()
+        """Close channels and drop requests: the claim is lost, and nothing may be sent under it."""
         self._channels.close_all()
+        self._drop_requests()
 
     def _serve(self, event: Event) -> None:
         """Answer brokers and clients as the controller, once a claim succeeded and stands."""

@@ -14,6 +14,7 @@ Invariant: an accepted entry has a valid topic name, at least one replica, and n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Final, NamedTuple
 
@@ -29,7 +30,7 @@ from controller.core.requests.submissions import (
     listed_dirs,
 )
 from controller.znodes import json_documents as documents
-from controller.znodes.json_documents import UnreadableError, excerpt, total
+from controller.znodes.json_documents import UnreadableError, excerpt
 from controller.znodes.paths import is_reserved, parse_number, read_partition, read_request
 
 Plan = Mapping[TopicPartition, Replicas]
@@ -95,8 +96,11 @@ def _entry(item: object) -> tuple[TopicPartition, Replicas, Replicas | None, Log
     partition = read_partition(item.get("topic"), item.get("partition"))
     replicas = documents.read_replicas(item.get("replicas"))
     log_dirs = documents.read_log_dirs(item["log_dirs"], replicas) if "log_dirs" in item else ()
-    original = total(documents.read_replicas)(item.get("original_replicas"))
-    return (partition, replicas, None if isinstance(original, str) else original, log_dirs)
+    original = None
+    if "original_replicas" in item:
+        with suppress(UnreadableError):
+            original = documents.read_replicas(item["original_replicas"])
+    return (partition, replicas, original, log_dirs)
 
 
 def _contradiction(partition: TopicPartition, replicas: Replicas) -> tuple[str, str]:
