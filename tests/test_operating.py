@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from controller.core.model import BlockedBy
+from controller.doctor.findings import Finding, Severity
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "guide" / "operating.md").read_text()
@@ -26,9 +27,9 @@ def checks() -> set[str]:
         for node in ast.walk(ast.parse(module.read_text()))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id == "Finding"
+        and node.func.id in {Finding.__name__, *(severity.value for severity in Severity)}
     )
-    return {str(ast.literal_eval(call.args[0])) for call in calls}
+    return {str(c.args[0].value) for c in calls if isinstance(c.args[0], ast.Constant)}
 
 
 def test_every_reason_to_wait_is_described_once() -> None:

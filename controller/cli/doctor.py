@@ -75,7 +75,8 @@ def doctor(  # noqa: PLR0913 - the options of the command
         list[Path] | None,
         options.option(
             "DIR",
-            "Also check each step in a daemon's journal: its --journal-dir; may be repeated.",
+            "Also check each step in a daemon's journal: its --journal-dir. May be repeated. "
+            "Default: no journal.",
         ),
     ] = None,
     dry_run: options.DryRunOption = False,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from controller.core.model import TopicPartition
 from controller.core.reassignments.phases import LABELS, LEGAL, RESETS
-from controller.doctor.findings import Finding, Severity
+from controller.doctor.findings import Finding, critical, info
 
 EXCLUDED: Final = frozenset({"B3", "B5"})
 """The phases in which the dropped replicas are out of the ISR."""
@@ -40,7 +40,7 @@ def journal_findings(directory: str, lines: Iterable[str]) -> Iterator[Finding]:
         checked += 1
         yield from _broken(line, known)
     evidence = f"{checked} changes of phase were checked"
-    yield Finding("journal_checked", Severity.INFO, directory, evidence, "nothing")
+    yield info("journal_checked", directory, evidence, "nothing")
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ def _broken(line: Mapping[str, Any], known: _Known) -> Iterator[Finding]:
     partition = TopicPartition(line["topic"], line["partition"])
     for rule in _broken_rules(partition, line, known):
         evidence = f"{line['at']}: {rule}"
-        yield Finding("journal", Severity.CRITICAL, str(partition), evidence, ADVICE)
+        yield critical("journal", str(partition), evidence, ADVICE)
     known.phases[partition] = line["phase"]
 
 
