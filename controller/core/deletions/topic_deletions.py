@@ -126,7 +126,8 @@ def delete_topics(  # noqa: C901 - one arm per state of a deletion
 
 def _at_work(view: ClusterView) -> int:
     proceeding = view.deletions.running.keys() - view.deletions.waits.keys()
-    return sum(len(view.topics.partitions_of(topic)) for topic in proceeding)
+    known = (view.topics.by_name.get(topic) for topic in proceeding)
+    return sum(len(topic.partitions) for topic in known if topic is not None)
 
 
 def _is_fresh(view: ClusterView, topic: str) -> bool:

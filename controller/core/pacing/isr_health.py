@@ -232,8 +232,9 @@ def forget_health(view: ClusterView, partition: TopicPartition) -> None:
     del pacing.shrunk[partition]
     _note(view, partition, _HEALTHY)
     topic = partition.topic
-    others = view.topics.partitions_of(topic)
-    if topic in pacing.unjudged_topics and not any(p in pacing.shrunk for p in others):
+    if topic not in pacing.unjudged_topics:
+        return
+    if not any(p in pacing.shrunk for p in view.topics.partitions_of(topic)):
         pacing.unjudged_topics.discard(topic)
         wakeups.wake(view.due, wakeups.Trigger.HEALTH_JUDGED)
 
