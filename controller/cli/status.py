@@ -48,7 +48,8 @@ def status(  # noqa: PLR0913 - the options of the command
     with _leader(context, zookeeper, config, http) as query:
         document = query()
     screen = context.screen(all_rows=all_rows)
-    lines, tables = status_text.status_lines(document), [status_screen(document)]
+    # Made only where they are printed: a daemon of another version may lack what they need.
+    lines, tables = status_text.status_lines(document), map(status_screen, [document])
     print_result(document, lines, tables, screen, as_json=as_json)
     return Exit.IN_PROGRESS if status_text.is_busy(document) else Exit.DONE
 
