@@ -81,19 +81,7 @@ def _broken_rules(
         yield f"{phase} may not follow {before}"
     if last not in {None, before, "ended"} and (last, before) not in _RESETS:
         yield f"{before} may not follow {last}"
-    replicas, isr = set(line["replicas"]), set(line["isr"])
-    removing, leader = set(line["removing_replicas"]), line["leader"]
-    if phase in EXCLUDED and removing & {*isr, leader}:
-        yield f"{phase}: {sorted(removing)} are to be dropped, the ISR is {line['isr']}"
-    lacking = set(line["adding_replicas"]) - removing - isr
-    if phase == "B3" and lacking:
-        yield f"replicas were excluded while {sorted(lacking)} are not in sync"
-    if isr and leader not in {None, -1, *isr}:
-        yield f"leader {leader} is not in the ISR {sorted(isr)}"
-    if replicas and not isr <= replicas:
-        yield f"ISR {sorted(isr)} is not within the replicas {sorted(replicas)}"
-    if phase == "ended" and (removing or line["adding_replicas"]):
-        yield "the reassignment ended, and the topic znode has replicas to add or remove"
+    yield from _broken_step(line) if phase in EXCLUDED or before in EXCLUDED else ()
     version, epoch = line["zk_version"], line["leader_epoch"]
     if version is not None and epoch is not None:
         former = known.epochs.get(partition, (version, epoch))
@@ -101,3 +89,25 @@ def _broken_rules(
         if version >= former[0] and epoch < former[1]:
             yield f"the leader epoch fell from {former[1]} to {epoch}"
         known.epochs[partition] = version, epoch
+
+
+def _broken_step(line: Mapping[str, Any]) -> Iterator[str]:
+    """
+    Judge what the native engine wrote with one multi.
+
+    Other lines show topic and state as they were read, one after the other.
+    """
+    phase, isr, leader = line["phase"], set(line["isr"]), line["leader"]
+    replicas, removing = set(line["replicas"]), set(line["removing_replicas"])
+    if phase in EXCLUDED:
+        if removing & {*isr, leader}:
+            yield f"{phase}: {sorted(removing)} are to be dropped, the ISR is {line['isr']}"
+        if leader not in {None, -1, *isr}:
+            yield f"leader {leader} is not in the ISR {sorted(isr)}"
+        if not isr <= replicas:
+            yield f"ISR {sorted(isr)} is not within the replicas {sorted(replicas)}"
+    lacking = set(line["adding_replicas"]) - removing - isr
+    if phase == "B3" and lacking:
+        yield f"replicas were excluded while {sorted(lacking)} are not in sync"
+    if phase == "ended" and (removing or line["adding_replicas"]):
+        yield "the reassignment ended, and the topic znode has replicas to add or remove"
