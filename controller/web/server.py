@@ -103,25 +103,18 @@ class HttpServer(AsyncServer[HttpConnection]):
             request = await connection.next_request()
         except h11.RemoteProtocolError as error:
             response = text(HTTPStatus(error.error_status_hint), str(error))
-            return await self._refuse(connection, response)
-        if request is None:
-            return False
-        connection.note_use()
-        response, is_unread = await self._answer(connection, request, limit)
-        if is_unread:
-            return await self._refuse(connection, response)
-        await connection.respond(response, is_last=connection.method == "POST")
-        connection.was_served = True
-        connection.note_use()
-        if connection.may_continue:
-            return True
-        await connection.discard()
-        return False
-
-    @staticmethod
-    async def _refuse(connection: HttpConnection, response: Response) -> bool:
-        """Answer a request that is not read to its end."""
-        await connection.respond(response, is_last=True)
+            is_unread = True
+        else:
+            if request is None:
+                return False
+            connection.note_use()
+            response, is_unread = await self._answer(connection, request, limit)
+        await connection.respond(response, is_last=is_unread or connection.method == "POST")
+        if not is_unread:
+            connection.was_served = True
+            connection.note_use()
+            if connection.may_continue:
+                return True
         await connection.discard()
         return False
 
