@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from controller.cli.doctor import findings_of_journal
 from controller.doctor.findings import Severity
 from integration.rigs.cluster import Cluster
-from integration.rigs.transaction_log import LoggedTransaction, transactions_of, writes
+from integration.rigs.transaction_log import LoggedTransaction, transactions_of, writes_in
 from integration.rigs.write_laws import broken_laws
 from tests.sim.recorded import RecordedRun
 from tests.sim.zookeeper import AnyOperation
@@ -39,10 +39,9 @@ def violations(cluster: Cluster) -> list[str]:
     is_ensemble = len(cluster.zookeepers) > 1
     replay = _Replay() if is_ensemble else _REPLAYS.setdefault(cluster, _Replay())
     uses_alter_partition = cluster.options.broker.uses_alter_partition
-    laws = broken_laws(writes(cluster), uses_alter_partition=uses_alter_partition)
-    return laws + list(
-        _violations(replay, transactions_of(cluster.zookeepers), cluster.options.chroot)
-    )
+    history, chroot = transactions_of(cluster.zookeepers), cluster.options.chroot
+    laws = broken_laws(writes_in(history, chroot), uses_alter_partition=uses_alter_partition)
+    return [*laws, *_violations(replay, history, chroot)]
 
 
 def broken_steps(directory: Path) -> list[str]:

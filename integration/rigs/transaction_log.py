@@ -96,6 +96,11 @@ def writes(cluster: Cluster) -> list[Write]:
 
 def writes_of(zookeepers: Sequence[ZooKeeperServer], chroot: str) -> list[Write]:
     """Return every write below a chroot, the oldest first; the servers are one service."""
+    return writes_in(transactions_of(zookeepers), chroot)
+
+
+def writes_in(history: Sequence[LoggedTransaction], chroot: str) -> list[Write]:
+    """Return the writes of transactions below a chroot."""
     return [
         Write(
             logged.zxid,
@@ -104,7 +109,7 @@ def writes_of(zookeepers: Sequence[ZooKeeperServer], chroot: str) -> list[Write]
             operation.path.removeprefix(chroot),
             None if isinstance(operation, Delete) else operation.data,
         )
-        for logged in transactions_of(zookeepers)
+        for logged in history
         for operation in logged.operations
         if not isinstance(operation, Check) and operation.path.startswith(f"{chroot}/")
     ]

@@ -182,11 +182,9 @@ class _RecordedBroker(SimBroker):
     def __init__(self, broker_id: BrokerId, fabric: Fabric) -> None:
         super().__init__(broker_id, fabric)
         self.logs = _AnyLogs()
-        self._kept: dict[TopicPartition, Log] = {}
 
-    def copy(self, partition: TopicPartition) -> Log | None:
+    def copy(self, partition: TopicPartition) -> None:
         """Return None: no log is known to be left."""
-        return self._kept.get(partition)
 
 
 class _AnyLogs(dict[TopicPartition, Log]):
