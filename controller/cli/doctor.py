@@ -33,6 +33,7 @@ from controller.doctor.snapshot import Snapshot
 from controller.endpoint.listing import configured_entry
 from controller.errors import InvalidInputError
 from controller.settings import EndpointMode, Settings
+from controller.telemetry.journal import FILE_NAME
 from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
 
@@ -120,9 +121,9 @@ def findings_of_journal(directory: Path) -> Iterator[Finding]:
         InvalidInputError: there is no journal, or it cannot be read.
 
     """
-    files = sorted(directory.glob("journal.jsonl*"), key=_age, reverse=True)
+    files = sorted(directory.glob(f"{FILE_NAME}*"), key=_age, reverse=True)
     if not files:
-        raise InvalidInputError(f"{directory}: there is no journal.jsonl")
+        raise InvalidInputError(f"{directory}: there is no {FILE_NAME}")
     yield from journal_findings(str(directory), (line for f in files for line in _lines_of(f)))
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -39,7 +40,7 @@ _LOOK_S: Final = 0.05
 JOIN_S: Final = 2.0
 
 
-class BackgroundThread:
+class BackgroundThread(ABC):
     """A thread that must not end by itself: the host checks ``is_alive``."""
 
     def __init__(self, name: str) -> None:
@@ -61,8 +62,9 @@ class BackgroundThread:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
+    @abstractmethod
     def _run(self) -> None:
-        raise NotImplementedError
+        """Work until the thread is to end."""
 
 
 class Worker(BackgroundThread):
