@@ -282,7 +282,7 @@ def _resources(
     topics: Mapping[str, Mapping[str, str]],
     of_brokers: Mapping[str, Mapping[str, str]],
 ) -> tuple[list[_Resource], dict[BrokerId, list[_Resource]], dict[Entity, str]]:
-    """Return what any broker judges, what each judges, and why nothing is known of the entities."""
+    """Return the resources for any broker, those for each, and why an entity is unknown so far."""
     common, own = list(_of_topics(topics)), dict[BrokerId, list[_Resource]]()
     unknown = {entity: NONE_ANSWERS for resource in common for entity in resource.entities}
     live = {str(b.id): b.id for b in brokers}

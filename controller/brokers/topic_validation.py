@@ -8,8 +8,8 @@ to be the controller.
 
 Brokers describe and validate only topics that exist. Settings are validated by AlterConfigs with
 ``validate_only`` on some of them: any broker does so without the controller, by the same code. What
-an existing topic does not set itself is what a new one has; what each of them sets follows from the
-setting of the broker that stands behind it, which may be of another unit.
+an existing topic does not set itself has the value that it has in a new topic: that of a setting of
+the broker, which may be in another unit.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The bases of what each subject defines: its ledgers, events and records.
+The base classes of the ledgers, events and records of each subject.
 
 A ledger holds the facts of a subject that live equally long. It stands in the ``model`` of its
 subject; the event that ends its lifetime replaces it as a whole (``ClusterView.end``), so that

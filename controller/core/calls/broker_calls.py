@@ -209,7 +209,7 @@ def _shutdown_answer(
     if epoch < broker.epoch:
         return ControlledShutdownAnswer(kafka_errors.STALE_BROKER_EPOCH)
     if epoch != broker.epoch or not view.tenure.accepted_by_broker or view.leadership.unseeded:
-        return None  # Its registration, or what it leads, is being read.
+        return None  # Its registration, or states that it leads, are being read.
     if view.leadership.shutting_down.get(broker.id) != broker.epoch:
         begun = ShutdownBegunRecord(broker.id, broker.epoch)
         return Change((begun,), tuple(_stops_out_of_sync(view, broker.id)))

@@ -1,5 +1,5 @@
 """
-What a tenure reads of the cluster, and what it sends brokers of that.
+The reads of a tenure, and the states that brokers are sent from them.
 
 Accepted work is read first, the rest in the background, one bounded read at a time. Where a broker
 stays the controller, leaders do not notify us of ISR changes, and new partitions get their first
@@ -172,7 +172,7 @@ def inform_joined(view: ClusterView, due: Worklist) -> Decision:
             if broker in view.serving_replicas(partition) and partition not in led:
                 following += send_leader_and_isr(view, partition, (broker,))
         if led:
-            # It lost the state of what it led, and it may have changed the ISR since we read it: a
+            # It lost the states that it led, and may have changed an ISR since we read it: a
             # leader that gets an older ISR of its own epoch commits without the replicas it lacks.
             following.append(effects.ReadStates(tuple(led), effects.ReadPurpose.CONFLICT))
         following += _stops(view, broker)

@@ -360,7 +360,7 @@ def _replica_offline(view: ClusterView, broker: BrokerId, partition: TopicPartit
 
 
 def _id_refused(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> None:
-    """Note that a broker does not apply what it is sent: its log is of another topic."""
+    """Note that a broker rejects the states of a partition: its log is of another topic."""
     if (broker, partition) not in view.leadership.id_conflicts:
         view.leadership.id_conflicts.add((broker, partition))
         view.due.add((partition,))

@@ -286,8 +286,8 @@ def is_ours(
     """
     Return whether a step in the topic znode can be ours; under ``adopt`` every step is.
 
-    The alter entry itself is not recorded: what it adds was in this target or an earlier one of
-    the partition, what it removes was there before.
+    The alter entry itself is not recorded. The replicas that it adds were in this target or an
+    earlier one of the partition; those that it removes were there before.
     """
     if _foreign_policy(view) is options.ForeignMoves.ADOPT or spec.original is None:
         return True
