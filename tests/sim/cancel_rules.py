@@ -174,6 +174,8 @@ class CancelRules:
                     f"{partition}: {name} left {spec} without a reason",
                     Rule.NOTHING_SELECTED_LEFT,
                 )
+        if selection.scope is CancelScope.ALL:
+            self._undone(name, selection, specs)
         for child in self._world.zookeeper.children(paths.REQUESTS) or ():
             znode = self._world.zookeeper.get(paths.submission_path(child))
             if znode is None or znode.czxid > written:
@@ -185,6 +187,48 @@ class CancelRules:
                 f"{name} left {child}",
                 Rule.NO_SUBMISSION_LEFT,
             )
+
+    def _undone(
+        self,
+        name: RequestId,
+        selection: Cancellation,
+        specs: Mapping[TopicPartition, Standing],
+    ) -> None:
+        """
+        Judge that no partition stands where a selected entry led it, without a reason.
+
+        Where another of them began at these replicas, the partition may be back already.
+        """
+        skipped = self._requested[name].endings
+        led: dict[TopicPartition, list[AcceptedEntry]] = {}
+        for request, requested in self._requested.items():
+            if requested.selections or not self._is_undone(request, selection):
+                continue
+            for partition, entry in requested.accepted.items():
+                named = selection.is_everything or request in selection.requests
+                if (named or names(selection, partition)) and partition not in requested.endings:
+                    led.setdefault(partition, []).append(entry)
+        for partition, entries in led.items():
+            assignment = self._world.invariants.assignments(partition.topic).get(
+                partition.partition
+            )
+            if assignment is None or partition in specs:
+                continue
+            now = assignment.replicas
+            self._judge.ensure(
+                partition in skipped
+                or any(entry.original in {None, now} for entry in entries)
+                or all(entry.target != now for entry in entries),
+                f"{partition}: {name} left {entries} without a reason",
+                Rule.NOTHING_FINISHED_LEFT,
+            )
+
+    def _is_undone(self, request: RequestId, selection: Cancellation) -> bool:
+        """Return whether finished entries of a request are undone: of open ones by everything."""
+        if selection.requests:
+            return request in selection.requests
+        outcome = self._world.zookeeper.get(paths.outcome_path(request))
+        return outcome is None or not selection.is_everything
 
     def _is_settled(self, submission: Submission) -> bool:
         """

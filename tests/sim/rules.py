@@ -95,6 +95,7 @@ class Rule(StrEnum):
     OLDER_THAN_CANCELLATION = "a cancellation rolls back only entries of older requests"
     UNDONE_IF_REQUESTED = "only a cancellation of scope all undoes completed reassignments"
     NOTHING_SELECTED_LEFT = "a cancellation leaves no reassignment that it selects"
+    NOTHING_FINISHED_LEFT = "a cancellation of scope all leaves no completed entry that it selects"
     NO_SUBMISSION_LEFT = "a cancellation leaves no request that it selects"
     OUTCOME_ADDS_UP = "the counts of an outcome add up"
     OUTCOME_BY_ROWS = "the counts of an outcome are those of its rows"

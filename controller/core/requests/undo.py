@@ -59,8 +59,9 @@ def undo_finished(
     """
     Give finished partitions their original replicas as a new target, in chunks.
 
-    Return the changes, what to read before the selection is complete, and whether the original
-    replicas of each request are read.
+    Return the changes, what to read before the selection is complete, and whether each partition
+    could be judged: the original replicas of each request are read, and no topic has to be read
+    again.
     """
     names = _whole_requests(view, cancellation)
     unread = [name for name in names if name not in view.requests.accepted]
@@ -72,9 +73,14 @@ def undo_finished(
     skipped_before = known.endings if known is not None else {}
     changes: list[Change] = []
     unknown: set[str] = set()
+    is_judged = True
     for partition, entries in _by_partition(view, cancellation, names).items():
         if len(changes) >= chunk:
             break
+        topic = view.topics.by_name.get(partition.topic)
+        if topic is not None and topic.stale:
+            is_judged = False
+            continue
         change = _undo(view, cancellation, partition, entries, unknown)
         if change is None:
             continue
@@ -83,7 +89,7 @@ def undo_finished(
             changes.append(change)
     if changes and (known is None or UNDO_PART not in known.parts):
         changes = [_open_rollback(view, cancellation, names)]
-    return changes, tuple(topic_configs.request_configs(view, unknown, now)), True
+    return changes, tuple(topic_configs.request_configs(view, unknown, now)), is_judged
 
 
 def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[RequestId, ...]:
@@ -161,7 +167,7 @@ def _undo(  # noqa: PLR0911 - one return per case
     may have changed since. A topic whose settings decide and are unknown is added to ``unknown``.
     """
     topic = view.topics.by_name.get(partition.topic)
-    if topic is None or topic.stale:
+    if topic is None:
         return None
     assignment = topic.partitions.get(partition.partition)
     if assignment is None:

@@ -555,6 +555,25 @@ def test_what_was_undone_is_undone_again_where_a_newer_request_finished_since() 
     assert back_at(driver, tp(0), 0, 1)
 
 
+def test_what_was_finished_is_not_left_where_its_topic_has_to_be_read_again() -> None:
+    """Another client wrote to the topic: the rejected rollback is decided again after the read."""
+    driver = Driver({tp(0): (0, 1)})
+    name = RequestId("request_0000000000")
+    submit(driver, submission(name, {tp(0): (0, 2)}))
+    driver.run(tp(0))
+    topic = driver.view.topics.by_name["t"]
+    topic.invalidate(driver.view.role.read_generation)
+    cancel(driver, requests=frozenset({name}), scope=CancelScope.ALL)
+    driver.observe(AcceptedRead(name, (_entry(tp(0), (0, 1), (0, 2)),)))
+    assert not has_ended(driver)
+    later = ZkVersion(topic.version + 1)
+    read = TopicAssignment(dict(topic.partitions), later, topic.czxid, topic.topic_id)
+    driver.observe(TopicsRead({"t": read}))
+    driver.run(tp(0))
+    assert back_at(driver, tp(0), 0, 1)
+    assert has_ended(driver)
+
+
 def undo(driver: Driver, *read: AcceptedRead) -> None:
     """Cancel everything of the topic, the finished too, and answer what was accepted."""
     cancel(driver, topics=frozenset({"t"}), scope=CancelScope.ALL)
