@@ -49,7 +49,7 @@ from controller.web.notifications import Delivery, DeliveryQueue, ExecHook, Slac
 from controller.web.routes import Health
 from controller.web.server import HttpServer, build_http
 from controller.zk.client_submissions import ClientSubmissions
-from controller.zk.leadership import Leadership
+from controller.zk.daemon_election import Leadership
 from controller.zk.operator_client import OperatorClient
 from controller.zk.sessions import Session, build_client
 from controller.zk.store import ZkStore

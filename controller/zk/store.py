@@ -18,7 +18,7 @@ from controller.errors import ControllerMovedError
 from controller.reactor.ports import Committed, Inbox, Operation, Rejected
 from controller.reactor.znode_operations import is_paperwork
 from controller.zk.claims import GRACE_S, Claims
-from controller.zk.leadership import Leadership
+from controller.zk.daemon_election import Leadership
 from controller.zk.multis import Fence, Multis, claim_check, epoch_check
 from controller.zk.sessions import Session
 from controller.zk.watches import Watches

@@ -22,7 +22,7 @@ from controller.core.model import BrokerId, ZkVersion
 from controller.core.options import REQUEST_BYTES
 from controller.core.records import Event
 from controller.zk.clients import LeasedClient
-from controller.zk.leadership import Leadership
+from controller.zk.daemon_election import Leadership
 from controller.zk.sessions import RECONNECT, Session
 from controller.zk.store import ZkStore
 from controller.znodes import paths

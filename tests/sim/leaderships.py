@@ -1,7 +1,7 @@
 """
 The leadership among simulated daemons: one lock, and an epoch that every new leader raises.
 
-As in the real store (``controller.zk.leadership``): the lock is an ephemeral znode, its owner
+As in the real store (``controller.zk.daemon_election``): the lock is an ephemeral znode, its owner
 raises ``/reassigner/epoch``, and the version of that fences every multi of the leader.
 """
 

@@ -7,7 +7,7 @@ import threading
 from controller.core.model import BrokerId, ControllerEpoch, ZkVersion
 from controller.core.records import Event
 from controller.core.role.records import ClaimFailed, ControllerClaimed, LeadershipLost
-from controller.zk.leadership import Leadership
+from controller.zk.daemon_election import Leadership
 from controller.zk.store import ZkStore
 from tests.zk.fakes import WITHIN_S, FakeClient, FakeInbox, connected_session
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.pipeline.leadership import leader_flows
+from controller.pipeline.leader_balance import leader_flows
 from controller.planning.quotas import band
 
 
