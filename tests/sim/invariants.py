@@ -57,6 +57,8 @@ class Invariants:
         self._fences: dict[int, int] = {}
         """The session that wrote under each version of ``/controller_epoch``."""
         self._daemons: set[int] = set()
+        self._may_extend = False
+        """Whether clients that are not known may have asked a daemon for partitions."""
         self._states = StateRules(fabric, self.judge, self._znodes, self.records, self._daemons)
         self.records.lowest_min_isr = self._states.lowest_min_isr
         self._states.elected_uncleanly = self._data.elected_uncleanly
@@ -89,6 +91,7 @@ class Invariants:
     def judge_a_recording(self, endpoint: EndpointRules, news_s: float) -> None:
         """Judge changes of ISRs by ``endpoint``; a daemon hears of an event after ``news_s``."""
         self._states.endpoint, self._states.news_s = endpoint, news_s
+        self._may_extend = True
 
     def follow(self, hears_since: Callable[[int], float]) -> None:
         """Set the function that returns since when a session's daemon hears without delay."""
@@ -345,9 +348,10 @@ class Invariants:
             self._well_formed(partition, assignment)
             if old is None:
                 # Where clients ask for partitions, ``topic_rules`` judges those that are added.
-                is_former = transaction.session in self._daemons and self.topics is None
+                is_added = self._may_extend and number < len(after.partitions)
+                is_judged = transaction.session in self._daemons and self.topics is None
                 why = f"{partition}: the daemon writes a partition that the topic does not have"
-                self.judge.ensure(not is_former, why, Rule.OF_THIS_TOPIC)
+                self.judge.ensure(is_added or not is_judged, why, Rule.OF_THIS_TOPIC)
                 continue
             if transaction.session in self._daemons:
                 self._dropped_are_gone(partition, old, assignment)

@@ -116,6 +116,11 @@ def _ending(operations: tuple[AnyOperation, ...]) -> tuple[AnyOperation, ...]:
     return *operations, Delete(SPEC, None)
 
 
+def _extended(number: str) -> Tamper:
+    """Return what adds a partition to the first step."""
+    return _put(TOPIC, partitions={"0": [1, 2, 3, 4], number: [1, 2]})
+
+
 TAMPERED: Mapping[str, tuple[str, Tamper, str]] = {
     "epoch kept": (STATE, _put(STATE, leader_epoch=0), "leader epoch 0 instead of"),
     "ISR of one": (STATE, _put(STATE, isr=[3], leader=3), "good copies [1, 2] left the ISR"),
@@ -124,6 +129,7 @@ TAMPERED: Mapping[str, tuple[str, Tamper, str]] = {
     "no claim": (SPEC, _without_claim, "written without a check of the claim"),
     "ended on the way": (TOPIC, _ending, "our record ended while the topic znode says"),
     "partition lost": (TOPIC, _put(TOPIC, partitions={}, adding_replicas={}), "lost partition"),
+    "partition of another topic": (TOPIC, _extended("7"), "a partition that the topic does not"),
     "all at once": (
         TOPIC,
         _put(TOPIC, partitions={"0": [1, 2, 3, 4, 5]}, adding_replicas={"0": [4, 5]}),
@@ -136,6 +142,18 @@ TAMPERED: Mapping[str, tuple[str, Tamper, str]] = {
 def test_a_write_that_no_daemon_may_make_is_found(name: str) -> None:
     """Each time the first such write of a daemon is another one."""
     path, tamper, why = TAMPERED[name]
+    found = found_with(path, tamper)
+    assert len(found) == 1, found
+    assert why in found[0]
+
+
+def test_a_partition_that_a_client_may_have_asked_for_is_permitted() -> None:
+    """The log does not show what clients ask for."""
+    assert found_with(TOPIC, _extended("1")) == []
+
+
+def found_with(path: str, tamper: Tamper) -> list[str]:
+    """Return the violations where the first write of a daemon to a znode is another one."""
     whole = recording()
     (daemon,) = {
         r.session
@@ -149,6 +167,4 @@ def test_a_write_that_no_daemon_may_make_is_found(name: str) -> None:
         and any(o.path == path and not isinstance(o, Check | Delete) for o in r.operations)
     )
     tampered = whole[at]._replace(operations=tamper(whole[at].operations))
-    found, _ = violations([*whole[:at], tampered])
-    assert len(found) == 1, found
-    assert why in found[0]
+    return violations([*whole[:at], tampered])[0]
