@@ -8,10 +8,12 @@ its part is written, nothing that it selects may be left.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from controller.core.model import (
     ReassignmentSpec,
+    Replicas,
     RequestId,
     Route,
     TopicPartition,
@@ -36,10 +38,17 @@ if TYPE_CHECKING:
 class CancelRules:
     """The rules, and the requests and cancellations by name."""
 
-    def __init__(self, world: World, requested: Mapping[RequestId, RequestedEntry]) -> None:
+    def __init__(
+        self,
+        world: World,
+        requested: Mapping[RequestId, RequestedEntry],
+        originals: Mapping[TopicPartition, AbstractSet[Replicas]],
+    ) -> None:
         self._world = world
         self._judge = world.invariants.judge
         self._requested = requested
+        self._originals = originals
+        """Where each partition was when any of its reassignments began."""
 
     def may_mean(self, partition: TopicPartition) -> bool:
         """Return whether a cancellation in ZooKeeper may select a partition."""
@@ -197,7 +206,7 @@ class CancelRules:
         """
         Judge that no partition stands where a selected entry led it, without a reason.
 
-        Where another of them began at these replicas, the partition may be back already.
+        Where any reassignment began at these replicas, the partition may be back already.
         """
         skipped = self._requested[name].endings
         led: dict[TopicPartition, list[AcceptedEntry]] = {}
@@ -217,6 +226,7 @@ class CancelRules:
             now = assignment.replicas
             self._judge.ensure(
                 partition in skipped
+                or now in self._originals.get(partition, ())
                 or any(entry.original in {None, now} for entry in entries)
                 or all(entry.target != now for entry in entries),
                 f"{partition}: {name} left {entries} without a reason",

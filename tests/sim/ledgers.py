@@ -97,7 +97,7 @@ class Ledger:
         """Called with legacy entries that a cancellation ended before they began."""
         self.refusers: list[Callable[[Refusal], None]] = []
         """Called with legacy entries whose refusal is durable."""
-        self.cancels = CancelRules(world, self.requested)
+        self.cancels = CancelRules(world, self.requested, self._originals)
         """The rules about cancellations."""
         world.zookeeper.listeners.append(self._transacted)
         for topic in world.zookeeper.children(paths.TOPICS) or ():
