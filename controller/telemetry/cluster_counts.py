@@ -7,16 +7,16 @@ generators, so that the loop can do other work in between. The view may change b
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeVar
 
 from controller.core.blocked_reasons import IN_TURN, BlockedReasons, since_of
-from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
+from controller.core.model import Blocked, Instant, RequestId, TopicPartition
 from controller.core.reassignments.model import Reassignment
-from controller.core.reassignments.phases import LABELS, AwaitingController, Ended, Phase, Syncing
+from controller.core.reassignments.phases import LABELS, AwaitingController, Ended, Syncing
 from controller.core.requests.submissions import legacy_request_id
 from controller.core.view import ClusterView
 
@@ -61,30 +61,46 @@ class Example:
     is_begun: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WorkCounts:
-    """Reassignments by phase, by blocked reason, and by request."""
+    """Reassignments by phase, by blocked reason, and by request; complete, it does not change."""
 
-    phases: Counter[str]
-    blocked: Counter[str]
+    phases: Counter[str] = field(default_factory=Counter)
+    blocked: Counter[str] = field(default_factory=Counter)
     """In flight, pending and not accepted yet, by reason; without those that copy."""
-    examples: Mapping[str, tuple[Example, ...]]
+    examples: dict[str, list[Example]] = field(default_factory=dict)
     """The first few for each of these reasons."""
-    moving: Counter[RequestId]
+    moving: Counter[RequestId] = field(default_factory=Counter)
     """In flight, by request."""
-    waiting: Counter[RequestId]
+    waiting: Counter[RequestId] = field(default_factory=Counter)
     """Pending, by request."""
-    undecided: int
+    undecided: int = 0
     """Entries of the legacy plan that cannot be accepted yet."""
-    in_flight: tuple[TopicPartition, ...]
-    copying: int
+    in_flight: list[TopicPartition] = field(default_factory=list)
+    copying: int = 0
     """In flight, with added replicas that are not in sync, and not blocked."""
-    stalled: Mapping[TopicPartition, str]
+    stalled: dict[TopicPartition, str] = field(default_factory=dict)
     """
     Without progress for too long, each with its reason; some of them may be copying.
 
     In flight without a change of phase, or pending for another reason than its place in the queue.
     """
+
+    def count_blocked(
+        self,
+        partition: TopicPartition,
+        request: RequestId,
+        reason: Blocked,
+        since: Instant | None,
+        *,
+        is_begun: bool,
+    ) -> None:
+        """Count a blocked partition; the view has them in the order of acceptance."""
+        by = reason.by.value
+        self.blocked[by] += 1
+        few = self.examples.setdefault(by, [])
+        if len(few) < EXAMPLES_MAX:
+            few.append(Example(partition, request, reason.detail, since, is_begun))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,44 +117,23 @@ class ClusterCounts:
     preferred_replica_imbalance: int
 
 
-@dataclass(frozen=True, slots=True)
-class RoleCounts:
-    """The daemon's role, and single counts of the view."""
-
-    tenure_s: float = 0.0
-    """Seconds since the claim; 0 while the daemon is not the controller."""
-    brokers: int = 0
-    orphans: int = 0
-    throttle: int = 0
-    """The live throttle of all reassignments, in bytes per second and broker; 0: none."""
-    oldest_isr_wait_s: float = 0.0
-    """Seconds since the oldest copy in flight began to wait for its ISR."""
-    paused: bool = False
-    disabled: bool = False
-    alter_entries_unanswered: int = 0
-
-
-def role_of(view: ClusterView, now: Instant) -> RoleCounts:
-    """Return the role and the single counts."""
-    tenure, pacing, reassignments = view.tenure, view.pacing, view.reassignments
-    syncing = (
-        (r.phase_since for r in reassignments.by_partition.values() if isinstance(r.phase, Syncing))
-        if pacing.in_flight
-        else ()
-    )
-    return RoleCounts(
-        tenure_s=0.0 if tenure.held is None else now - tenure.held.since,
-        brokers=len(view.cluster.brokers),
-        orphans=len(reassignments.orphans),
-        throttle=view.pacing_process.controls.throttle or 0,
-        oldest_isr_wait_s=max(0.0, now - min(syncing, default=now)),
-        paused=view.pacing_process.controls.pauses.everything is not None,
-        disabled=bool(view.requests_session.kill_switch),
-        alter_entries_unanswered=sum(
-            isinstance(r.phase, AwaitingController) and r.phase.error is None
-            for r in (reassignments.by_partition.values() if pacing.in_flight else ())
+def role_counts(view: ClusterView, now: Instant) -> dict[str, float]:
+    """Return the gauges of the daemon's role and of single counts, by name (``gauges.COUNTS``)."""
+    held, controls = view.tenure.held, view.pacing_process.controls
+    found = view.reassignments.by_partition.values() if view.pacing.in_flight else ()
+    syncing = (r.phase_since for r in found if isinstance(r.phase, Syncing))
+    return {
+        "brokers": len(view.cluster.brokers),
+        "disabled": bool(view.requests_session.kill_switch),
+        "isr_wait_oldest_seconds": max(0.0, now - min(syncing, default=now)),
+        "orders_unanswered": sum(
+            isinstance(r.phase, AwaitingController) and r.phase.error is None for r in found
         ),
-    )
+        "orphans": len(view.reassignments.orphans),
+        "paused": controls.pauses.everything is not None,
+        "tenure_seconds": 0.0 if held is None else now - held.since,
+        "throttle_bytes_per_second": controls.throttle or 0,
+    }
 
 
 def work_counts(
@@ -153,20 +148,36 @@ def work_counts(
     A partition between two steps is in flight. One that begins or ends during the count may be
     counted or not. ``gained_at`` returns when a copy last came closer to its leader.
     """
-    counting = _Counting(view, now, Instant(now - stalled_after_s), gained_at)
-    yield from visit_all(view.reassignments.by_partition, counting.add)
-    undecided = counting.add_undecided(view)
-    return WorkCounts(
-        phases=Counter({LABELS[kind]: n for kind, n in counting.phases.items()}),
-        blocked=Counter({by.value: n for by, n in counting.blocked.items()}),
-        examples={by.value: tuple(few) for by, few in counting.examples.items()},
-        moving=Counter(counting.moving),
-        waiting=Counter(counting.waiting),
-        undecided=undecided,
-        in_flight=tuple(counting.in_flight),
-        copying=counting.copying,
-        stalled=counting.stalled,
-    )
+    found = WorkCounts()
+    reasons = BlockedReasons(view, now)
+    still_since = Instant(now - stalled_after_s)
+
+    def add(partition: TopicPartition, reassignment: Reassignment) -> None:
+        request, is_begun = reassignment.spec.request, _is_begun(reassignment)
+        found.phases[LABELS[type(reassignment.phase)]] += 1
+        reason = reasons.of(reassignment)
+        if reason is not None:
+            since = since_of(reassignment)
+            found.count_blocked(partition, request, reason, since, is_begun=is_begun)
+        found.copying += reassignment.is_copying
+        if is_begun:
+            found.moving[request] += 1
+            found.in_flight.append(partition)
+        else:
+            found.waiting[request] += 1
+        gained = gained_at(partition) if is_begun else None
+        if view.role.leading and is_stalled(reassignment, reason, still_since, gained):
+            noted = reassignment.blocked if reassignment.is_copying else reason
+            found.stalled[partition] = UNNOTED if noted is None else noted.by.value
+
+    yield from visit_all(view.reassignments.by_partition, add)
+    legacy = view.requests.legacy
+    for partition, reason in reasons.blocked_entries():
+        found.undecided += 1
+        if legacy is not None:
+            request = legacy_request_id(legacy.czxid)
+            found.count_blocked(partition, request, reason, None, is_begun=False)
+    return found
 
 
 def is_stalled(
@@ -192,75 +203,6 @@ def is_stalled(
 
 def _is_begun(reassignment: Reassignment) -> bool:
     return reassignment.begun and not isinstance(reassignment.phase, Ended)
-
-
-class _Counting:
-    """The counts in the making; a Counter would be slower."""
-
-    def __init__(
-        self,
-        view: ClusterView,
-        now: Instant,
-        still_since: Instant,
-        gained_at: Callable[[TopicPartition], Instant | None],
-    ) -> None:
-        self.phases = defaultdict[type[Phase], int](int)
-        self.blocked = defaultdict[BlockedBy, int](int)
-        self.examples = defaultdict[BlockedBy, list[Example]](list)
-        self.moving = defaultdict[RequestId, int](int)
-        self.waiting = defaultdict[RequestId, int](int)
-        self.in_flight: list[TopicPartition] = []
-        self.copying = 0
-        self.stalled: dict[TopicPartition, str] = {}
-        self._waits = BlockedReasons(view, now)
-        self._leading = view.role.leading
-        self._still_since = still_since
-        self._gained_at = gained_at
-
-    def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
-        kind, request = type(reassignment.phase), reassignment.spec.request
-        self.phases[kind] += 1
-        is_begun = _is_begun(reassignment)
-        reason = self._waits.of(reassignment)
-        if reason is not None:
-            self._count_blocked(
-                partition, request, reason, since_of(reassignment), is_begun=is_begun
-            )
-        self.copying += reassignment.is_copying
-        if is_begun:
-            self.moving[request] += 1
-            self.in_flight.append(partition)
-        else:
-            self.waiting[request] += 1
-        gained_at = self._gained_at(partition) if is_begun else None
-        if self._leading and is_stalled(reassignment, reason, self._still_since, gained_at):
-            noted = reassignment.blocked if reassignment.is_copying else reason
-            self.stalled[partition] = UNNOTED if noted is None else noted.by.value
-
-    def add_undecided(self, view: ClusterView) -> int:
-        requests = view.requests
-        found = 0
-        for partition, reason in self._waits.blocked_entries():
-            found += 1
-            if requests.legacy is not None:
-                request = legacy_request_id(requests.legacy.czxid)
-                self._count_blocked(partition, request, reason, None, is_begun=False)
-        return found
-
-    def _count_blocked(
-        self,
-        partition: TopicPartition,
-        request: RequestId,
-        reason: Blocked,
-        since: Instant | None,
-        *,
-        is_begun: bool,
-    ) -> None:
-        self.blocked[reason.by] += 1
-        few = self.examples[reason.by]
-        if len(few) < EXAMPLES_MAX:
-            # The view has reassignments in the order of acceptance: the first are the oldest.
-            few.append(Example(partition, request, reason.detail, since, is_begun))
 
 
 def unjudged_entries(view: ClusterView) -> Counter[RequestId]:

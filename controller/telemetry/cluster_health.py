@@ -7,7 +7,7 @@ Health of the work and of the cluster, and log events about its changes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -127,7 +127,7 @@ class BlockedEvents:
     """
 
     def __init__(self) -> None:
-        self._logged: dict[str, tuple[int, tuple[Example, ...]]] = {}
+        self._logged: dict[str, tuple[int, Sequence[Example]]] = {}
         self._logged_at: dict[str, Instant] = {}
         self._stalled: dict[TopicPartition, str] = {}
 
@@ -135,8 +135,8 @@ class BlockedEvents:
         """Return the events of the newest counts."""
         now = clocks.now
         for by in sorted(work.blocked.keys() | self._logged.keys()):
-            found = (work.blocked[by], work.examples.get(by, ()))
-            before = self._logged.get(by, (0, ()))
+            found = (work.blocked[by], work.examples.get(by, []))
+            before = self._logged.get(by, (0, []))
             logged_at = self._logged_at.get(by)
             if found == before or (logged_at is not None and now < logged_at + EVERY_S):
                 continue

@@ -147,16 +147,9 @@ def _tallied(
 
 def _counts_of(s: StatusSnapshot) -> Mapping[str, float]:
     return {
-        "brokers": s.role.brokers,
+        **s.role,
         "copying_partitions": s.work.copying,
-        "disabled": s.role.disabled,
-        "isr_wait_oldest_seconds": s.role.oldest_isr_wait_s,
-        "orders_unanswered": s.role.alter_entries_unanswered,
-        "orphans": s.role.orphans,
         "pace_partitions": s.health.pace or 0,
-        "paused": s.role.paused,
-        "tenure_seconds": s.role.tenure_s,
-        "throttle_bytes_per_second": s.role.throttle,
         "throttled_entities": s.health.throttled,
         "throttles_below_produce_rate": len(s.health.slow),
         "under_min_isr_partitions": s.health.under_min_isr,

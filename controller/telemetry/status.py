@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Final
 
-from controller.core.blocked_reasons import BlockedReasons
 from controller.core.deletions import pending_deletions
 from controller.core.disks.disk_space import reserved_in, unguarded_brokers
 from controller.core.model import Blocked, OutcomeKind, RequestId
@@ -29,9 +28,8 @@ from controller.telemetry.cluster_counts import (
     in_slices,
     unjudged_entries,
 )
-from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks, iso_time
-from controller.telemetry.partition_documents import partition_document
+from controller.telemetry.partition_documents import PartitionDocuments
 from controller.telemetry.progress import ProgressTracker
 
 IN_FLIGHT_MAX: Final = 1000
@@ -47,18 +45,21 @@ def status_of(  # noqa: PLR0913 - what it is made of
     work: WorkCounts,
     *,
     engine: str,
-    progress: ProgressTracker | None = None,
-    copies: Copies | None = None,
+    progress: ProgressTracker,
+    documents: PartitionDocuments,
 ) -> Incremental[dict[str, Any]]:
     """
     Return the status document, with the ``work`` that was counted in this view.
 
-    ``engine`` is that of the settings, until the view has the one that was chosen. Without
-    ``progress``, bytes, rates and estimates are unknown.
+    ``engine`` is that of the settings, until the view has the one that was chosen.
     """
     role = view.role
-    progress = progress or ProgressTracker()
-    named = yield from _in_flight(view, clocks, work, copies)
+    # Without those that ended since they were counted.
+    named = []
+    for partitions in in_slices(work.in_flight[:IN_FLIGHT_MAX]):
+        found = (p for p in partitions if p in view.reassignments.by_partition)
+        named += [documents.of(p) for p in found]
+        yield
     return {
         "role": "leader" if role.leading else "standby",
         "engine": engine if role.engine is None else role.engine.value,
@@ -94,22 +95,6 @@ def status_of(  # noqa: PLR0913 - what it is made of
         ],
         "in_flight": named,
     }
-
-
-def _in_flight(
-    view: ClusterView, clocks: Clocks, work: WorkCounts, copies: Copies | None
-) -> Incremental[list[dict[str, Any]]]:
-    """Return the first partitions in flight, without those that ended since they were counted."""
-    waits = BlockedReasons(view, clocks.now)
-    found = []
-    for partitions in in_slices(work.in_flight[:IN_FLIGHT_MAX]):
-        found += [
-            partition_document(view, p, clocks, waits, is_stalled=p in work.stalled, copies=copies)
-            for p in partitions
-            if p in view.reassignments.by_partition
-        ]
-        yield
-    return found
 
 
 def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:

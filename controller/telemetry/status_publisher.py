@@ -24,7 +24,7 @@ from controller.telemetry.cluster_counts import Incremental
 from controller.telemetry.cluster_health import ClusterHealth, cluster_health
 from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
-from controller.telemetry.partition_documents import Filter, explanation_of, listing_of
+from controller.telemetry.partition_documents import Filter, PartitionDocuments
 from controller.telemetry.progress import ProgressTracker, volumes_of
 from controller.telemetry.rates import CopyRates, Samples
 from controller.telemetry.status import status_of
@@ -49,8 +49,8 @@ QUESTIONS_MAX: Final = 64
 """Questions that may wait; beyond it the oldest is dropped, and its reader times out."""
 
 Document = Mapping[str, Any]
-Question = tuple[Callable[[ClusterView, Clocks], Document], Future[Document]]
-"""A function that the loop calls with the view, and the future of its result."""
+Question = tuple[Callable[[PartitionDocuments], Document], Future[Document]]
+"""What a reader wants of the partitions, and the future of its result."""
 
 
 class TrendPoint(NamedTuple):
@@ -71,7 +71,8 @@ class StatusSnapshot:
     cluster: counts.ClusterCounts | None
     """None while the daemon is not the controller."""
     health: ClusterHealth = field(default_factory=ClusterHealth)
-    role: counts.RoleCounts = field(default_factory=counts.RoleCounts)
+    role: Mapping[str, float] = field(default_factory=dict)
+    """See ``role_counts``."""
     received: Mapping[BrokerId, int] = field(default_factory=dict)
     """Bytes copied to each broker since the daemon started."""
     served: Mapping[BrokerId, int] = field(default_factory=dict)
@@ -167,17 +168,18 @@ class StatusPublisher:
         work = yield from counts.work_counts(
             view, now, self._stalled_after_s, self.copies.gained_at
         )
+        documents = PartitionDocuments(view, clocks, self.copies, self._stalled_after_s)
         status = yield from status_of(
-            view, clocks, work, engine=self._engine, progress=self.progress, copies=self.copies
+            view, clocks, work, engine=self._engine, progress=self.progress, documents=documents
         )
-        health, role = cluster_health(view, work.in_flight), counts.role_of(view, now)
+        health, role = cluster_health(view, work.in_flight), counts.role_counts(view, now)
         unreachable = self.unreachable() if view.tenure.held is not None else {}
         return StatusSnapshot(
             status={
                 **status,
                 "strain": health.as_status(),
                 "copy_rates": self.copy_rates.as_status(),
-                "orders": {"unanswered": role.alter_entries_unanswered},
+                "orders": {"unanswered": role["orders_unanswered"]},
                 "unreachable_brokers": {str(b): why for b, why in unreachable.items()},
             },
             unreachable=unreachable,
@@ -202,25 +204,24 @@ class StatusPublisher:
 
     def request_partition(self, partition: TopicPartition) -> Future[Document]:
         """Ask the loop about a partition; safe from any thread."""
-        return self._request(explanation_of, partition)
+        return self._request(lambda documents: documents.explanation(partition))
 
     def request_partitions(self, wanted: Filter) -> Future[Document]:
         """Ask the loop for a page of the partitions; safe from any thread."""
-        return self._request(listing_of, wanted)
+        return self._request(lambda documents: documents.page(wanted))
 
-    def _request(self, answer: Callable[..., Document], subject: object) -> Future[Document]:
+    def _request(self, answer: Callable[[PartitionDocuments], Document]) -> Future[Document]:
         future: Future[Document] = Future()
-        after_s, copies = self._stalled_after_s, self.copies
-        self._questions.append(
-            (lambda v, c: answer(v, subject, c, stalled_after_s=after_s, copies=copies), future)
-        )
+        self._questions.append((answer, future))
         return future
 
     def _answer(self, view: ClusterView, now: Instant) -> None:
         while self._questions and self._clock.now() < now + ANSWERING_S:
             answer, future = self._questions.popleft()
             if future.set_running_or_notify_cancel():
-                future.set_result(answer(view, Clocks(now, self._wall())))
+                clocks = Clocks(now, self._wall())
+                documents = PartitionDocuments(view, clocks, self.copies, self._stalled_after_s)
+                future.set_result(answer(documents))
 
     def _measure(self, view: ClusterView, now: Instant, *, at_once: bool) -> Incremental[None]:
         if now < self._next_volumes_at and not at_once:

@@ -30,8 +30,9 @@ from controller.core.requests.submissions import CancelScope, RequestOptions, St
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.setting_values import parse_min_free
+from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
-from controller.telemetry.partition_documents import Filter, listing_of
+from controller.telemetry.partition_documents import Filter, PartitionDocuments
 from controller.units import parse_bytes
 from controller.znodes import paths
 from controller.znodes.plans import encode_legacy_plan
@@ -399,7 +400,7 @@ class ScenarioCluster:
         view = cast("Reactor", self._daemon.loop).view
         return cast(
             "list[dict[str, Any]]",
-            listing_of(view, Filter(), clocks, stalled_after_s=3600.0)["partitions"],
+            PartitionDocuments(view, clocks, Copies(), 3600.0).page(Filter())["partitions"],
         )
 
 

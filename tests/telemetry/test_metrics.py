@@ -36,13 +36,8 @@ def work_of(
     return WorkCounts(
         phases=Counter(phases or {}),
         blocked=Counter(blocked or {}),
-        examples={},
-        moving=Counter(),
-        waiting=Counter(),
-        undecided=0,
-        in_flight=(),
         copying=copying,
-        stalled=stalled or {},
+        stalled=dict(stalled or {}),
     )
 
 

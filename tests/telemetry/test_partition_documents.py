@@ -10,13 +10,13 @@ from controller.core.options import EngineName
 from controller.core.reassignments.phases import Syncing
 from controller.core.requests.model import PlanNode
 from controller.core.view import ClusterView
+from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
 from controller.telemetry.partition_documents import (
     IN_FLIGHT,
     ROWS,
     Filter,
-    explanation_of,
-    listing_of,
+    PartitionDocuments,
 )
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import NOW, REQUEST, START, a_view, partition_state
@@ -24,12 +24,15 @@ from tests.telemetry.builders import NOW, REQUEST, START, a_view, partition_stat
 CLOCKS = Clocks(NOW, START)
 
 
+def documents(view: ClusterView, stalled_after_s: float = 300.0) -> PartitionDocuments:
+    """Return the documents of a view without known copies."""
+    return PartitionDocuments(view, CLOCKS, Copies(), stalled_after_s)
+
+
 def explained(view: ClusterView, partition: TopicPartition | None = None) -> dict[str, Any]:
     """Return the explanation as a client reads it."""
     requested = tp() if partition is None else partition
-    document = json.loads(
-        json.dumps(explanation_of(view, requested, CLOCKS, stalled_after_s=300.0))
-    )
+    document = json.loads(json.dumps(documents(view).explanation(requested)))
     assert isinstance(document, dict)
     return document
 
@@ -85,7 +88,7 @@ def many(count: int, moving: int) -> ClusterView:
 
 def listed(view: ClusterView, wanted: Filter) -> tuple[int, int, list[int]]:
     """Return how many there are, which page it is, and the partitions on it."""
-    found = listing_of(view, wanted, CLOCKS, stalled_after_s=300.0)
+    found = documents(view).page(wanted)
     return found["total"], found["page"], [p["partition"] for p in found["partitions"]]
 
 
@@ -123,7 +126,7 @@ def test_filters_select_partitions() -> None:
 
 def test_nothing_is_one_empty_page() -> None:
     """Not an error."""
-    assert listing_of(a_view(1).view, Filter(), CLOCKS, stalled_after_s=1.0) == {
+    assert documents(a_view(1).view).page(Filter()) == {
         "total": 0,
         "page": 1,
         "pages": 1,
@@ -134,5 +137,5 @@ def test_nothing_is_one_empty_page() -> None:
 def test_stalled_ones_are_marked() -> None:
     """As in the status."""
     view = many(1, moving=1)
-    found = listing_of(view, Filter(), CLOCKS, stalled_after_s=50.0)
+    found = documents(view, stalled_after_s=50.0).page(Filter())
     assert found["partitions"][0]["stalled"]

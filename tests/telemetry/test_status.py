@@ -30,8 +30,10 @@ from controller.core.requests.outcomes import Part
 from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import EXAMPLES_MAX, work_counts
+from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
-from controller.telemetry.partition_documents import progress, steps_between
+from controller.telemetry.partition_documents import PartitionDocuments, progress, steps_between
+from controller.telemetry.progress import ProgressTracker
 from controller.telemetry.status import controls_of, limits_of, status_of
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state, run_to_end
@@ -42,7 +44,14 @@ NOW = Clocks(Instant(1000.0), START)
 def status(view: ClusterView) -> dict[str, Any]:
     """Return the status document of a view, as a client reads it."""
     document = run_to_end(
-        status_of(view, NOW, run_to_end(work_counts(view, NOW.now, 300.0)), engine="native")
+        status_of(
+            view,
+            NOW,
+            run_to_end(work_counts(view, NOW.now, 300.0)),
+            engine="native",
+            progress=ProgressTracker(),
+            documents=PartitionDocuments(view, NOW, Copies(), 300.0),
+        )
     )
     read = json.loads(json.dumps(document))
     assert isinstance(read, dict)

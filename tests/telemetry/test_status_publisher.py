@@ -218,11 +218,11 @@ def test_questions_take_limited_time_of_the_loop() -> None:
     clock = FixedClock()
     publisher, view = a_board(clock), a_view(1).view
 
-    def slow(*_: object, **__: object) -> dict[str, int]:
+    def slow(_: object) -> dict[str, int]:
         clock.go(1)
         return {}
 
-    requested = [publisher._request(slow, None) for _ in range(3)]
+    requested = [publisher._request(slow) for _ in range(3)]
     for answered in (1, 2, 3):
         publisher.tend(view)
         assert sum(future.done() for future in requested) == answered

@@ -25,8 +25,9 @@ from controller.core.reassignments.phases import Syncing
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import work_counts
+from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
-from controller.telemetry.partition_documents import Filter, listing_of
+from controller.telemetry.partition_documents import Filter, PartitionDocuments
 from controller.telemetry.progress import ProgressTracker, volumes_of
 from controller.telemetry.status import status_of
 from controller.telemetry.timelines import Timeline, Timelines
@@ -107,8 +108,11 @@ def page(view: ClusterView) -> str:
     work = run_to_end(work_counts(view, clocks.now, 300.0))
     tracker = ProgressTracker()
     tracker.add(view, run_to_end(volumes_of(view, lambda _: {})), NOW)
-    status = run_to_end(status_of(view, clocks, work, engine="native", progress=tracker))
-    listing = listing_of(view, Filter(), clocks, stalled_after_s=300.0)
+    documents = PartitionDocuments(view, clocks, Copies(), 300.0)
+    status = run_to_end(
+        status_of(view, clocks, work, engine="native", progress=tracker, documents=documents)
+    )
+    listing = documents.page(Filter())
     return render_page(Overview(status, listing, ended=[ENDED], who=OPERATOR))
 
 
