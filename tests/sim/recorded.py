@@ -105,22 +105,26 @@ class RecordedRun:
             case ["reassigner", "epoch"] if session != NO_SESSION:
                 self._daemons.add(session)
             case ["brokers", "ids", name] if data is not None:
-                self._sessions[session] = self._broker(BrokerId(int(name)), session)
+                self._sessions[session] = BrokerId(int(name))
+                self._broker(self._sessions[session], session).logs.may_be_offline = False
             case ["controller"] if data is not None and session not in self._daemons:
                 claimed = decode_controller(data)
                 if not isinstance(claimed, str):
-                    self._sessions[session] = self._broker(claimed.broker_id, session)
+                    self._sessions[session] = claimed.broker_id
+                    self._broker(claimed.broker_id, session)
+            case ["log_dir_event_notification", _] if session in self._sessions:
+                self._broker(self._sessions[session], session).logs.may_be_offline = True
             case ["config", "topics", topic]:
                 self._fabric.change_config(topic, _config(data))
             case _:
                 pass
 
-    def _broker(self, broker_id: BrokerId, session: int) -> BrokerId:
+    def _broker(self, broker_id: BrokerId, session: int) -> _RecordedBroker:
         known = self._fabric.brokers.get(broker_id)
         if not isinstance(known, _RecordedBroker):
             known = self._fabric.brokers[broker_id] = _RecordedBroker(broker_id, self._fabric)
         known.session_id = session
-        return broker_id
+        return known
 
 
 def _checks(operation: AnyOperation, path: str) -> bool:
@@ -177,6 +181,7 @@ class _RecordedZooKeeper(SimZooKeeper):
 class _RecordedBroker(SimBroker):
     """A broker of which only the registration is known: it is said to have every log."""
 
+    logs: _AnyLogs
     session_id = NO_SESSION
 
     def __init__(self, broker_id: BrokerId, fabric: Fabric) -> None:
@@ -188,12 +193,17 @@ class _RecordedBroker(SimBroker):
 
 
 class _AnyLogs(dict[TopicPartition, Log]):
-    """Each log is online if it is read, and none is known to be left."""
+    """Each log is there if it is read, and none is known to be left."""
+
+    may_be_offline = False
+    """Whether the broker lost a log directory since it registered; it does not say which logs."""
 
     def get(self, partition: TopicPartition, default: object = None) -> Log:
-        """Return a log that is online."""
+        """Return a log, online unless it may be in a lost directory."""
         del partition, default
-        return Log(0)
+        log = Log(0)
+        log.is_online = not self.may_be_offline
+        return log
 
 
 class _Everything(set[int]):

@@ -152,7 +152,15 @@ def test_a_partition_that_a_client_may_have_asked_for_is_permitted() -> None:
     assert found_with(TOPIC, _extended("1")) == []
 
 
-def found_with(path: str, tamper: Tamper) -> list[str]:
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_replica_may_leave_the_isr_where_its_broker_lost_a_log_directory(lost: int) -> None:
+    """The broker does not say in ZooKeeper which logs are offline."""
+    found = found_with(STATE, _put(STATE, isr=[2, 3], leader=2), lost_directory=lost)
+    assert len(found) == lost - 1, found
+    assert all("good copies [1] left the ISR" in one for one in found)
+
+
+def found_with(path: str, tamper: Tamper, lost_directory: int | None = None) -> list[str]:
     """Return the violations where the first write of a daemon to a znode is another one."""
     whole = recording()
     (daemon,) = {
@@ -167,4 +175,15 @@ def found_with(path: str, tamper: Tamper) -> list[str]:
         and any(o.path == path and not isinstance(o, Check | Delete) for o in r.operations)
     )
     tampered = whole[at]._replace(operations=tamper(whole[at].operations))
-    return violations([*whole[:at], tampered])[0]
+    before = whole[:at]
+    if lost_directory is not None:
+        before += (_directory_lost(whole, lost_directory, before[-1]),)
+    return violations([*before, tampered])[0]
+
+
+def _directory_lost(whole: Iterable[Recorded], broker: int, last: Recorded) -> Recorded:
+    """Return the notification of a broker, after the last transaction."""
+    path = f"{paths.BROKER_IDS}/{broker}"
+    session = next(r.session for r in whole if any(o.path == path for o in r.operations))
+    event = Make(f"{paths.LOG_DIR_EVENTS}/log_dir_event_0000000000", b"{}")
+    return Recorded(last.zxid, session, last.at_s, (event,))
