@@ -181,18 +181,20 @@ def test_a_deletion_that_waits_does_not_keep_the_role(
     """
     Kafka's controller cannot end it either before the broker is back.
 
-    It deletes the live replicas before the claim, which would interrupt that (KAFKA-12315).
+    It deletes the live replicas before the claim, which would interrupt that (KAFKA-12315). One
+    that is elected after the mark deletes none before the dead broker is back.
     """
+    dead, target = (5, 4) if cluster.controller_broker() != 5 else (4, 5)
     moved = make_topic({0: [1, 2, 3]}, SAFE)
-    doomed = make_topic({0: [1, 2, 5]})
-    plan = {moved: {0: [1, 2, 4]}}
+    doomed = make_topic({0: [1, 2, dead]})
+    plan = {moved: {0: [1, 2, target]}}
     with running_daemon(cluster, "--tenure-linger", "1"):
-        strike(cluster, 5)
+        strike(cluster, dead)
         mark(cluster, doomed)
-        eventually(lambda: holders(cluster, doomed) == {5}, within_s=20)
+        eventually(lambda: holders(cluster, doomed) == {dead}, within_s=20)
         submit(cluster, plan)
         await_claim(cluster)
         eventually(lambda: is_done(cluster, plan), within_s=30)
         eventually(cluster.controller_broker, within_s=30)
-        cluster.brokers[5].start()
+        cluster.brokers[dead].start()
         eventually(lambda: is_gone(cluster, doomed), within_s=60)
