@@ -21,20 +21,13 @@ from controller.actions.work_control import (
     submit_cancellation,
 )
 from controller.cli import options
-from controller.cli.context import CommandContext, context_of
-from controller.cli.options import argument, flag, option
-from controller.cli.output import (
-    NOTHING_WRITTEN,
-    Exit,
-    print_json,
-    print_line,
-    print_note,
-    print_result,
-)
+from controller.cli.context import CommandContext
+from controller.cli.options import argument, command, flag, option
+from controller.cli.output import NOTHING_WRITTEN, Exit, print_json, print_line, print_note
 from controller.cli.plan_preview import selection_screen
 from controller.cli.progress_display import display_of
 from controller.cli.request_state import history_of, outcome_documents, outcome_line
-from controller.cli.submitting import FOLLOW_S, SubmitOptions, await_daemon, why_not_taken_up
+from controller.cli.submitting import FOLLOW_S, await_daemon, why_not_taken_up
 from controller.core.model import OutcomeKind, ReassignmentSpec
 from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import Cancellation, CancelScope
@@ -44,14 +37,13 @@ from controller.units import names_text
 from controller.zk.operator_client import OperatorClient
 
 
+@command("dry_run", "timeout", "all_rows", "as_json")
 def cancel(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+    context: CommandContext,
     requests: Annotated[
         list[str] | None, argument("REQUEST", "Ids of the requests to cancel.")
     ] = None,
     *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
     topic: Annotated[
         list[str] | None,
         option("TOPIC", "Cancel the reassignments of this topic; may be repeated. Default: none."),
@@ -74,10 +66,6 @@ def cancel(  # noqa: PLR0913 - the options of the command
     reason: options.ReasonOption = "",
     requested_by: options.ByOption = None,
     wait: options.WaitOption = False,
-    dry_run: options.DryRunOption = False,
-    timeout: options.TimeoutOption = 60.0,
-    all_rows: options.AllRowsOption = False,
-    as_json: options.JsonOption = False,
 ) -> Exit:
     """
     Cancel reassignments: pending ones do not start, those in flight roll back.
@@ -88,7 +76,6 @@ def cancel(  # noqa: PLR0913 - the options of the command
     or interrupted, 3 a partition could not be cancelled, or an earlier cancellation has not
     selected its partitions yet.
     """
-    context = context_of(ctx)
     wanted = Cancellation(
         requests=frozenset(request_ids(requests)),
         topics=frozenset(options.topics_of(topic)),
@@ -103,16 +90,13 @@ def cancel(  # noqa: PLR0913 - the options of the command
             if everything
             else "name requests, --topic or --partition, or use --everything"
         )
-    submit = SubmitOptions(
-        wait=wait, dry_run=dry_run, all_rows=all_rows, as_json=as_json, timeout_s=timeout
-    )
-    with context.connected(zookeeper, config) as operator:
-        if everything and not (yes or dry_run):
+    with context.connected() as operator:
+        if everything and not (yes or context.dry_run):
             if not context.is_terminal():
                 raise InvalidInputError("--everything needs --yes without a terminal")
             count = len(operator.partitions.reassigned_partitions())
             typer.confirm(f"Cancel everything, {count} partitions now?", abort=True)
-        return CancelRun(context, operator, wanted, submit).run()
+        return CancelRun(context, operator, wanted, wait=wait).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +106,11 @@ class CancelRun:
     context: CommandContext
     operator: OperatorClient
     wanted: Cancellation
-    submit: SubmitOptions
+    wait: bool
 
     def run(self) -> Exit:
         """Cancel, wait as the options say, and report."""
-        if self.submit.dry_run:
+        if self.context.dry_run:
             preview = cancel_preview(self.operator, self.wanted, is_whole=True)
             return self._show(preview) if preview else self._nothing(nothing_text(self.operator))
         done = submit_cancellation(self.operator, self.wanted)
@@ -134,13 +118,8 @@ class CancelRun:
             return self._nothing(done)
         written = done.written
         try:
-            taken_up = await_daemon(
-                self.context,
-                self.operator,
-                lambda: self._is_taken_up(done),
-                timeout_s=self.submit.timeout_s,
-            )
-            if taken_up and self.submit.wait:
+            taken_up = await_daemon(self.context, self.operator, lambda: self._is_taken_up(done))
+            if taken_up and self.wait:
                 self._follow(written)
         except KeyboardInterrupt:
             print_note(f"Interrupted; {written.request} continues.")
@@ -149,7 +128,7 @@ class CancelRun:
 
     def _nothing(self, why: str) -> Exit:
         document = {"cancellation": None, "result": "nothing_to_do"}
-        print_result(document, [why], as_json=self.submit.as_json)
+        self.context.print_result(lambda: document, [why])
         return Exit.DONE
 
     def _show(self, preview: CancelPreview) -> Exit:
@@ -169,10 +148,8 @@ class CancelRun:
             for what, found in selections.items()
             if found
         )
-        screen = self.context.screen(all_rows=self.submit.all_rows)
-        as_json = self.submit.as_json
-        print_result(document, lines, selection_screen(selections), screen, as_json=as_json)
-        if not as_json:
+        self.context.print_result(lambda: document, lines, selection_screen(selections))
+        if not self.context.as_json:
             print_line(NOTHING_WRITTEN)
         return Exit.DONE
 
@@ -188,8 +165,7 @@ class CancelRun:
         return isinstance(spec, ReassignmentSpec) and spec.cancelled_by == written.request
 
     def _follow(self, written: Cancellation) -> None:
-        screen, as_json = self.context.screen(), self.submit.as_json
-        with display_of(screen, as_json=as_json) as show:
+        with display_of(self.context) as show:
             while not has_ended(self.operator, written):
                 left = len(self.operator.partitions.reassigned_partitions())
                 status = self.context.status_of_leader(self.operator)
@@ -201,11 +177,11 @@ class CancelRun:
         history = history_of(self.operator, written.request)
         counts, outcomes = _counts(history), history.endings
         code = Exit.DONE
-        if not is_taken_up or (self.submit.wait and not is_over):
+        if not is_taken_up or (self.wait and not is_over):
             code = Exit.IN_PROGRESS
         elif counts["skipped"]:
             code = Exit.REFUSED
-        if self.submit.as_json:
+        if self.context.as_json:
             print_json(
                 {
                     "cancellation": written.request,
@@ -219,7 +195,7 @@ class CancelRun:
             if outcome.fate is OutcomeKind.SKIPPED:
                 print_line(outcome_line(outcome))
         if not is_taken_up:
-            why = why_not_taken_up(self.operator, self.submit.timeout_s)
+            why = why_not_taken_up(self.operator, self.context.timeout)
             print_line(f"Written as {written.request}, but not taken up yet: {why}")
         elif is_over:
             print_line(f"Cancellation {written.request} is complete: {_sentence(counts)}.")

@@ -14,16 +14,16 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines
 from controller.core.model import TopicPartition
 from controller.errors import SessionSuspendedError, TransientError
 from controller.previews.access import (
@@ -35,8 +35,10 @@ from controller.previews.access import (
 from controller.units import MS_PER_S
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from controller.cli.tables import Screen
-    from controller.previews.access import JudgeSettings, QueryBrokers, QueryMinInsyncOf
+    from controller.previews.access import JudgeSettings, QueryBrokers, QueryMinInsync
     from controller.settings import HttpAccess, Settings
     from controller.zk.operator_client import OperatorClient
 
@@ -126,13 +128,17 @@ def name_of_user() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CommandContext:
-    """The access of commands to the outside; tests replace the functions."""
+    """
+    The access of one command to the outside, and the values of the options that many commands have.
+
+    Tests replace the functions. ``options.command`` sets the values.
+    """
 
     environ: Mapping[str, str]
     connect: Callable[[Settings], AbstractContextManager[OperatorClient]] = connect
     query_brokers: QueryBrokers = query_brokers
     judge_settings: JudgeSettings = judge_settings
-    query_min_insync: QueryMinInsyncOf = query_min_insync
+    query_min_insync: QueryMinInsync = query_min_insync
     cluster_id_of: Callable[[Settings, str], str] = cluster_id_of
     fetch: Callable[[str, HttpAccess], Mapping[str, Any]] = _fetch_status
     fetch_explanation: Callable[[str, HttpAccess, TopicPartition], Mapping[str, Any]] = (
@@ -144,50 +150,74 @@ class CommandContext:
     wall_ms: Callable[[], int] = wall_ms
     name_of_user: Callable[[], str] = name_of_user
     is_terminal: Callable[[], bool] = field(default=lambda: False)
+    zookeeper: str | None = None
+    config: Path | None = None
+    dry_run: bool = False
+    timeout: float = 60.0
+    """Seconds."""
+    all_rows: bool = False
+    as_json: bool = False
 
-    def screen(self, *, all_rows: bool = False) -> Screen | None:
+    def screen(self) -> Screen | None:
         """Return the terminal for tables; None if output goes elsewhere, or it cannot draw them."""
         if not self.is_terminal() or self.environ.get("TERM") == "dumb":
             return None
         from controller.cli import tables  # noqa: PLC0415 - lines of text need no tables
 
-        return tables.screen_of(self.environ, all_rows=all_rows)
+        return tables.screen_of(self.environ, all_rows=self.all_rows)
 
-    def settings(self, options: Mapping[str, object], config: Path | None) -> Settings:
-        """Load the settings; see ``setting_sources.load_settings``."""
+    def settings(self, **given: object) -> Settings:
+        """Load the settings, with values of options; see ``setting_sources.load_settings``."""
         from controller.setting_sources import load_settings  # noqa: PLC0415 - as for ZooKeeper
 
-        return load_settings(options, self.environ, config)
+        return load_settings({"zookeeper": self.zookeeper, **given}, self.environ, self.config)
 
-    def connected(
-        self, zookeeper: str | None, config: Path | None
-    ) -> AbstractContextManager[OperatorClient]:
-        """Connect to ZooKeeper with the options of a command."""
-        return self.connect(self.settings({"zookeeper": zookeeper}, config))
-
-    def http_access(self, config: Path | None) -> HttpAccess:
-        """Return what is needed to ask a given daemon; needs no address of ZooKeeper."""
-        return self.settings({"zookeeper": "unused:2181"}, config).http_access
+    def connected(self) -> AbstractContextManager[OperatorClient]:
+        """Connect to ZooKeeper."""
+        return self.connect(self.settings())
 
     @contextmanager
-    def inspected(
-        self, zookeeper: str | None, config: Path | None
-    ) -> Iterator[tuple[OperatorClient, ClusterQueries]]:
+    def inspected(self) -> Iterator[tuple[OperatorClient, ClusterQueries]]:
         """Connect to ZooKeeper to preview a plan, which also takes answers of brokers."""
-        settings = self.settings({"zookeeper": zookeeper}, config)
+        settings = self.settings()
         with self.connect(settings) as operator:
             yield operator, self.queries(settings)
 
     def queries(self, settings: Settings) -> ClusterQueries:
         """Return what a preview asks brokers and the daemon."""
         return ClusterQueries(
-            min_insync=partial(self.query_min_insync, settings),
-            log_dirs=lambda brokers: self.query_brokers(settings, brokers, ()).disks,
+            settings=settings,
             status=self.status_of_leader,
+            query_brokers=self.query_brokers,
+            query_min_insync=self.query_min_insync,
             now=self.now,
             sleep=self.sleep,
             unix_s=lambda: self.wall_ms() / MS_PER_S,
         )
+
+    def print_result(
+        self,
+        document: Callable[[], object],
+        lines: Iterable[str],
+        tables: Iterable[RenderableType] | None = None,
+    ) -> None:
+        """
+        Print a result as JSON, as tables on a terminal (if there are any), or as lines.
+
+        Only what is printed is made, or taken from its iterator.
+        """
+        if self.as_json:
+            print_json(document())
+        elif tables is not None and (screen := self.screen()) is not None:
+            screen.print(*tables)
+        else:
+            print_lines(lines)
+
+    def print_change(self, document: Mapping[str, object], lines: Iterable[str]) -> None:
+        """Print what a command changed, or would change in a dry run."""
+        self.print_result(lambda: {"dry_run": self.dry_run, **document}, lines)
+        if self.dry_run and not self.as_json:
+            print_line(NOTHING_WRITTEN)
 
     def status_of_leader(self, operator: OperatorClient) -> Mapping[str, Any] | None:
         """Return the status of the leading daemon, None if it does not answer."""

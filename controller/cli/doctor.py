@@ -14,15 +14,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from controller.cli import options
-from controller.cli.context import CommandContext, context_of, query_leader
-from controller.cli.options import flag
-from controller.cli.output import Exit, print_json, print_line, print_lines
-from controller.cli.tables import Column, Listing, Name, Screen, fields
+from controller.cli.context import CommandContext, query_leader
+from controller.cli.options import command, flag, option
+from controller.cli.output import Exit, print_line, print_lines
+from controller.cli.tables import Column, Listing, Name, fields
 from controller.core.options import EngineName
 from controller.core.pacing.throttle_settings import Entity
 from controller.core.reassignments.gates import ids
@@ -35,6 +33,7 @@ from controller.errors import InvalidInputError
 from controller.settings import EndpointMode, Settings
 from controller.telemetry.journal import FILE_NAME
 from controller.zk.operator_client import OperatorClient
+from controller.zk.retirement import Retired
 from controller.znodes import paths
 
 EACH_MAX: Final = 10
@@ -56,11 +55,10 @@ STYLES: Final = {Severity.CRITICAL: "red", Severity.WARNING: "yellow", Severity.
 """On a terminal."""
 
 
-def doctor(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+@command("dry_run", "all_rows", "as_json")
+def doctor(
+    context: CommandContext,
     *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
     fix: Annotated[
         bool, flag("--fix", "Remove throttles of a daemon that no reassignment needs.")
     ] = False,
@@ -74,15 +72,12 @@ def doctor(  # noqa: PLR0913 - the options of the command
     ] = False,
     journal: Annotated[
         list[Path] | None,
-        options.option(
+        option(
             "DIR",
             "Also check each step in a daemon's journal: its --journal-dir. May be repeated. "
             "Default: no journal.",
         ),
     ] = None,
-    dry_run: options.DryRunOption = False,
-    all_rows: options.AllRowsOption = False,
-    as_json: options.JsonOption = False,
 ) -> Exit:
     """
     Find problems of the cluster and of the daemon's znodes.
@@ -93,24 +88,35 @@ def doctor(  # noqa: PLR0913 - the options of the command
     settings of topics and brokers. Changes nothing without --fix. Exit code: 0 no findings that
     need attention, 1 error, 2 findings.
     """
-    if dry_run and not fix:
+    if context.dry_run and not fix:
         raise InvalidInputError("--dry-run needs --fix: nothing else changes anything")
     if no_daemon and not fix:
         raise InvalidInputError("--no-daemon needs --fix: it selects what is repaired")
-    context = context_of(ctx)
-    settings = context.settings({"zookeeper": zookeeper}, config)
+    settings = context.settings()
     with context.connect(settings) as operator:
         snapshot = _take_snapshot(context, operator, settings)
-        return _diagnose(
-            snapshot,
-            examine(snapshot, (f for path in journal or () for f in findings_of_journal(path))),
-            operator if fix else None,
-            context.screen(all_rows=all_rows),
-            retires=no_daemon,
-            dry_run=dry_run,
-            each_max=None if all_rows else EACH_MAX,
-            as_json=as_json,
-        )
+        others = (f for path in journal or () for f in findings_of_journal(path))
+        findings, fixes = examine(snapshot, others), list[Fix]()
+        if fix:
+            repair = _retire if no_daemon else _fix_throttles
+            fixes += repair(snapshot, operator, dry_run=context.dry_run)
+    document: dict[str, object] = {
+        "findings": [asdict(f) for f in findings],
+        "counts": _counts(findings),
+    }
+    if fix:
+        document |= {"dry_run": context.dry_run, "fixed": [asdict(f) for f in fixes]}
+    lines = _lines(findings, None if context.all_rows else EACH_MAX)
+    context.print_result(lambda: document, lines, _screen(findings))
+    if fix and not context.as_json:
+        print_lines(map(_fix_line, fixes))
+        if no_daemon:
+            print_lines(_steps_left(snapshot))
+        if not fixes:
+            print_line(f"Nothing was fixed: {_why_nothing(snapshot)}.")
+    left = _unrepaired_findings(findings, fixes, retires=no_daemon)
+    is_sound = all(f.severity is Severity.INFO for f in left)
+    return Exit.DONE if is_sound else Exit.FINDINGS
 
 
 def findings_of_journal(directory: Path) -> Iterator[Finding]:
@@ -172,43 +178,6 @@ def _take_snapshot(
 def _engine_in(status: Mapping[str, Any] | None) -> EngineName | None:
     name = (status or {}).get("engine")
     return next((e for e in EngineName if e.value == name and e is not EngineName.AUTO), None)
-
-
-def _diagnose(  # noqa: PLR0913 - what is examined, and how it is printed
-    snapshot: Snapshot,
-    findings: list[Finding],
-    operator: OperatorClient | None,
-    screen: Screen | None,
-    *,
-    retires: bool,
-    dry_run: bool,
-    each_max: int | None,
-    as_json: bool,
-) -> Exit:
-    """Print the findings and, with ``operator``, fix those that can be fixed."""
-    repair = _retire if retires else _fix_throttles
-    fixes = [] if operator is None else list(repair(snapshot, operator, dry_run=dry_run))
-    if as_json:
-        document: dict[str, Any] = {
-            "findings": [asdict(f) for f in findings],
-            "counts": _counts(findings),
-        }
-        if operator is not None:
-            document |= {"dry_run": dry_run, "fixed": [asdict(f) for f in fixes]}
-        print_json(document)
-    else:
-        if screen is not None:
-            screen.print(*_screen(findings))
-        else:
-            print_lines(_lines(findings, each_max))
-        print_lines(map(str, fixes))
-        if operator is not None and retires:
-            print_lines(_steps_left(snapshot))
-        if operator is not None and not fixes:
-            print_line(f"Nothing was fixed: {_why_nothing(snapshot)}.")
-    left = _unrepaired_findings(findings, fixes, retires=retires)
-    is_sound = all(f.severity is Severity.INFO for f in left)
-    return Exit.DONE if is_sound else Exit.FINDINGS
 
 
 def _counts(findings: list[Finding]) -> dict[str, int]:
@@ -274,31 +243,15 @@ class ThrottleFix:
     """The restored settings; None: the setting was deleted."""
     is_done: bool = False
 
-    def __str__(self) -> str:
-        return _with_settings(f"{self.what} {self.entity}", self.restored)
+
+Fix = ThrottleFix | Retired
 
 
-@dataclass(frozen=True, slots=True)
-class RecordFix:
-    """Records of a daemon that were deleted, would be deleted, or had to stay."""
-
-    subject: str
-    what: str
-    restored: Mapping[str, str | None] = field(default_factory=dict)
-    is_done: bool = False
-    stays: bool = False
-    """Whether it could not be deleted."""
-
-    def __str__(self) -> str:
-        head = f"{self.subject} {self.what}" if self.stays else f"{self.what} {self.subject}"
-        return _with_settings(head, self.restored)
-
-
-Fix = ThrottleFix | RecordFix
-
-
-def _with_settings(head: str, restored: Mapping[str, str | None]) -> str:
-    settings = (f"{k} {'is deleted' if v is None else f'is {v}'}" for k, v in restored.items())
+def _fix_line(fix: Fix) -> str:
+    subject = fix.entity if isinstance(fix, ThrottleFix) else fix.subject
+    stays = isinstance(fix, Retired) and fix.stays
+    head = f"{subject} {fix.what}" if stays else f"{fix.what} {subject}"
+    settings = (f"{k} {'is deleted' if v is None else f'is {v}'}" for k, v in fix.restored.items())
     return ", ".join((head, *settings))
 
 
@@ -329,17 +282,14 @@ def _why_nothing(snapshot: Snapshot) -> str:
 def _retire(snapshot: Snapshot, operator: OperatorClient, *, dry_run: bool) -> Iterator[Fix]:
     """Restore the settings before every throttle of a daemon, and delete its records."""
     if not dry_run:
-        for done in operator.retirement.retire():
-            yield RecordFix(
-                done.subject, done.what, done.restored, done.is_done, stays=not done.is_done
-            )
+        yield from operator.retirement.retire()
         return
     operator.retirement.refuse_daemons()
     znodes = snapshot.znodes
     for entity in sorted(znodes.applied_throttles):
         yield ThrottleFix(entity, "would remove the throttle of")
     for path in operator.retirement.records():
-        yield RecordFix(path, "would delete")
+        yield Retired(path, "would delete", is_done=False)
 
 
 def _unrepaired_findings(

@@ -13,12 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from controller.actions.submission import PlanSubmission, SubmissionKind
 from controller.cli import options, request_state, submitting
-from controller.cli.context import context_of
-from controller.cli.options import flag, option
+from controller.cli.context import CommandContext
+from controller.cli.options import command, flag, option
 from controller.cli.output import Exit, print_json, print_line, print_lines, print_note
 from controller.cli.request_state import RequestState
 from controller.cli.status_text import pause_lines
@@ -32,12 +30,11 @@ from controller.previews.validation import Conflict
 from controller.units import ids, names_text, parse_bytes
 
 
+@command("dry_run", "timeout", "all_rows", "as_json")
 def execute(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+    context: CommandContext,
     plan: options.PlanArgument,
     *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
     reason: options.ReasonOption = "",
     requested_by: options.ByOption = None,
     priority: Annotated[int, option("N", "Requests of a higher priority start first.")] = 0,
@@ -85,7 +82,6 @@ def execute(  # noqa: PLR0913 - the options of the command
         str, option("NAME", "With --approved: name of the approver. Default: none.")
     ] = "",
     wait: options.WaitOption = False,
-    dry_run: options.DryRunOption = False,
     out: Annotated[
         Path | None,
         option(
@@ -94,9 +90,6 @@ def execute(  # noqa: PLR0913 - the options of the command
             "hash. Default: write no file.",
         ),
     ] = None,
-    timeout: options.TimeoutOption = 60.0,
-    all_rows: options.AllRowsOption = False,
-    as_json: options.JsonOption = False,
 ) -> Exit:
     """
     Submit a plan and wait until the daemon accepts it.
@@ -108,7 +101,6 @@ def execute(  # noqa: PLR0913 - the options of the command
     only from the replicas that were approved. Exit code: 0 accepted (with --wait: done), 1 error,
     2 not accepted yet or interrupted, 3 refused, 4 cancelled.
     """
-    context = context_of(ctx)
     wanted = RequestOptions(
         reason=reason,
         requested_by=context.requested_by(requested_by),
@@ -124,7 +116,7 @@ def execute(  # noqa: PLR0913 - the options of the command
     )
     if legacy and wanted != RequestOptions(reason=reason, requested_by=wanted.requested_by):
         raise InvalidInputError("--legacy takes no option of a request")
-    if out is not None and not dry_run:
+    if out is not None and not context.dry_run:
         raise InvalidInputError(
             "--out needs --dry-run: the plan is approved before it is submitted"
         )
@@ -138,13 +130,15 @@ def execute(  # noqa: PLR0913 - the options of the command
         options=wanted,
         expected=None if approved is None else check_approval(file, approved),
     )
-    submit = submitting.SubmitOptions(
-        wait=wait, dry_run=dry_run, all_rows=all_rows, as_json=as_json, timeout_s=timeout, out=out
-    )
-    with context.inspected(zookeeper, config) as (operator, queries):
-        kind = LegacyExecution if legacy else Execution
+    kind = LegacyExecution if legacy else Execution
+    with context.inspected() as (operator, queries):
         run = kind(
-            context=context, operator=operator, wanted=submission, options=submit, queries=queries
+            context=context,
+            operator=operator,
+            wanted=submission,
+            queries=queries,
+            wait=wait,
+            out=out,
         )
         return run.run()
 
@@ -160,10 +154,11 @@ class Execution(submitting.PlanExecution):
         return (*refused, *pause_lines(pauses))
 
     def _wait(self) -> None:
-        self._is_accepted = self._await_daemon(
-            lambda: not set(self.names) & set(self.operator.requests.open())
+        operator, names = self.operator, set(self.names)
+        self._is_accepted = submitting.await_daemon(
+            self.context, operator, lambda: not names & set(operator.requests.open())
         )
-        if self._is_accepted and self.options.wait:
+        if self._is_accepted and self.wait:
             self._follow()
 
     def _look(self) -> submitting.PlanProgress:
@@ -191,13 +186,13 @@ class Execution(submitting.PlanExecution):
         is_accepted = self._is_accepted
         state = request_state.read_request(self.operator, self.request)
         code = request_state.exit_of_request(state)
-        if code is Exit.IN_PROGRESS and is_accepted and not self.options.wait:
+        if code is Exit.IN_PROGRESS and is_accepted and not self.wait:
             code = Exit.REFUSED if state.history.refused else Exit.DONE
-        if self.options.as_json:
+        if self.context.as_json:
             print_json(self._document(state, read_entries(self.operator, self.plan), code))
             return code
         if not is_accepted:
-            why = submitting.why_not_taken_up(self.operator, self.options.timeout_s)
+            why = submitting.why_not_taken_up(self.operator, self.context.timeout)
             print_note(f"Written as {self.request}, but not accepted yet ({why})")
             return Exit.IN_PROGRESS
         print_lines(request_state.problem_lines(state))
@@ -238,8 +233,12 @@ class LegacyExecution(submitting.PlanExecution):
     """As last read."""
 
     def _wait(self) -> None:
-        self._await_daemon(lambda: all(e.state is not EntryState.SUBMITTED for e in self._read()))
-        if self.options.wait and any(e.state.is_open for e in self._entries):
+        submitting.await_daemon(
+            self.context,
+            self.operator,
+            lambda: all(e.state is not EntryState.SUBMITTED for e in self._read()),
+        )
+        if self.wait and any(e.state.is_open for e in self._entries):
             self._follow()
 
     def _read(self) -> list[Entry]:
@@ -266,7 +265,7 @@ class LegacyExecution(submitting.PlanExecution):
         submitted = [e for e in entries if e.state is EntryState.SUBMITTED]
         details = self._refusals() if refused else []
         code = Exit.REFUSED if refused else Exit.IN_PROGRESS if submitted else Exit.DONE
-        if self.options.as_json:
+        if self.context.as_json:
             print_json(self._document(entries, details, code))
             return code
         for entry in refused:
@@ -274,7 +273,7 @@ class LegacyExecution(submitting.PlanExecution):
                 f"{entry.partition} -> [{ids(entry.target)}] was refused{_why(entry, details)}"
             )
         if submitted:
-            why = submitting.why_not_taken_up(self.operator, self.options.timeout_s)
+            why = submitting.why_not_taken_up(self.operator, self.context.timeout)
             if self.operator.cluster.leader_address() is None:
                 why += ", or Kafka's controller"
             print_note(f"Written, but not accepted yet: {_names(submitted)} ({why})")

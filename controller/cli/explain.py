@@ -7,18 +7,18 @@ steps to come under its settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Annotated, Any, Final
 
-import typer
+from rich.console import RenderableType
 from rich.text import Text
 
-from controller.cli import options
-from controller.cli.context import context_of, query_leader
-from controller.cli.options import argument
-from controller.cli.output import print_note, print_result
+from controller.cli.context import CommandContext, query_leader
+from controller.cli.options import argument, command
+from controller.cli.output import print_note
 from controller.cli.request_state import open_requests, outcome_line, refusal_document
 from controller.cli.status_text import state_words, wait_words
 from controller.cli.tables import fields, paragraph
@@ -123,13 +123,10 @@ STYLES: Final = {
 """Styles of rows on a terminal."""
 
 
+@command("as_json")
 def explain(
-    ctx: typer.Context,
+    context: CommandContext,
     partition: Annotated[list[str], argument("TOPIC-PARTITION", "Partition, as one word or two.")],
-    *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
-    as_json: options.JsonOption = False,
 ) -> None:
     """
     Explain the state of a partition, why it is blocked, and the remedy.
@@ -139,14 +136,13 @@ def explain(
     Reads ZooKeeper, and queries the leading daemon if there is one. Exit code: 0 explained, 1 error
     or unknown partition.
     """
-    context = context_of(ctx)
     # One word or two.
     named = parse_topic_partition("-".join(partition)) if 1 <= len(partition) <= 2 else None  # noqa: PLR2004 - as above
     if named is None:
         raise InvalidInputError(
             f"{' '.join(partition)!r} is not a partition: write TOPIC-PARTITION or TOPIC PARTITION"
         )
-    settings = context.settings({"zookeeper": zookeeper}, config)
+    settings = context.settings()
     step_size = settings.options().step_size
     with context.connect(settings) as operator:
         facts = _gather(operator, named)
@@ -155,7 +151,7 @@ def explain(
         )
     if live is None:
         why_not = why_not or "no reassigner leads"
-    if why_not is not None and not as_json:
+    if why_not is not None and not context.as_json:
         print_note(f"reassigner: by ZooKeeper alone: {why_not}")
     moved = None if live is None else live["reassignment"]
     if live is not None and moved is not None:
@@ -163,18 +159,11 @@ def explain(
     else:
         steps = list(map(step_document, facts.steps(step_size)))
     headline = f"{facts.partition} is {WORDS[facts.standing]}"
-    rows = list(_rows(facts, live))
-    step_lines = list(_step_lines(steps, moved, step_size))
-    print_result(
-        _document(facts, live, steps, why_not),
-        (headline, *(f"  {name:<12}{words}" for name, words in rows), *step_lines),
-        (
-            paragraph(headline, "bold"),
-            fields(((name, Text(words, STYLES.get(name, ""))) for name, words in rows), indent=2),
-            *map(paragraph, step_lines),
-        ),
-        context.screen(),
-        as_json=as_json,
+    rows, step_lines = _rows(facts, live), _step_lines(steps, moved, step_size)
+    context.print_result(
+        lambda: _document(facts, live, steps, why_not),
+        chain([headline], (f"  {name:<12}{words}" for name, words in rows), step_lines),
+        _screen(headline, rows, step_lines),
     )
 
 
@@ -224,6 +213,14 @@ def _last_outcome(
 
 
 # --- text --------------------------------------------------------------------------------------
+
+
+def _screen(
+    headline: str, rows: Iterable[tuple[str, str]], step_lines: Iterable[str]
+) -> Iterator[RenderableType]:
+    yield paragraph(headline, "bold")
+    yield fields(((name, Text(words, STYLES.get(name, ""))) for name, words in rows), indent=2)
+    yield from map(paragraph, step_lines)
 
 
 def _rows(facts: PartitionFacts, live: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:

@@ -6,17 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from controller.actions.submission import PlanSubmission
 from controller.cli import options
-from controller.cli.context import CommandContext, context_of
+from controller.cli.context import CommandContext
 from controller.cli.execute import Execution
-from controller.cli.options import argument, flag, option
+from controller.cli.options import argument, command, flag, option
 from controller.cli.output import Exit, print_json, print_line, print_note, write_json
 from controller.cli.plan_preview import forecast_screen
 from controller.cli.stock.formats import plan_document, proposal_text, read_brokers, topics_of
-from controller.cli.submitting import SubmitOptions
 from controller.cli.tables import Screen, paragraph
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.requests.submissions import RequestOptions
@@ -24,20 +21,19 @@ from controller.errors import InvalidInputError
 from controller.planning.plan_goal import Proposal
 from controller.planning.proposer import propose
 from controller.previews import proposal
+from controller.previews.access import ClusterQueries
 from controller.previews.entries import read_entries
 from controller.previews.forecast_table import forecast_lines
 from controller.previews.plan_facts import Preview, forecast_of
 from controller.previews.plan_files import PlanFile, document_of, read_topics_file
-from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
 
 
+@command("dry_run", "timeout", "all_rows", "as_json")
 def generate(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+    context: CommandContext,
     topics: Annotated[list[str] | None, argument("TOPIC", "Topics to reassign.")] = None,
     *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
     topics_file: Annotated[
         Path | None,
         option(
@@ -83,10 +79,6 @@ def generate(  # noqa: PLR0913 - the options of the command
     execute: Annotated[bool, flag("--execute", "Submit the proposal as a request.")] = False,
     reason: options.ReasonOption = "",
     requested_by: options.ByOption = None,
-    dry_run: options.DryRunOption = False,
-    timeout: options.TimeoutOption = 60.0,
-    all_rows: options.AllRowsOption = False,
-    as_json: options.JsonOption = False,
 ) -> Exit:
     """
     Propose a plan that copies as few replicas as possible.
@@ -97,7 +89,6 @@ def generate(  # noqa: PLR0913 - the options of the command
     change, as Kafka's tool does; a summary and a forecast go to standard error. Exit code:
     0 proposed (with --execute: as of execute), 1 error.
     """
-    context = context_of(ctx)
     names = options.topics_of(topics)
     if topics_file is not None:
         names += topics_of(read_topics_file(topics_file))
@@ -118,25 +109,23 @@ def generate(  # noqa: PLR0913 - the options of the command
             "name a goal: --remove-broker, --add-broker, --broker-list, --replication-factor, "
             "--rebalance or --spread-racks"
         )
-    if dry_run and not execute:
+    if context.dry_run and not execute:
         raise InvalidInputError("--dry-run needs --execute: nothing else writes anything")
     wanted = RequestOptions(reason=reason, requested_by=context.requested_by(requested_by))
-    submit = SubmitOptions(dry_run=dry_run, all_rows=all_rows, as_json=as_json, timeout_s=timeout)
-    settings = context.settings({"zookeeper": zookeeper}, config)
-    with context.connect(settings) as operator:
+    with context.inspected() as (operator, queries):
         basis = proposal.read_basis(operator, goal)
-        sizes = {} if no_sizes else _sizes(context, settings, operator)
+        sizes = {} if no_sizes else _sizes(operator, queries)
         found = propose(basis.before, basis.goal, sizes)
         preview = None
         if not (execute or no_sizes):
             entries = read_entries(operator, found.changed)
-            preview = forecast_of(operator, entries, context.queries(settings), wanted)
-        if as_json and not execute:
+            preview = forecast_of(operator, entries, queries, wanted)
+        if context.as_json and not execute:
             document = proposal.proposal_document(found, basis, sizes)
             print_json(document | ({} if preview is None else {"forecast": preview.document()}))
         else:
             summary = proposal.summary_lines(found, basis, sizes)
-            _print(found, summary, preview, context.screen(all_rows=all_rows))
+            _print(found, summary, preview, context.screen())
         if output is not None:
             write_json(output, document_of(found.changed), indent=1)
         if not execute or not found.changed:
@@ -145,19 +134,16 @@ def generate(  # noqa: PLR0913 - the options of the command
             context=context,
             operator=operator,
             wanted=PlanSubmission(plan=PlanFile(entries=found.changed), options=wanted),
-            options=submit,
-            queries=context.queries(settings),
+            queries=queries,
         )
         return execution.run()
 
 
-def _sizes(
-    context: CommandContext, settings: Settings, operator: OperatorClient
-) -> dict[TopicPartition, int]:
-    answers = context.query_brokers(settings, operator.cluster.brokers().values(), ())
-    for line in proposal.silence_lines(answers):
+def _sizes(operator: OperatorClient, queries: ClusterQueries) -> dict[TopicPartition, int]:
+    disks = queries.log_dirs(operator.cluster.brokers().values())
+    for line in proposal.silence_lines(disks):
         print_note(line)
-    return proposal.sizes_of(answers.disks)
+    return proposal.sizes_of(disks)
 
 
 def _parse_brokers(text: str) -> list[BrokerId]:

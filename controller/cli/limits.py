@@ -11,8 +11,6 @@ from dataclasses import dataclass, fields
 from shlex import quote
 from typing import Annotated, Any, Final
 
-import typer
-
 from controller.actions.work_control import (
     NAMES,
     AnyLimits,
@@ -21,9 +19,8 @@ from controller.actions.work_control import (
     request_ids,
 )
 from controller.cli import options
-from controller.cli.context import context_of
-from controller.cli.options import argument, option
-from controller.cli.output import print_change, print_result
+from controller.cli.context import CommandContext
+from controller.cli.options import argument, command, option
 from controller.core.model import BrokerId, RequestId
 from controller.core.pacing import controls
 from controller.errors import InvalidInputError
@@ -37,11 +34,10 @@ def _count(about: str) -> Any:  # noqa: ANN401 - as ``option``
     return option("N", f"{about} Default: unchanged.", least=1)
 
 
+@command("dry_run", "as_json")
 def limits(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+    context: CommandContext,
     *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
     broker: Annotated[
         int | None, option("ID", "Set the limits of this broker. Default: of all.", least=0)
     ] = None,
@@ -95,8 +91,6 @@ def limits(  # noqa: PLR0913 - the options of the command
             "Remove this limit, so that the setting applies again; may be repeated. Default: none.",
         ),
     ] = None,
-    dry_run: options.DryRunOption = False,
-    as_json: options.JsonOption = False,
 ) -> None:
     """
     Show or change concurrency limits while work is in progress.
@@ -124,12 +118,11 @@ def limits(  # noqa: PLR0913 - the options of the command
         broker=None if broker is None else BrokerId(broker),
         request=next(iter(request_ids([] if request is None else [request])), None),
     )
-    context = context_of(ctx)
-    with context.connected(zookeeper, config) as operator:
+    with context.connected() as operator:
         if changes:
-            _print_changes(operator, changes, dry_run=dry_run, as_json=as_json)
+            _print_changes(context, operator, changes)
         else:
-            _show_limits(operator, context.status_of_leader(operator), as_json=as_json)
+            _show_limits(context, operator)
 
 
 def _parse_order(option: str, text: str) -> controls.QueueOrder:
@@ -140,11 +133,10 @@ def _parse_order(option: str, text: str) -> controls.QueueOrder:
 
 
 def _print_changes(
-    operator: OperatorClient, changes: LimitChanges, *, dry_run: bool, as_json: bool
+    context: CommandContext, operator: OperatorClient, changes: LimitChanges
 ) -> None:
-    found = change_limits(operator, changes, dry_run=dry_run)
-    document, lines = {"limits": _limits_document(found)}, _changed_lines(found, changes)
-    print_change(document, lines, dry_run=dry_run, as_json=as_json)
+    found = change_limits(operator, changes, dry_run=context.dry_run)
+    context.print_change({"limits": _limits_document(found)}, _changed_lines(found, changes))
 
 
 def _changed_lines(found: controls.Limits, changes: LimitChanges) -> Iterator[str]:
@@ -160,19 +152,17 @@ def _changed_lines(found: controls.Limits, changes: LimitChanges) -> Iterator[st
         yield from lines or ["No limit is set; the daemon's settings hold."]
 
 
-def _show_limits(
-    operator: OperatorClient, status: Mapping[str, Any] | None, *, as_json: bool
-) -> None:
+def _show_limits(context: CommandContext, operator: OperatorClient) -> None:
     """Print the effective limits; those of the settings are known to the daemon only."""
     found = operator.requests.controls()
-    effective = (status or {}).get("limits")
+    effective = (context.status_of_leader(operator) or {}).get("limits")
     document = {
         "limits": _limits_document(found.limits),
         "throttle": found.throttle,
         "effective": effective,
         "unreadable": dict(found.unreadable),
     }
-    print_result(document, _shown_lines(found, effective), as_json=as_json)
+    context.print_result(lambda: document, _shown_lines(found, effective))
 
 
 def _shown_lines(found: controls.Controls, effective: object) -> Iterator[str]:
@@ -250,8 +240,9 @@ def _value_text(name: str, value: object) -> str:
 # --- the throttle --------------------------------------------------------------------------------
 
 
-def throttle(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+@command("dry_run", "as_json")
+def throttle(
+    context: CommandContext,
     rate: Annotated[
         str | None,
         argument(
@@ -260,8 +251,6 @@ def throttle(  # noqa: PLR0913 - the options of the command
         ),
     ] = None,
     *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
     request: Annotated[
         str | None,
         option(
@@ -270,8 +259,6 @@ def throttle(  # noqa: PLR0913 - the options of the command
             "Default: the throttle of all requests without one.",
         ),
     ] = None,
-    dry_run: options.DryRunOption = False,
-    as_json: options.JsonOption = False,
 ) -> None:
     """
     Show, change or remove the replication throttle while work is in progress.
@@ -285,31 +272,31 @@ def throttle(  # noqa: PLR0913 - the options of the command
     or from it.
     """
     ids = request_ids([] if request is None else [request])
-    with context_of(ctx).connected(zookeeper, config) as operator:
+    with context.connected() as operator:
         if rate is None:
-            _show_throttle(operator, as_json=as_json)
+            _show_throttle(context, operator)
         elif ids:
             wanted = controls.UNTHROTTLED if rate == "none" else parse_bytes("RATE", rate)
             changes = LimitChanges(request=ids[0], values={"throttle": wanted})
-            _print_changes(operator, changes, dry_run=dry_run, as_json=as_json)
+            _print_changes(context, operator, changes)
         else:
-            _change_throttle(operator, rate, dry_run=dry_run, as_json=as_json)
+            _change_throttle(context, operator, rate)
 
 
-def _show_throttle(operator: OperatorClient, *, as_json: bool) -> None:
+def _show_throttle(context: CommandContext, operator: OperatorClient) -> None:
     """Print the general throttle, and those of open requests with their own."""
     found = operator.requests.controls()
     own = _own_throttles(operator, found)
     rates = {name: throttle.rate for name, throttle in own.items()}
     lines = [_throttle_line(found.throttle)]
     lines += [f"request {name}: {throttle}" for name, throttle in own.items()]
-    print_result({"throttle": found.throttle, "requests": rates}, lines, as_json=as_json)
+    context.print_result(lambda: {"throttle": found.throttle, "requests": rates}, lines)
 
 
-def _change_throttle(operator: OperatorClient, rate: str, *, dry_run: bool, as_json: bool) -> None:
+def _change_throttle(context: CommandContext, operator: OperatorClient, rate: str) -> None:
     """Set or remove the general throttle, and list the requests that it does not reach."""
     bytes_per_s = None if rate == "none" else parse_bytes("RATE", rate)
-    if dry_run:
+    if context.dry_run:
         before = operator.requests.controls().throttle
     else:
         before = operator.writes.set_throttle(bytes_per_s)
@@ -329,7 +316,7 @@ def _change_throttle(operator: OperatorClient, rate: str, *, dry_run: bool, as_j
             f"request {name} keeps its own throttle: {own}",
             f"  to change it: reassigner throttle {quote(rate)} --request {name}",
         ]
-    print_change(document, lines, dry_run=dry_run, as_json=as_json)
+    context.print_change(document, lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Annotated, Any, Final
 
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 from controller.actions.work_control import request_ids
-from controller.cli import options, request_state
-from controller.cli.context import context_of
-from controller.cli.options import argument, flag, option
-from controller.cli.output import print_json, print_line, print_lines, print_result
+from controller.cli import request_state
+from controller.cli.context import CommandContext
+from controller.cli.options import argument, command, flag, option
+from controller.cli.output import print_line
 from controller.cli.status_screen import time_left
 from controller.cli.status_text import pause_lines, request_line
-from controller.cli.tables import Column, Listing, Name, Screen, fields, number_text, paragraph
+from controller.cli.tables import Column, Listing, Name, fields, number_text, paragraph
 from controller.core.model import ReassignmentSpec, RequestId
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.core.requests.submissions import RequestOptions, Submission
@@ -35,16 +35,13 @@ STYLES: Final = {"in_flight": "green", "not_accepted": "yellow"}
 Document = Mapping[str, Any]
 
 
-def list_requests(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+@command("all_rows", "as_json")
+def list_requests(
+    context: CommandContext,
     request: Annotated[str | None, argument("REQUEST", "Show all details of this request.")] = None,
     *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
     history: Annotated[bool, flag("--history", "List ended requests, newest first.")] = False,
     limit: Annotated[int, option("N", "With --history: maximum number of requests.", least=1)] = 50,
-    all_rows: options.AllRowsOption = False,
-    as_json: options.JsonOption = False,
 ) -> None:
     """
     List open or ended requests, or show all details of one request.
@@ -53,27 +50,18 @@ def list_requests(  # noqa: PLR0913 - the options of the command
 
     Exit code: 0 listed, 1 error or unknown request.
     """
-    context = context_of(ctx)
     named = request_ids([] if request is None else [request])
-    screen = context.screen(all_rows=all_rows)
-    with context.connected(zookeeper, config) as operator:
+    with context.connected() as operator:
         if named:
-            _show_request(operator, named[0], screen, as_json=as_json)
+            _show_request(context, operator, named[0])
         elif history:
-            _list_ended(operator, screen, newest=limit, as_json=as_json)
+            _list_ended(context, operator, newest=limit)
         else:
-            status, now_ms = context.status_of_leader(operator), context.wall_ms()
-            _list_open(operator, status, screen, now_ms=now_ms, as_json=as_json)
+            _list_open(context, operator)
 
 
-def _list_open(
-    operator: OperatorClient,
-    status: Mapping[str, Any] | None,
-    screen: Screen | None,
-    *,
-    now_ms: int,
-    as_json: bool,
-) -> None:
+def _list_open(context: CommandContext, operator: OperatorClient) -> None:
+    status, now_ms = context.status_of_leader(operator), context.wall_ms()
     submitted = operator.requests.open_submissions()
     histories = operator.outcomes.histories(request_state.open_requests(operator))
     known = {r["id"]: r for r in (status or {}).get("requests", ())}
@@ -81,15 +69,16 @@ def _list_open(
     rows = [_open_row(h, known.get(name), open_counts[name]) for name, h in histories.items()]
     rows += [_submitted_row(s) for s in submitted if s.request not in histories]
     notes = list(_notes(operator))
-    if as_json:
-        print_json({"requests": rows, "notes": notes, "daemon_answers": status is not None})
-        return
     nothing = [] if rows else ["No request is open."]
-    if screen is None:
-        print_lines([*(_open_line(row, known.get(row["id"])) for row in rows), *nothing, *notes])
-    else:
-        table = _open_screen(rows, known, now_ms)
-        screen.print(table, *nothing, *(paragraph(note, "yellow") for note in notes))
+    context.print_result(
+        lambda: {"requests": rows, "notes": notes, "daemon_answers": status is not None},
+        chain((_open_line(row, known.get(row["id"])) for row in rows), nothing, notes),
+        chain(
+            [_open_screen(rows, known, now_ms)],
+            nothing,
+            (paragraph(note, "yellow") for note in notes),
+        ),
+    )
 
 
 def _open_counts(operator: OperatorClient) -> Counter[RequestId]:
@@ -166,9 +155,7 @@ def _notes(operator: OperatorClient) -> Iterator[str]:
         yield f"{len(queue.entries)} partitions wait in the queue"
 
 
-def _list_ended(
-    operator: OperatorClient, screen: Screen | None, *, newest: int, as_json: bool
-) -> None:
+def _list_ended(context: CommandContext, operator: OperatorClient, *, newest: int) -> None:
     """Print the outcomes of the last requests, the newest first."""
     ended = [name for name, has_ended in operator.outcomes.ended_requests().items() if has_ended]
     summaries = [
@@ -177,10 +164,12 @@ def _list_ended(
     # Outcomes of an older format have no time: they keep the order in which they were written.
     summaries.reverse()
     shown = sorted(summaries, key=lambda s: s.ended_ms, reverse=True)[:newest]
-    document = {"requests": [_summary_document(s) for s in shown]}
-    table = _ended_screen(shown)
-    print_result(document, map(_summary_line, shown), [table], screen, as_json=as_json)
-    if not shown and not as_json:
+    context.print_result(
+        lambda: {"requests": [_summary_document(s) for s in shown]},
+        map(_summary_line, shown),
+        [_ended_screen(shown)],
+    )
+    if not shown and not context.as_json:
         print_line("No request has ended yet, or its outcome is no longer kept.")
 
 
@@ -214,17 +203,17 @@ def _parts(found: Summary | RequestOptions, *names: str) -> dict[str, Any]:
     return {name: getattr(found, name) for name in names}
 
 
-def _show_request(
-    operator: OperatorClient, request: RequestId, screen: Screen | None, *, as_json: bool
-) -> None:
+def _show_request(context: CommandContext, operator: OperatorClient, request: RequestId) -> None:
     state = request_state.read_request(operator, request)
     headline = f"request {state.request}: {state.sentence()}"
     if state.history.summary is not None:
         headline = _summary_line(state.history.summary)
-    details = list(_detail_lines(state))
-    lines = (headline, *details, *request_state.problem_lines(state))
-    tables = _request_screen(state, headline, details)
-    print_result(_request_document(state), lines, tables, screen, as_json=as_json)
+    details = _detail_lines(state)
+    context.print_result(
+        lambda: _request_document(state),
+        chain([headline], details, request_state.problem_lines(state)),
+        _request_screen(state, headline, details),
+    )
 
 
 def _detail_lines(state: request_state.RequestState) -> Iterator[str]:

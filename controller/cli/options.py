@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from inspect import Parameter, Signature
+from dataclasses import replace
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
+from controller.cli.context import CommandContext, context_of
 from controller.cli.output import print_note
 from controller.core.model import TopicPartition
 from controller.core.requests.submissions import PRIORITY_MAX, StepSize, Window
@@ -41,12 +43,14 @@ def argument(metavar: str, about: str) -> Any:  # noqa: ANN401 - as above
 
 def signature_of(options: Mapping[str, object]) -> Signature:
     """Return the signature of a command with these options; one that is not given is None."""
-    ctx = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    given = (
-        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in options.items()
-    )
-    return Signature([ctx, *given])
+    return Signature([_CTX, *(_keyword(name, about) for name, about in options.items())])
+
+
+def _keyword(name: str, annotation: object, default: object = None) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+_CTX: Final = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
 
 
 def set_signature(command: Callable[..., object], signature: Signature) -> None:
@@ -55,28 +59,64 @@ def set_signature(command: Callable[..., object], signature: Signature) -> None:
     command.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
 
 
-ZookeeperOption = Annotated[
-    str | None,
-    option(
-        ZOOKEEPER_METAVAR, "ZooKeeper of the cluster. Default: REASSIGNER_ZOOKEEPER.", "--zookeeper"
-    ),
-]
 ConfigOption = Annotated[
-    Path | None, option("FILE", "TOML file with settings. Default: REASSIGNER_CONFIG.", "--config")
+    Path | None, option("FILE", "TOML file with settings. Default: REASSIGNER_CONFIG.")
 ]
-JsonOption = Annotated[bool, flag("--json", "Print JSON.")]
+DryRunOption = Annotated[bool, flag("--dry-run", "Print the changes, write nothing.")]
+_COMMON: Final[Mapping[str, object]] = {
+    "zookeeper": Annotated[
+        str | None,
+        option(ZOOKEEPER_METAVAR, "ZooKeeper of the cluster. Default: REASSIGNER_ZOOKEEPER."),
+    ],
+    "config": ConfigOption,
+    "dry_run": DryRunOption,
+    "timeout": Annotated[float, option("SECONDS", "Maximum time to wait for the daemon.", least=0)],
+    "all_rows": Annotated[
+        bool,
+        flag(
+            "--all-rows",
+            f"Print every row. Default: on a terminal, the first {ROWS_MAX} of each table.",
+        ),
+    ],
+    "as_json": Annotated[bool, flag("--json", "Print JSON.")],
+}
+"""The options that many commands have, by the field of ``CommandContext`` with their value."""
+
+
+def command(
+    *common: str, connects: bool = True
+) -> Callable[[Callable[..., _Parsed]], Callable[..., _Parsed]]:
+    """
+    Let a command take the context of commands, with the values of common options, as its first one.
+
+    The options of a connection come before its own ones, those that ``common`` names after them.
+    """
+    first = [_common(name) for name in ("zookeeper", "config") if connects]
+    last = [_common(name) for name in common]
+
+    def decorate(run: Callable[..., _Parsed]) -> Callable[..., _Parsed]:
+        def command(ctx: typer.Context, **given: Any) -> _Parsed:  # noqa: ANN401 - by name
+            values = {p.name: given.pop(p.name) for p in (*first, *last)}
+            return run(replace(context_of(ctx), **values), **given)
+
+        _, *own = signature(run, eval_str=True).parameters.values()
+        needed = [p for p in own if p.kind is not Parameter.KEYWORD_ONLY or p.default is p.empty]
+        others = [p for p in own if p not in needed]
+        command.__doc__ = run.__doc__
+        set_signature(command, Signature([_CTX, *needed, *first, *others, *last]))
+        return command
+
+    return decorate
+
+
+def _common(name: str) -> Parameter:
+    return _keyword(name, _COMMON[name], getattr(CommandContext, name))
+
+
 HttpOption = Annotated[
     str | None,
     option("HOST:PORT", "Query this daemon. Default: the leader that ZooKeeper names.", "--http"),
 ]
-AllRowsOption = Annotated[
-    bool,
-    flag(
-        "--all-rows",
-        f"Print every row. Default: on a terminal, the first {ROWS_MAX} of each table.",
-    ),
-]
-DryRunOption = Annotated[bool, flag("--dry-run", "Print the changes, write nothing.")]
 WaitOption = Annotated[
     bool, flag("--wait", "Show progress and wait for the end, not only for acceptance.")
 ]
@@ -92,9 +132,6 @@ WindowOption = Annotated[
         "Default: the window in force.",
         "--window",
     ),
-]
-TimeoutOption = Annotated[
-    float, option("SECONDS", "Maximum time to wait for the daemon.", "--timeout", least=0)
 ]
 ReasonOption = Annotated[
     str, option("TEXT", "Reason, recorded in ZooKeeper. Default: none.", "--reason")

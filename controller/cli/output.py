@@ -7,10 +7,10 @@ Scripts rely on the exit codes and on JSON; ``stock`` has those of Kafka's tool.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import typer
 
@@ -21,11 +21,6 @@ from controller.errors import (
     NotApprovedError,
     ReassignmentConflictError,
 )
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from controller.cli.tables import Screen
 
 NOTHING_WRITTEN: Final = "Nothing was written."
 
@@ -80,32 +75,3 @@ def write_json(path: Path, document: object, *, indent: int | None = None) -> No
         path.write_text(json.dumps(document, indent=indent) + "\n", encoding="utf-8")
     except OSError as error:
         raise InvalidInputError(f"{path}: {error.strerror or error}") from error
-
-
-def print_result(
-    document: object,
-    lines: Iterable[str],
-    tables: Iterable[RenderableType] = (),
-    screen: Screen | None = None,
-    *,
-    as_json: bool,
-) -> None:
-    """Print a result as JSON, as tables on a terminal (if there are any), or as lines."""
-    if as_json:
-        print_json(document)
-    elif screen is not None:
-        screen.print(*tables)
-    else:
-        print_lines(lines)
-
-
-def print_change(
-    document: Mapping[str, object], lines: Iterable[str], *, dry_run: bool, as_json: bool
-) -> None:
-    """Print what a command changed, or would change in a dry run."""
-    if as_json:
-        print_json({"dry_run": dry_run, **document})
-        return
-    print_lines(lines)
-    if dry_run:
-        print_line(NOTHING_WRITTEN)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from controller.cli import options
-from controller.cli.context import context_of
-from controller.cli.options import argument, flag, option
-from controller.cli.output import Exit, print_line, print_result, write_json
+from controller.cli.context import CommandContext
+from controller.cli.options import argument, command, flag, option
+from controller.cli.output import Exit, print_line, write_json
 from controller.cli.snapshot import MasterOption, MemoryOption, OutOption, snapshot, spark_session
 from controller.core.model import LogDirs, TopicPartition
 from controller.errors import InvalidInputError
@@ -45,8 +46,9 @@ def pipeline_app() -> typer.Typer:
     return app
 
 
+@command("as_json", connects=False)
 def plan(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+    context: CommandContext,
     snapshot: Annotated[str, argument("SNAPSHOT", "Directory of a snapshot.")],
     *,
     out: OutOption,
@@ -121,7 +123,6 @@ def plan(  # noqa: PLR0913 - the options of the command
     seed: Annotated[int, option("N", "The same seed yields the same plan.")] = 0,
     master: MasterOption = None,
     driver_memory: MemoryOption = "4g",
-    as_json: options.JsonOption = False,
 ) -> Exit:
     """
     Make a plan that copies as few bytes as possible, and split it into requests.
@@ -133,7 +134,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     2 written, but a goal could not be reached.
     """
     has_goal = bool(drain or replace or replication_factor)
-    with spark_session(context_of(ctx), master, driver_memory) as (spark, note):
+    with spark_session(context, master, driver_memory) as (spark, note):
         from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
         from controller.pipeline.plan_options import PlanOptions  # noqa: PLC0415 - as above
         from controller.pipeline.waves import WaveLimits  # noqa: PLC0415 - as above
@@ -170,11 +171,10 @@ def plan(  # noqa: PLR0913 - the options of the command
             made = planned = commands.make_plan(*arguments)
             lines = _summary_lines(*planned[:2])
     summary, _, files = made
-    document = summary.document() | {"requests": [str(path) for path in files]}
-    print_result(
-        document,
-        (*lines, *(f"Note: {n}" for n in summary.notes), f"{len(files)} requests: {out}/requests"),
-        as_json=as_json,
+    notes = (f"Note: {note}" for note in summary.notes)
+    context.print_result(
+        lambda: summary.document() | {"requests": [str(path) for path in files]},
+        chain(lines, notes, [f"{len(files)} requests: {out}/requests"]),
     )
     return Exit.IN_PROGRESS if summary.notes else Exit.DONE
 
@@ -241,14 +241,12 @@ def _wave_lines(waves: list[Wave], what: str, where: str) -> Iterator[str]:
         )
 
 
-def rebase(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+@command("as_json")
+def rebase(
+    context: CommandContext,
     plan: Annotated[Path, argument("REQUEST.json", "File of one request of a plan.")],
     *,
     out: Annotated[Path, option("FILE", "File to write.")],
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
-    as_json: options.JsonOption = False,
 ) -> Exit:
     """
     Adapt a request of a plan to a cluster that has changed, partition by partition.
@@ -263,7 +261,7 @@ def rebase(  # noqa: PLR0913 - the options of the command
     log_dirs = file.log_dirs
     if len(file.originals) != len(file.entries):
         raise InvalidInputError(f"{plan}: its entries have no original_replicas")
-    with context_of(ctx).connected(zookeeper, config) as operator:
+    with context.connected() as operator:
         plan_files.check_cluster(operator, file)
         found = plan_files.compare(operator, file.entries, file.originals)
     kept = {p: r.target for p, r in found.items() if r.target is not None}
@@ -279,12 +277,13 @@ def rebase(  # noqa: PLR0913 - the options of the command
     document = {"counts": counts, "left_out": left_out, "file": str(out)}
     changed = ((p, r) for p, r in found.items() if r.basis is not Basis.UNCHANGED)
     total = ", ".join(f"{n} {name}" for name, n in counts.items() if n) + f": {out}"
-    print_result(document, (*plan_files.change_lines(changed), total), as_json=as_json)
+    context.print_result(lambda: document, chain(plan_files.change_lines(changed), [total]))
     return Exit.IN_PROGRESS if lost else Exit.DONE
 
 
+@command(connects=False)
 def report(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+    context: CommandContext,
     journals: Annotated[list[Path], argument("JOURNAL", "Journal directories of daemons.")],
     *,
     out: OutOption,
@@ -306,7 +305,7 @@ def report(  # noqa: PLR0913 - the options of the command
 
     Exit code: 0 written, 1 error.
     """
-    with spark_session(context_of(ctx), master, driver_memory) as (spark, note):
+    with spark_session(context, master, driver_memory) as (spark, note):
         from controller.pipeline.report_page import make_report  # noqa: PLC0415 - the extra may not be installed
 
         written = make_report(spark, journals, plan, after, out, note)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -11,16 +12,9 @@ from typing import Final, NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
-from controller.cli.output import (
-    NOTHING_WRITTEN,
-    Exit,
-    print_json,
-    print_line,
-    print_lines,
-    print_note,
-    write_json,
-)
-from controller.cli.tables import Column, Listing, Name, Screen, paragraph
+from controller.cli.context import CommandContext
+from controller.cli.output import NOTHING_WRITTEN, Exit, print_line, print_note, write_json
+from controller.cli.tables import Column, Listing, Name, paragraph
 from controller.core.model import Replicas, TopicPartition
 from controller.core.requests.submissions import NamedDirs, plan_hash
 from controller.errors import ReassignmentConflictError
@@ -36,40 +30,37 @@ AT_TARGET: Final = "at its target already"
 
 
 def show_dry_run(
+    context: CommandContext,
     found: DryRun,
     *,
-    as_json: bool,
     plan: Plan | None = None,
     approval: Approval | None = None,
-    screen: Screen | None = None,
 ) -> Exit:
     """
     Print what a plan would do; return the exit code.
 
-    With ``as_json``, ``plan`` is printed in place of the entries. ``approval`` is the file that was
+    In JSON, ``plan`` is printed in place of the entries. ``approval`` is the file that was
     written for approval.
     """
     validation, conflicts, preview = found.validation, found.conflicts, found.preview
     problems = validation.problems
-    if as_json:
+
+    def document() -> dict[str, object]:
         entries = [_preview_of(e, found.refused, preview.relocated) for e in found.entries]
-        print_json(
-            {
-                "dry_run": True,
-                **({"entries": entries} if plan is None else {"plan": document_of(plan)}),
-                "problems": [{"partition": str(e.partition), "detail": w} for e, w in problems],
-                "settings_unknown": dict(validation.unknown),
-                "conflicts": [c.document() for c in conflicts],
-                "forecast": preview.document(),
-                **({} if approval is None else {"approval": approval.document()}),
-            }
-        )
-    else:
-        if screen is not None:
-            screen.print(*_preview_screen(found))
-        else:
-            print_lines((*found.changes, *validation.lines(), *map(str, conflicts)))
-            print_lines(forecast_table.forecast_lines(preview))
+        return {
+            "dry_run": True,
+            **({"entries": entries} if plan is None else {"plan": document_of(plan)}),
+            "problems": [{"partition": str(e.partition), "detail": w} for e, w in problems],
+            "settings_unknown": dict(validation.unknown),
+            "conflicts": [c.document() for c in conflicts],
+            "forecast": preview.document(),
+            **({} if approval is None else {"approval": approval.document()}),
+        }
+
+    lines = (*found.changes, *validation.lines(), *map(str, conflicts))
+    forecast = forecast_table.forecast_lines(preview)
+    context.print_result(document, chain(lines, forecast), _preview_screen(found))
+    if not context.as_json:
         print_line(NOTHING_WRITTEN if approval is None else str(approval))
     is_refused = bool(problems) or any(c.is_refused for c in conflicts)
     return Exit.REFUSED if is_refused else Exit.DONE

@@ -17,10 +17,11 @@ from rich.table import Table
 from rich.text import Text
 
 from controller.cli import status_text
+from controller.cli.context import CommandContext
 from controller.cli.options import ROWS_MAX
 from controller.cli.output import print_line
 from controller.cli.status_screen import status_screen
-from controller.cli.tables import Screen, bar, paragraph
+from controller.cli.tables import bar, paragraph
 
 Show = Callable[[str, int, int, Mapping[str, Any] | None], None]
 """
@@ -95,7 +96,7 @@ def draw(headline: str, done: int, total: int, status: Mapping[str, Any] | None)
     elif headline:
         parts.append(paragraph(headline))
     if status is not None:
-        parts.append(status_screen(status))
+        parts += status_screen(status)
     return Group(*parts)
 
 
@@ -105,11 +106,11 @@ def json_lines() -> Display:
 
 
 @contextmanager
-def display_of(screen: Screen | None, *, as_json: bool = False) -> Iterator[Show]:
+def display_of(context: CommandContext) -> Iterator[Show]:
     """Open the display of a command that ends with one result; JSON shows no progress."""
-    if as_json:
+    if context.as_json:
         yield lambda *_: None
-    elif screen is not None:
+    elif (screen := context.screen()) is not None:
         # The last state of the live region stays.
         with Live(console=screen.console, auto_refresh=False, transient=False) as live:
             yield lambda *numbers: live.update(draw(*numbers), refresh=True)

@@ -12,12 +12,11 @@ import typer
 
 from controller.actions.submission import PlanSubmission, SubmissionKind, check
 from controller.cli import options, plan_preview
-from controller.cli.context import context_of
-from controller.cli.options import argument
-from controller.cli.output import Exit, print_change, print_note, print_result
+from controller.cli.context import CommandContext
+from controller.cli.options import argument, command
+from controller.cli.output import Exit, print_note
 from controller.cli.status_text import pause_lines
 from controller.cli.submitting import write_submission
-from controller.cli.tables import Screen
 from controller.core.requests.submissions import queue_request_id
 from controller.errors import InvalidInputError
 from controller.previews.access import ClusterQueries
@@ -53,16 +52,8 @@ def queue(ctx: typer.Context) -> None:
         raise InvalidInputError("queue: one of add, list, remove, clear; see --help")
 
 
-def add(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
-    plan: options.PlanArgument,
-    *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
-    dry_run: options.DryRunOption = False,
-    all_rows: options.AllRowsOption = False,
-    as_json: options.JsonOption = False,
-) -> Exit:
+@command("dry_run", "all_rows", "as_json")
+def add(context: CommandContext, plan: options.PlanArgument) -> Exit:
     """
     Queue a plan.
 
@@ -71,26 +62,18 @@ def add(  # noqa: PLR0913 - the options of the command
     Exit code: 0 queued, 1 error, 3 a queue exists already, or new reassignments are disabled.
     """
     file = options.read_plan_argument(plan)
-    context = context_of(ctx)
-    screen = context.screen(all_rows=all_rows)
-    with context.inspected(zookeeper, config) as (operator, queries):
-        return add_to_queue(operator, file, queries, screen, dry_run=dry_run, as_json=as_json)
+    with context.inspected() as (operator, queries):
+        return add_to_queue(context, operator, file, queries)
 
 
-def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
-    operator: OperatorClient,
-    plan: PlanFile,
-    queries: ClusterQueries,
-    screen: Screen | None = None,
-    *,
-    dry_run: bool,
-    as_json: bool,
+def add_to_queue(
+    context: CommandContext, operator: OperatorClient, plan: PlanFile, queries: ClusterQueries
 ) -> Exit:
     """Create the queue."""
     checked = check(operator, PlanSubmission(plan=plan, way=SubmissionKind.QUEUE))
-    if dry_run:
+    if context.dry_run:
         found = checked.dry_run(operator, queries)
-        return plan_preview.show_dry_run(found, as_json=as_json, plan=plan.entries, screen=screen)
+        return plan_preview.show_dry_run(context, found, plan=plan.entries)
     before = read_entries(operator, plan.entries)
     conflicts = conflicts_of(before, None)
     present = present_dirs(operator, before, queries, plan.log_dirs)
@@ -99,20 +82,17 @@ def add_to_queue(  # noqa: PLR0913 - the plan, and how it is queued
         print_note(f"Note: {line}")
     request = write_submission(operator, checked).request
     count, rollback = len(plan.entries), rollback_of(before, present)
-    document = {"request": request, "queued": count, "rollback": rollback}
-    print_result(document, [f"Queued as {request}: {names_text(plan.entries)}"], as_json=as_json)
-    if not as_json and operator.cluster.leader_address() is None:
+    context.print_result(
+        lambda: {"request": request, "queued": count, "rollback": rollback},
+        [f"Queued as {request}: {names_text(plan.entries)}"],
+    )
+    if not context.as_json and operator.cluster.leader_address() is None:
         print_note("No reassigner leads; the next leader takes the queue up.")
     return Exit.DONE
 
 
-def list_queue(
-    ctx: typer.Context,
-    *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
-    as_json: options.JsonOption = False,
-) -> Exit:
+@command("as_json")
+def list_queue(context: CommandContext) -> Exit:
     """
     List the entries of the queue.
 
@@ -120,11 +100,11 @@ def list_queue(
 
     Exit code: 0 the queue is empty, 1 error, 2 entries are queued.
     """
-    with context_of(ctx).connected(zookeeper, config) as operator:
+    with context.connected() as operator:
         found = operator.requests.queue()
     if found is None:
         nothing: dict[str, object] = {"request": None, "unreadable": None, "partitions": []}
-        print_result(nothing, ["The queue is empty."], as_json=as_json)
+        context.print_result(lambda: nothing, ["The queue is empty."])
         return Exit.DONE
     request = queue_request_id(found.czxid)
     document = {
@@ -136,18 +116,14 @@ def list_queue(
     lines += [f"{partition} -> {ids(target)}" for partition, target in found.entries.items()]
     if found.unreadable is not None:
         lines = [f"The queue cannot be decoded: {found.unreadable}"]
-    print_result(document, lines, as_json=as_json)
+    context.print_result(lambda: document, lines)
     return Exit.IN_PROGRESS
 
 
-def remove(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+@command("dry_run", "as_json")
+def remove(
+    context: CommandContext,
     partitions: Annotated[list[str], argument("TOPIC-N", "Partitions to remove.")],
-    *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
-    dry_run: options.DryRunOption = False,
-    as_json: options.JsonOption = False,
 ) -> Exit:
     """
     Remove partitions from the queue before they start.
@@ -157,8 +133,8 @@ def remove(  # noqa: PLR0913 - the options of the command
     Exit code: 0 all were removed, 1 error, 3 some are not in the queue, or have started already.
     """
     named = options.partitions_of(partitions)
-    with context_of(ctx).connected(zookeeper, config) as operator:
-        if dry_run:
+    with context.connected() as operator:
+        if context.dry_run:
             found = operator.requests.queue()
             removed = frozenset(named) & (found.entries.keys() if found else frozenset())
         else:
@@ -168,28 +144,22 @@ def remove(  # noqa: PLR0913 - the options of the command
     lines = [f"Removed from the queue: {names_text(sorted(removed))}"] if removed else []
     if missing:
         lines.append(f"Not in the queue, or started already: {names_text(missing)}")
-    print_change(lists, lines, dry_run=dry_run, as_json=as_json)
+    context.print_change(lists, lines)
     return Exit.REFUSED if missing else Exit.DONE
 
 
-def clear(
-    ctx: typer.Context,
-    *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
-    dry_run: options.DryRunOption = False,
-    as_json: options.JsonOption = False,
-) -> None:
+@command("dry_run", "as_json")
+def clear(context: CommandContext) -> None:
     """
     Remove all entries from the queue. Reassignments that have started continue.
 
     Example: reassigner queue clear --zookeeper zk1:2181/kafka
     """
-    with context_of(ctx).connected(zookeeper, config) as operator:
-        found = operator.requests.queue() if dry_run else operator.writes.clear_queue()
+    with context.connected() as operator:
+        found = operator.requests.queue() if context.dry_run else operator.writes.clear_queue()
     entries = {} if found is None else found.entries
     line = f"Removed from the queue: {names_text(entries) or 'content that cannot be decoded'}"
     if found is None:
         line = "The queue is empty already."
     lists: dict[str, list[str]] = {"removed": [str(p) for p in entries], "not_queued": []}
-    print_change(lists, [line], dry_run=dry_run, as_json=as_json)
+    context.print_change(lists, [line])

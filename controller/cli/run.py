@@ -8,6 +8,7 @@ the settings cannot differ.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import Enum
 from inspect import Signature
 from pathlib import Path
@@ -48,9 +49,8 @@ def run(ctx: typer.Context, **given: Any) -> int:  # noqa: ANN401 - options by f
     Each option is also an environment variable (--step-size: REASSIGNER_STEP_SIZE) and a key of the
     TOML file (step_size).
     """
-    context = context_of(ctx)
-    config = given.pop("config")
-    return context.run_daemon(context.settings(given, config))
+    context = replace(context_of(ctx), config=given.pop("config"))
+    return context.run_daemon(context.settings(**given))
 
 
 def settings_signature() -> Signature:

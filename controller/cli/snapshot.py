@@ -20,12 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlencode, urlsplit
 
-import typer
-
-from controller.cli import options
-from controller.cli.context import CommandContext, context_of
-from controller.cli.options import option
-from controller.cli.output import print_note, print_result
+from controller.cli.context import CommandContext
+from controller.cli.options import command, option
+from controller.cli.output import print_note
 from controller.core import model
 from controller.core.cluster.model import LiveBroker
 from controller.errors import InvalidInputError
@@ -83,8 +80,9 @@ def spark_session(
         spark.stop()
 
 
+@command("as_json")
 def snapshot(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+    context: CommandContext,
     out: OutOption,
     *,
     stock: Annotated[
@@ -111,11 +109,8 @@ def snapshot(  # noqa: PLR0913 - the options of the command
         option("URL", "Read the write rates of topics from this server. Default: no rates."),
     ] = None,
     prometheus_query: Annotated[str, option("PROMQL", "Query of bytes in per second.")] = QUERY,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
     master: MasterOption = None,
     driver_memory: MemoryOption = "4g",
-    as_json: options.JsonOption = False,
 ) -> None:
     """
     Write the state of a cluster as Parquet tables.
@@ -129,7 +124,6 @@ def snapshot(  # noqa: PLR0913 - the options of the command
     """
     if stock is None and (sizes is not None or brokers is not None):
         raise InvalidInputError("--sizes and --brokers need --from")
-    context = context_of(ctx)
     # Read before Spark starts, so that a wrong query fails at once.
     rates = {} if prometheus is None else read_rates(prometheus, prometheus_query)
     rated = tuple((topic, n, rate) for (topic, n), rate in sorted(rates.items(), key=str))
@@ -154,7 +148,7 @@ def snapshot(  # noqa: PLR0913 - the options of the command
                 rates=rated,
             )
         else:
-            settings = context.settings({"zookeeper": zookeeper}, config)
+            settings = context.settings()
             note("reading the cluster")
             with context.connect(settings) as operator:
                 rows = survey_cluster(settings, operator)
@@ -172,7 +166,7 @@ def snapshot(  # noqa: PLR0913 - the options of the command
         f"{counted['partitions']} partitions, {counted['replicas']} replicas, "
         f"{counted['bytes']} bytes: {out}"
     )
-    print_result(counted, [line], as_json=as_json)
+    context.print_result(lambda: counted, [line])
 
 
 @dataclass(slots=True)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Final
-
-import typer
 
 from controller.actions.work_control import request_ids
 from controller.cli import options, status_text
-from controller.cli.context import CommandContext, context_of, require_leader
-from controller.cli.options import argument, flag
-from controller.cli.output import Exit, print_line, print_lines, print_result
+from controller.cli.context import CommandContext, require_leader
+from controller.cli.options import argument, command, flag
+from controller.cli.output import Exit, print_line, print_lines
 from controller.cli.progress_display import Display, display_of, json_lines
 from controller.cli.request_state import exit_of_request, problem_lines, read_request
 from controller.cli.status_screen import status_screen
@@ -28,15 +25,8 @@ QueryStatus = Callable[[], Mapping[str, Any]]
 """Return the status of the leading daemon; raise ``TransientError`` if none answers."""
 
 
-def status(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
-    *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
-    http: options.HttpOption = None,
-    all_rows: options.AllRowsOption = False,
-    as_json: options.JsonOption = False,
-) -> Exit:
+@command("all_rows", "as_json")
+def status(context: CommandContext, *, http: options.HttpOption = None) -> Exit:
     """
     Print the status of the leading daemon.
 
@@ -44,27 +34,22 @@ def status(  # noqa: PLR0913 - the options of the command
 
     Exit code: 0 no work, 1 error, 2 partitions are in flight or waiting.
     """
-    context = context_of(ctx)
-    with _leader(context, zookeeper, config, http) as query:
+    with _leader(context, http) as query:
         document = query()
-    screen = context.screen(all_rows=all_rows)
-    # Made only where they are printed: a daemon of another version may lack what they need.
-    lines, tables = status_text.status_lines(document), map(status_screen, [document])
-    print_result(document, lines, tables, screen, as_json=as_json)
+    lines, tables = status_text.status_lines(document), status_screen(document)
+    context.print_result(lambda: document, lines, tables)
     return Exit.IN_PROGRESS if status_text.is_busy(document) else Exit.DONE
 
 
-def watch(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+@command("as_json")
+def watch(
+    context: CommandContext,
     request: Annotated[
         str | None, argument("REQUEST", "Show only this request, until it ends.")
     ] = None,
     *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
     http: options.HttpOption = None,
     until_idle: Annotated[bool, flag("--until-idle", "Exit when no work is left.")] = False,
-    as_json: options.JsonOption = False,
 ) -> Exit:
     """
     Show progress continuously, as tables on a terminal and as lines elsewhere.
@@ -75,29 +60,28 @@ def watch(  # noqa: PLR0913 - the options of the command
     left, 2 work is in progress; of a request: 0 done, 2 interrupted, 3 refused in part,
     4 cancelled.
     """
-    context = context_of(ctx)
-    display = json_lines() if as_json else display_of(context.screen())
+    display = json_lines() if context.as_json else display_of(context)
     if request is not None:
         if http is not None:
             raise InvalidInputError(
                 "--http cannot be used with REQUEST: its outcome is in ZooKeeper"
             )
         (named,) = request_ids([request])
-        with context.connected(zookeeper, config) as operator:
-            return watch_request(context, operator, named, display, as_json=as_json)
-    with _leader(context, zookeeper, config, http) as query:
+        with context.connected() as operator:
+            return watch_request(context, operator, named, display)
+    with _leader(context, http) as query:
         return watch_leader(context, query, display, until_idle=until_idle)
 
 
 @contextmanager
-def _leader(
-    context: CommandContext, zookeeper: str | None, config: Path | None, http: str | None
-) -> Iterator[QueryStatus]:
+def _leader(context: CommandContext, http: str | None) -> Iterator[QueryStatus]:
     """Connect to the daemon at the given address, or to the leader that ZooKeeper names."""
     if http is not None:
-        yield partial(context.fetch, options.address_of(http), context.http_access(config))
+        # No address of ZooKeeper is needed.
+        access = context.settings(zookeeper="unused:2181").http_access
+        yield partial(context.fetch, options.address_of(http), access)
         return
-    with context.connected(zookeeper, config) as operator:
+    with context.connected() as operator:
         yield lambda: context.fetch(require_leader(operator), operator.http_access)
 
 
@@ -126,12 +110,7 @@ def watch_leader(
 
 
 def watch_request(
-    context: CommandContext,
-    operator: OperatorClient,
-    request: RequestId,
-    display: Display,
-    *,
-    as_json: bool,
+    context: CommandContext, operator: OperatorClient, request: RequestId, display: Display
 ) -> Exit:
     """Show one request until it has ended or Ctrl-C, then print its outcome."""
     state = read_request(operator, request)
@@ -145,7 +124,7 @@ def watch_request(
     except KeyboardInterrupt:
         return Exit.IN_PROGRESS
     state = read_request(operator, request)
-    if not as_json:
+    if not context.as_json:
         print_lines(problem_lines(state))
         print_line(f"Request {request} has ended: {state.sentence()}")
     return exit_of_request(state)

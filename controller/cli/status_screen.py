@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 from controller.cli import status_text
@@ -39,17 +39,15 @@ ENDED_MAX: Final = 3
 Document = Mapping[str, Any]
 
 
-def status_screen(status: Document) -> RenderableType:
+def status_screen(status: Document) -> Iterator[RenderableType]:
     """Return a status as tables."""
-    return Group(
-        *_head(status),
-        _troubles(status),
-        _reasons(status, title="\nwhat to do", is_urgent=True),
-        _in_flight(status),
-        *_requests(status),
-        _brokers(status),
-        _reasons(status, title="\nwaiting", is_urgent=False),
-    )
+    yield from _head(status)
+    yield _troubles(status)
+    yield _reasons(status, title="\nwhat to do", is_urgent=True)
+    yield _in_flight(status)
+    yield from _requests(status)
+    yield _brokers(status)
+    yield _reasons(status, title="\nwaiting", is_urgent=False)
 
 
 def age(status: Document, since: object) -> str:

@@ -36,20 +36,6 @@ LEADERLESS_S: Final = 15.0
 """A standby takes over within a session timeout; after this time there is none."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SubmitOptions:
-    """Options of a command that submits something to the daemon."""
-
-    wait: bool = False
-    dry_run: bool = False
-    all_rows: bool = False
-    """Whether tables on a terminal have all rows."""
-    as_json: bool = False
-    timeout_s: float = 60.0
-    out: Path | None = None
-    """With ``dry_run``: where the plan is written for approval."""
-
-
 def write_submission(operator: OperatorClient, checked: CheckedSubmission) -> WrittenRequest:
     """Write a submission; after an error, print what may have been written."""
     try:
@@ -61,11 +47,7 @@ def write_submission(operator: OperatorClient, checked: CheckedSubmission) -> Wr
 
 
 def await_daemon(
-    context: CommandContext,
-    operator: OperatorClient,
-    is_taken_up: Callable[[], bool],
-    *,
-    timeout_s: float,
+    context: CommandContext, operator: OperatorClient, is_taken_up: Callable[[], bool]
 ) -> bool:
     """Return whether the daemon takes up a submission; ``LEADERLESS_S`` without a leader is no."""
     started = context.now()
@@ -81,7 +63,7 @@ def await_daemon(
             print_note("No reassigner leads; waiting for one.")
         elif now - leaderless_since >= LEADERLESS_S:
             return True
-        return now - started >= timeout_s
+        return now - started >= context.timeout
 
     return Retrying(
         retry=retry_if_result(lambda is_done: not is_done),
@@ -115,8 +97,10 @@ class PlanExecution(ABC):
     context: CommandContext
     operator: OperatorClient
     wanted: PlanSubmission
-    options: SubmitOptions
     queries: ClusterQueries
+    wait: bool = False
+    out: Path | None = None
+    """In a dry run: where the plan is written for approval."""
     request: RequestId = field(init=False)
     """The id of the request, once it is written."""
     names: tuple[str, ...] = field(init=False)
@@ -134,24 +118,21 @@ class PlanExecution(ABC):
         """Preview or submit the plan, wait as the options say, and report."""
         operator, log_dirs = self.operator, self.wanted.plan.log_dirs
         checked = check(operator, self.wanted)
-        as_json = self.options.as_json
-        if self.options.dry_run:
-            found = checked.dry_run(operator, self.queries)
-            out, approval = self.options.out, None
-            if out is not None:
+        if self.context.dry_run:
+            found, approval = checked.dry_run(operator, self.queries), None
+            if self.out is not None:
                 plan_preview.check_approvable(found)
-                approval = plan_preview.write_for_approval(operator, out, found.entries, log_dirs)
-            screen = self.context.screen(all_rows=self.options.all_rows)
-            return plan_preview.show_dry_run(
-                found, as_json=as_json, approval=approval, screen=screen
-            )
+                approval = plan_preview.write_for_approval(
+                    operator, self.out, found.entries, log_dirs
+                )
+            return plan_preview.show_dry_run(self.context, found, approval=approval)
         before = read_entries(operator, self.plan)
         conflicts = self.conflicts = conflicts_of(before, self.wanted.way.route)
         for line in (*factor_lines(before), *self._notes(conflicts)):
             print_note(f"Note: {line}")
         present = present_dirs(operator, before, self.queries, log_dirs)
         self.rollback = rollback_of(before, present)
-        plan_preview.print_rollback(self.rollback, as_json=as_json)
+        plan_preview.print_rollback(self.rollback, as_json=self.context.as_json)
         written = write_submission(operator, checked)
         self.request, self.names = written.request, written.names
         try:
@@ -160,13 +141,8 @@ class PlanExecution(ABC):
             return self._report_interrupt()
         return self._report()
 
-    def _await_daemon(self, is_taken_up: Callable[[], bool]) -> bool:
-        timeout_s = self.options.timeout_s
-        return await_daemon(self.context, self.operator, is_taken_up, timeout_s=timeout_s)
-
     def _follow(self) -> None:
-        screen, as_json = self.context.screen(), self.options.as_json
-        with display_of(screen, as_json=as_json) as show:
+        with display_of(self.context) as show:
             while True:
                 now = self._look()
                 status = status_about(self.context.status_of_leader(self.operator), self.request)

@@ -6,12 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from controller.actions.work_control import request_ids
 from controller.cli import options, request_state
-from controller.cli.context import context_of
-from controller.cli.options import argument
+from controller.cli.context import CommandContext
+from controller.cli.options import argument, command
 from controller.cli.output import Exit, print_json, print_line, print_lines
 from controller.core.model import RequestId, TopicPartition
 from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState, read_entries
@@ -20,15 +18,12 @@ from controller.units import ids
 from controller.zk.operator_client import OperatorClient
 
 
+@command("as_json")
 def verify(
-    ctx: typer.Context,
+    context: CommandContext,
     what: Annotated[
         str, argument("PLAN.json|REQUEST", "The file of a plan, or the id of a request.")
     ],
-    *,
-    zookeeper: options.ZookeeperOption = None,
-    config: options.ConfigOption = None,
-    as_json: options.JsonOption = False,
 ) -> Exit:
     """
     Compare a plan, or a request by its id, with the cluster.
@@ -43,10 +38,10 @@ def verify(
     is_file = path.exists() or path.suffix == ".json" or "/" in what
     plan = options.read_plan_argument(path).entries if is_file else None
     requests = [] if is_file else request_ids([what])
-    with context_of(ctx).connected(zookeeper, config) as operator:
+    with context.connected() as operator:
         if plan is not None:
-            return verify_plan(operator, plan, as_json=as_json)
-        return verify_request(operator, requests[0], as_json=as_json)
+            return verify_plan(operator, plan, as_json=context.as_json)
+        return verify_request(operator, requests[0], as_json=context.as_json)
 
 
 def verify_plan(operator: OperatorClient, plan: Plan, *, as_json: bool) -> Exit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,26 +20,10 @@ QueryBrokers = Callable[["Settings", Collection[LiveBroker], Collection[str]], "
 """Return the answers of brokers, with the settings of topics."""
 JudgeSettings = Callable[["Settings", "Znodes"], "SettingVerdicts"]
 """Return what brokers say of the settings in ZooKeeper."""
-QueryMinInsyncOf = Callable[
+QueryMinInsync = Callable[
     ["Settings", Collection[LiveBroker], Collection[str]], Mapping[str, int | str]
 ]
-"""Return the effective ``min.insync.replicas`` with the access that settings give."""
-QueryMinInsync = Callable[[Collection[LiveBroker], Collection[str]], Mapping[str, int | str]]
 """Return the effective ``min.insync.replicas`` by topic; a text is the reason why it is unknown."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClusterQueries:
-    """What the preview of a plan asks, besides ZooKeeper."""
-
-    min_insync: QueryMinInsync
-    log_dirs: Callable[[Collection[LiveBroker]], Mapping[BrokerId, Disks | str]]
-    """Returns the log directories of brokers; a text is the reason why they are unknown."""
-    status: Callable[[OperatorClient], Mapping[str, Any] | None]
-    """Returns the status of the leading daemon, None if it does not answer."""
-    now: Callable[[], float]
-    sleep: Callable[[float], None]
-    unix_s: Callable[[], float]
 
 
 def broker_connections(settings: Settings) -> ConnectionSettings:
@@ -77,3 +62,21 @@ def query_min_insync(
     from controller.brokers import surveys  # noqa: PLC0415 - most commands ask no broker
 
     return surveys.query_min_insync(broker_connections(settings), brokers, topics)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterQueries:
+    """What the preview of a plan asks, besides ZooKeeper."""
+
+    settings: Settings
+    status: Callable[[OperatorClient], Mapping[str, Any] | None]
+    """Returns the status of the leading daemon, None if it does not answer."""
+    query_brokers: QueryBrokers = query_brokers
+    query_min_insync: QueryMinInsync = query_min_insync
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    unix_s: Callable[[], float] = time.time
+
+    def log_dirs(self, brokers: Collection[LiveBroker]) -> Mapping[BrokerId, Disks | str]:
+        """Return the log directories of brokers; a text is the reason why they are unknown."""
+        return self.query_brokers(self.settings, brokers, ()).disks

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from controller.core.model import BrokerId, TopicPartition
-from controller.doctor.snapshot import BrokerAnswers, Disks
+from controller.doctor.snapshot import Disks
 from controller.errors import InvalidInputError
 from controller.planning.plan_goal import (
     Assignment,
@@ -168,9 +168,9 @@ def sizes_of(read: Mapping[BrokerId, Disks | str]) -> dict[TopicPartition, int]:
     return sizes
 
 
-def silence_lines(answers: BrokerAnswers) -> Iterator[str]:
+def silence_lines(read: Mapping[BrokerId, Disks | str]) -> Iterator[str]:
     """Name the brokers that did not answer."""
-    silent = sorted(b for b, disks in answers.disks.items() if not isinstance(disks, Disks))
+    silent = sorted(b for b, disks in read.items() if not isinstance(disks, Disks))
     if silent:
         yield f"Note: the sizes of the replicas on broker {ids(silent)} are unknown."
 

@@ -107,7 +107,7 @@ def validate(
     topics = operator.partitions.topics(p.topic for p in plan)
     brokers = operator.cluster.brokers()
     known = {n: t for n, t in topics.items() if isinstance(t, model.TopicAssignment)}
-    least = queries.min_insync(brokers.values(), known) if known else {}
+    least = queries.query_min_insync(queries.settings, brokers.values(), known) if known else {}
     view = ClusterView(Options())
     view.cluster.brokers = dict(brokers)
     view.deletions_session.markers = operator.partitions.deletions()

@@ -9,11 +9,10 @@ is refused raises ``InvalidInputError`` or ``ReassignmentConflictError``, as for
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 from typing import Any, Final, NamedTuple, assert_never
 
 from controller.actions.submission import PlanSubmission, check
@@ -33,7 +32,7 @@ from controller.previews import proposal
 from controller.previews.access import (
     ClusterQueries,
     QueryBrokers,
-    QueryMinInsyncOf,
+    QueryMinInsync,
     query_brokers,
     query_min_insync,
 )
@@ -160,26 +159,27 @@ class PagePlans:
         status: Callable[[], Mapping[str, Any] | None],
         *,
         query_brokers: QueryBrokers = query_brokers,
-        query_min_insync: QueryMinInsyncOf = query_min_insync,
+        query_min_insync: QueryMinInsync = query_min_insync,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._settings = settings
-        self._status = status
         self._connect = connect
-        self._query_brokers = query_brokers
-        self._query_min_insync = query_min_insync
-        self._sleep = sleep
+        self._queries = ClusterQueries(
+            settings=settings,
+            status=lambda _: status(),
+            query_brokers=query_brokers,
+            query_min_insync=query_min_insync,
+            sleep=sleep,
+        )
 
     def drain(self, broker: BrokerId) -> PlanFile:
         """Propose a plan that moves all replicas off a broker and copies as few as possible."""
         goal = proposal.Goal(all_topics=True, removed=frozenset({broker}))
-        with self._connect_for_preview() as (operator, _):
+        with self._connect() as operator:
             basis = proposal.read_basis(operator, goal)
-            brokers = operator.cluster.brokers().values()
-            answers = self._query_brokers(self._settings, brokers, ())
-        sizes = proposal.sizes_of(answers.disks)
+            disks = self._queries.log_dirs(operator.cluster.brokers().values())
+        sizes = proposal.sizes_of(disks)
         found = propose_apart(basis.before, basis.goal, sizes)
-        notes = (*proposal.silence_lines(answers), *proposal.summary_lines(found, basis, sizes))
+        notes = (*proposal.silence_lines(disks), *proposal.summary_lines(found, basis, sizes))
         changed = found.changed
         if not changed:
             raise InvalidInputError("\n".join((proposal.NOTHING, *notes)))
@@ -191,9 +191,9 @@ class PagePlans:
 
     def preview(self, plan: PlanFile, options: RequestOptions) -> PlanPreview:
         """Return what ``execute --dry-run`` shows of a plan."""
-        with self._connect_for_preview() as (operator, queries):
+        with self._connect() as operator:
             wanted = PlanSubmission(plan=plan, options=options)
-            found = check(operator, wanted).dry_run(operator, queries)
+            found = check(operator, wanted).dry_run(operator, self._queries)
         forecast, changes = found.preview.forecast, found.changes
         problems = found.validation.problems[:LINES_MAX]
         shown = PlanPreview(
@@ -225,20 +225,6 @@ class PagePlans:
 
     def submit(self, plan: PlanFile, options: RequestOptions) -> RequestId:
         """Submit a plan as a request; an error after a write has a note."""
-        with self._connect_for_preview() as (operator, _):
+        with self._connect() as operator:
             wanted = PlanSubmission(plan=plan, options=options)
             return check(operator, wanted).write(operator).request
-
-    @contextmanager
-    def _connect_for_preview(self) -> Iterator[tuple[OperatorClient, ClusterQueries]]:
-        settings = self._settings
-        queries = ClusterQueries(
-            min_insync=partial(self._query_min_insync, settings),
-            log_dirs=lambda brokers: self._query_brokers(settings, brokers, ()).disks,
-            status=lambda _: self._status(),
-            now=time.monotonic,
-            sleep=self._sleep,
-            unix_s=time.time,
-        )
-        with self._connect() as operator:
-            yield operator, queries

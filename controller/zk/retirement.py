@@ -139,6 +139,8 @@ class Retired:
     restored: Mapping[str, str | None] = field(default_factory=dict)
     """The restored settings; None: the setting was deleted."""
     is_done: bool = True
+    stays: bool = False
+    """Whether it could not be deleted."""
 
 
 class Retirement:
@@ -176,7 +178,7 @@ class Retirement:
                 return
             if not self._end(candidacy):
                 what = "stays: a daemon has started and leads next, or a command wrote there"
-                yield Retired(paths.ROOT, what, is_done=False)
+                yield Retired(paths.ROOT, what, is_done=False, stays=True)
 
     def refuse_daemons(self, candidacy: str | None = None) -> None:
         """
@@ -260,7 +262,9 @@ class Retirement:
         else:
             raise contention_error(paths.APPLIED_THROTTLES)
         for path, why in sorted(failed.items()):
-            yield Retired(path, f"stays, as its throttle cannot be removed: {why}", is_done=False)
+            yield Retired(
+                path, f"stays, as its throttle cannot be removed: {why}", is_done=False, stays=True
+            )
 
     # --- the records -----------------------------------------------------------------------------
 

@@ -357,7 +357,7 @@ class FakeRetirement(Retirement):
         stays = "stays: it is unreadable"
         yield Retired(paths.REASSIGNMENTS, "deleted 2 znodes:")
         if self._found.others_are_faster:
-            yield Retired(paths.ROOT, stays, is_done=False)
+            yield Retired(paths.ROOT, stays, is_done=False, stays=True)
 
     def refuse_daemons(self, candidacy: str | None = None) -> None:  # noqa: ARG002 - it holds no lock
         """Refuse where a daemon lives."""

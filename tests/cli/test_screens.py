@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from controller.cli.options import ROWS_MAX
@@ -323,7 +323,8 @@ def test_no_color_means_no_colour() -> None:
     assert plain.no_color
     assert not screen_of({"NO_COLOR": ""}, all_rows=False).console.no_color
     assert colour in drawn(Text("x", "red"), 80, color_system="standard")
-    assert colour not in drawn(status_screen(busy()), 80, color_system="standard", no_color=True)
+    screen = Group(*status_screen(busy()))
+    assert colour not in drawn(screen, 80, color_system="standard", no_color=True)
 
 
 @pytest.mark.parametrize(("columns", "width"), [("132", 132), ("0", None), ("", None), ("x", None)])

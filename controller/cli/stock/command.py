@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -37,7 +38,6 @@ from controller.errors import InvalidInputError
 from controller.previews.entries import read_entries
 from controller.previews.plan_files import document_of, read_plan
 from controller.previews.validation import rollback_of
-from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
 
 PLAN: Final = "reassignment-json-file"
@@ -62,6 +62,8 @@ PERMITTED: Final[Mapping[str, frozenset[str]]] = {
     "cancel": frozenset({"preserve-throttles", "timeout"}),
 }
 """The options that each action permits in addition."""
+ANSWER_S: Final = 60.0
+"""The time that Kafka's tool waits for the controller."""
 KAFKAS_ACTIONS: Final = ("generate", "execute", "verify", "cancel", "list")
 
 OPTIONS: Final[Mapping[str, object]] = {
@@ -115,7 +117,13 @@ def stock(ctx: typer.Context, **given: Any) -> Exit:  # noqa: ANN401 - options b
     values = {name: given[name.replace("-", "_")] for name in OPTIONS}
     options = {name: value for name, value in values.items() if value not in (None, False)}
     action = _check_action(options)
-    context = context_of(ctx)
+    context = replace(
+        context_of(ctx),
+        zookeeper=options.get("zookeeper"),
+        config=options.get("config"),
+        dry_run="dry-run" in options,
+        timeout=ANSWER_S,
+    )
     if action.endswith("-queue"):
         return _queue(context, action, options)
     run = run_tool if "bootstrap-server" in options else run_old_tool
@@ -176,16 +184,16 @@ def _act(context: CommandContext, action: str, options: Options) -> None:
 
 
 def _prepare_action(context: CommandContext, action: str, options: Options) -> Action:
-    is_old, dry_run = "bootstrap-server" not in options, "dry-run" in options
+    is_old = "bootstrap-server" not in options
 
     def tool(operator: OperatorClient) -> StockTool:
         if is_old:
-            return OldStockTool(context, operator, dry_run)
+            return OldStockTool(context, operator)
 
         def query_disks(brokers: Collection[LiveBroker]) -> Mapping[BrokerId, Disks | str]:
-            return context.query_brokers(_settings(context, options), brokers, ()).disks
+            return context.query_brokers(context.settings(), brokers, ()).disks
 
-        return StockTool(context, operator, dry_run, query_disks)
+        return StockTool(context, operator, query_disks)
 
     if action == "list":
         return lambda found: tool(found).list_active()
@@ -195,7 +203,7 @@ def _prepare_action(context: CommandContext, action: str, options: Options) -> A
         rack_aware = "disable-rack-aware" not in options
         return lambda found: tool(found).generate(topics, brokers, rack_aware=rack_aware)
     if is_old and action == "cancel":
-        return lambda found: OldStockTool(context, found, dry_run).cancel_everything()
+        return lambda found: OldStockTool(context, found).cancel_everything()
     text = formats.read_text(options[PLAN])
     if action == "execute" and not is_old:
         _rates(options)  # Kafka's tool parses rates before the plan since 2.6.
@@ -238,18 +246,12 @@ def _queue(context: CommandContext, action: str, options: Options) -> Exit:
             return Exit.DONE
         if action == "verify-queue":
             return verify_plan(operator, plan, as_json=False)
-        queries = context.queries(_settings(context, options))
-        dry_run = "dry-run" in options
-        return add_to_queue(operator, file, queries, dry_run=dry_run, as_json=False)
-
-
-def _settings(context: CommandContext, options: Options) -> Settings:
-    return context.settings({"zookeeper": options.get("zookeeper")}, options.get("config"))
+        return add_to_queue(context, operator, file, context.queries(context.settings()))
 
 
 @contextmanager
 def _connect_and_check(context: CommandContext, options: Options) -> Iterator[OperatorClient]:
-    settings = _settings(context, options)
+    settings = context.settings()
     with context.connect(settings) as operator:
         servers = options.get("bootstrap-server")
         if servers is not None:

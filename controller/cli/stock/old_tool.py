@@ -61,7 +61,7 @@ class OldStockTool(StockTool):
             self._remove_throttles(plan)
 
     def _remove_throttles(self, plan: StockPlan) -> None:
-        if self.dry_run:
+        if self.context.dry_run:
             print_note(NOTHING_WRITTEN)
             return
         cleared = self.operator.throttle_writes.clear(
@@ -113,7 +113,7 @@ class OldStockTool(StockTool):
     def cancel_everything(self) -> None:
         """Carry out ``--cancel`` of KIP-236: cancel all active reassignments."""
         found = read_cluster(self.operator)
-        if not self.dry_run:
+        if not self.context.dry_run:
             require_leader(self.operator)
         specs = self.operator.partitions.specs(found.active)
         rows = []
@@ -126,7 +126,7 @@ class OldStockTool(StockTool):
                 f"original_replicas -> Buffer({', '.join(map(str, original))}))"
             )
         print_line(f"Rolling back the current pending reassignments Map({', '.join(rows)})")
-        if self.dry_run:
+        if self.context.dry_run:
             print_note(NOTHING_WRITTEN)
             return
         skipped = self._cancel(list(found.active)) if rows else {}

@@ -53,8 +53,6 @@ QueryDisks = Callable[[Collection[LiveBroker]], Mapping[BrokerId, Disks | str]]
 """Return the log directories of brokers; a text is the reason why they are unknown."""
 
 
-ANSWER_S: Final = 60.0
-"""The time that Kafka's tool waits for the controller."""
 REASON: Final = "reassigner stock"
 
 
@@ -81,7 +79,6 @@ class StockTool:
 
     context: CommandContext
     operator: OperatorClient
-    dry_run: bool
     query_disks: QueryDisks = lambda _: {}
 
     def list_active(self) -> None:
@@ -192,7 +189,7 @@ class StockTool:
         )
         file = PlanFile(entries=plan.entries, log_dirs=plan.named_dirs)
         checked = check(self.operator, PlanSubmission(plan=file, options=options))
-        if not self.dry_run:
+        if not self.context.dry_run:
             require_leader(self.operator)
         return checked
 
@@ -212,21 +209,20 @@ class StockTool:
             print_line(f"The inter-broker throttle limit was set to {throttle} B/s")
         if log_dir_throttle >= 0:
             print_line(f"The replica-alter-dir throttle limit was set to {log_dir_throttle} B/s")
-        if self.dry_run:
+        if self.context.dry_run:
             print_note(NOTHING_WRITTEN)
             return None
         operator, written = self.operator, write_submission(self.operator, checked)
         request, names = written.request, set(written.names)
-        if not self._await(lambda: not names & set(operator.requests.open())):
+        if not await_daemon(
+            self.context, operator, lambda: not names & set(operator.requests.open())
+        ):
             raise RequestTimeoutError(
                 f"the plan was written as {request}, but no reassigner has accepted it yet; "
                 f"`reassigner cancel {request}` cancels it"
             )
         rejected = read_request(operator, request).history.refused
         return {r.partition: r.detail for r in rejected if r.partition is not None}
-
-    def _await(self, is_taken_up: Callable[[], bool]) -> bool:
-        return await_daemon(self.context, self.operator, is_taken_up, timeout_s=ANSWER_S)
 
     def _moves(self, plan: StockPlan) -> list[tuple[Placement, str | None, str | None]]:
         """Return each replica that is to be in a log directory, where it is, and moves to."""
@@ -248,7 +244,7 @@ class StockTool:
 
     def _cancel(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, str]:
         """Cancel partitions; once they roll back, return the others with the reason."""
-        if self.dry_run:
+        if self.context.dry_run:
             return {}
         operator = self.operator
         require_leader(operator)
@@ -268,7 +264,7 @@ class StockTool:
                 isinstance(s, ReassignmentSpec) and s.cancelled_by is not None for s in specs
             )
 
-        if not self._await(is_taken_up):
+        if not await_daemon(self.context, operator, is_taken_up):
             raise RequestTimeoutError(
                 f"the cancellation was written as {written.request}, but not taken up yet"
             )
@@ -283,7 +279,7 @@ class StockTool:
         replicas = {b for assigned in plan.entries.values() for b in assigned}
         brokers = sorted(replicas | self.operator.cluster.broker_ids())
         print_line(formats.clearing_text("broker", brokers))
-        if not self.dry_run:
+        if not self.context.dry_run:
             self.operator.throttle_writes.clear(brokers=brokers)
         topics = sorted({partition.topic for partition in plan.entries})
         print_line(formats.clearing_text("topic", topics))
@@ -291,7 +287,7 @@ class StockTool:
             if topic not in found.topics:
                 problem = f"The topic '{topic}' does not exist."
                 raise InvalidInputError(f"{formats.UNKNOWN_TOPIC}{problem}")
-        if self.dry_run:
+        if self.context.dry_run:
             print_note(NOTHING_WRITTEN)
         else:
             self.operator.throttle_writes.clear(topics=topics)
