@@ -80,16 +80,6 @@ def _fetch(address: str, access: HttpAccess, path: str, *, key: str) -> Mapping[
     return document
 
 
-def _fetch_status(address: str, access: HttpAccess) -> Mapping[str, Any]:
-    return _fetch(address, access, "/status", key="in_flight")
-
-
-def _fetch_explanation(
-    address: str, access: HttpAccess, partition: TopicPartition
-) -> Mapping[str, Any]:
-    return _fetch(address, access, f"/explain?partition={partition}", key="reassignment")
-
-
 def connect(settings: Settings) -> AbstractContextManager[OperatorClient]:
     """Return a connection to the ZooKeeper of the settings."""
     from controller.zk.operator_client import OperatorClient  # noqa: PLC0415 - `--help` needs no client
@@ -140,9 +130,13 @@ class CommandContext:
     judge_settings: JudgeSettings = judge_settings
     query_min_insync: QueryMinInsync = query_min_insync
     cluster_id_of: Callable[[Settings, str], str] = cluster_id_of
-    fetch: Callable[[str, HttpAccess], Mapping[str, Any]] = _fetch_status
+    fetch: Callable[[str, HttpAccess], Mapping[str, Any]] = lambda address, access: _fetch(
+        address, access, "/status", key="in_flight"
+    )
     fetch_explanation: Callable[[str, HttpAccess, TopicPartition], Mapping[str, Any]] = (
-        _fetch_explanation
+        lambda address, access, partition: _fetch(
+            address, access, f"/explain?partition={partition}", key="reassignment"
+        )
     )
     run_daemon: Callable[[Settings], int] = run_daemon
     now: Callable[[], float] = time.monotonic

@@ -92,11 +92,13 @@ def generate(  # noqa: PLR0913 - the options of the command
     names = options.topics_of(topics)
     if topics_file is not None:
         names += topics_of(read_topics_file(topics_file))
+    # People type spaces after the commas.
+    listed = None if broker_list is None else ",".join(map(str.strip, broker_list.split(",")))
     goal = proposal.Goal(
         topics=names,
         all_topics=all_topics,
         excluded=exclude_topics,
-        brokers=frozenset(() if broker_list is None else _parse_brokers(broker_list)),
+        brokers=frozenset(() if listed is None else read_brokers(listed)),
         removed=frozenset(map(BrokerId, remove_broker or ())),
         added=frozenset(map(BrokerId, add_broker or ())),
         replication_factor=replication_factor,
@@ -144,11 +146,6 @@ def _sizes(operator: OperatorClient, queries: ClusterQueries) -> dict[TopicParti
     for line in proposal.silence_lines(disks):
         print_note(line)
     return proposal.sizes_of(disks)
-
-
-def _parse_brokers(text: str) -> list[BrokerId]:
-    """Parse a list of brokers, as people type it: with spaces after the commas."""
-    return read_brokers(",".join(part.strip() for part in text.split(",")))
 
 
 def _print(

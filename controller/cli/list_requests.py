@@ -19,6 +19,7 @@ from controller.cli import request_state
 from controller.cli.context import CommandContext
 from controller.cli.options import argument, command, flag, option
 from controller.cli.output import print_line
+from controller.cli.request_state import refused_count
 from controller.cli.status_screen import time_left
 from controller.cli.status_text import pause_lines, request_line
 from controller.cli.tables import Column, Listing, Name, fields, number_text, paragraph
@@ -175,8 +176,8 @@ def _list_ended(context: CommandContext, operator: OperatorClient, *, newest: in
 
 def _summary_line(summary: Summary) -> str:
     when = f"{show_time(summary.ended_ms)}  " if summary.ended_ms else ""
-    refused = request_state.refused_count(summary)
     parts = [f"{summary.done} of {summary.total} done"]
+    refused = refused_count(summary)
     parts += [f"{refused} refused"] if refused else []
     parts += _other_outcomes(summary)
     if summary.moved_bytes is not None:
@@ -192,7 +193,7 @@ def _summary_document(summary: Summary) -> dict[str, Any]:
         "kind": summary.kind,
         "total": summary.total,
         "done": summary.done,
-        "refused": request_state.refused_count(summary),
+        "refused": refused_count(summary),
         **{kind.value: number for kind, number in summary.fates.items()},
         **_parts(summary, "reason", "requested_by", "approved", "approved_by"),
         **_parts(summary, "submitted_ms", "ended_ms", "moved_bytes"),
@@ -324,8 +325,12 @@ def _ended_screen(summaries: Sequence[Summary]) -> RenderableType:
             Column("ended", lambda s: number_text(s.ended_ms, show_time)),
             Column("request", lambda s: Name(s.request)),
             Column("done", lambda s: f"{s.done}/{s.total}", is_number=True),
-            Column("refused", _refused_text, is_number=True),
-            Column("moved", _moved_text, is_number=True),
+            Column("refused", lambda s: Text(number_text(refused_count(s)), "red"), is_number=True),
+            Column(
+                "moved",
+                lambda s: "" if s.moved_bytes is None else show_bytes(s.moved_bytes),
+                is_number=True,
+            ),
             Column("other", lambda s: Text(", ".join(_other_outcomes(s))), folds=True),
             Column("by", lambda s: Name(s.requested_by), is_extra=True),
             Column("kind", lambda s: s.kind, is_extra=True),
@@ -333,14 +338,6 @@ def _ended_screen(summaries: Sequence[Summary]) -> RenderableType:
         ),
         rows=summaries,
     )
-
-
-def _moved_text(summary: Summary) -> str:
-    return "" if summary.moved_bytes is None else show_bytes(summary.moved_bytes)
-
-
-def _refused_text(summary: Summary) -> Text:
-    return Text(number_text(request_state.refused_count(summary)), "red")
 
 
 def _other_outcomes(summary: Summary) -> list[str]:

@@ -97,15 +97,13 @@ def _work(status: Document) -> RenderableType:
 
 
 def _troubles(status: Document) -> RenderableType:
-    def style_of(partition: Document) -> str:
-        return "red" if _is_stalled(partition) else "yellow"
-
     found = [p for p in (*status["in_flight"], *status.get("waiting", ())) if needs_attention(p)]
+    styles = {True: "red", False: "yellow"}
     return Listing(
         title="\nneeds attention",
-        style="red" if any(map(_is_stalled, found)) else "yellow",
+        style=styles[any(map(_is_stalled, found))],
         columns=(
-            Column("partition", lambda p: Name(status_text.name_of(p), style_of(p))),
+            Column("partition", lambda p: Name(status_text.name_of(p), styles[_is_stalled(p)])),
             Column("step", step_of, is_number=True),
             Column("for", lambda p: age(status, _since(p)), is_number=True),
             Column("", lambda p: Text("STALLED" if _is_stalled(p) else "", "red")),
@@ -220,7 +218,7 @@ def _requests(status: Document) -> Iterator[RenderableType]:
         columns=(
             Column("request", lambda r: Name(r["id"])),
             Column("progress", lambda r: bar(share_of(r))),
-            Column("done", lambda r: _done_text(r["partitions"]), is_number=True),
+            Column("done", lambda r: "{done}/{total}".format_map(r["partitions"]), is_number=True),
             Column("in flight", lambda r: _count(r, "in_flight"), is_number=True, is_extra=True),
             Column("waiting", lambda r: _count(r, "waiting"), is_number=True),
             Column("refused", lambda r: _count(r, "refused"), is_number=True, is_extra=True),
@@ -255,10 +253,6 @@ def share_of(request: Document) -> float:
     counts: Mapping[str, int] = request["partitions"]
     ended = counts["done"] + counts["refused"] + counts["cancelled"]
     return ended / max(1, counts["total"]) if share is None else share
-
-
-def _done_text(counts: Document) -> str:
-    return f"{counts['done']}/{counts['total']}"
 
 
 def _count(request: Document, kind: str) -> str:
@@ -308,6 +302,7 @@ def _brokers(status: Document) -> RenderableType:
 def _reasons(status: Document, *, title: str, is_urgent: bool) -> RenderableType:
     """Return the reasons to wait, with the partitions that each holds back and the remedy."""
     blocked, stalled = status.get("blocked") or {}, status.get("stalled") or {}
+    copying = advice_for(BlockedBy.REPLICA_NOT_IN_ISR)
     found = [
         (by, blocked.get(by, 0), stalled.get(by, 0))
         for by in dict.fromkeys((*stalled, *blocked))
@@ -319,12 +314,8 @@ def _reasons(status: Document, *, title: str, is_urgent: bool) -> RenderableType
             Column("reason", lambda r: COPYING if r[0] == "none" else r[0]),
             Column("partitions", lambda r: str(max(r[1:])), is_number=True),
             Column("stalled", lambda r: number_text(r[2]), is_number=True),
-            Column("", lambda r: Text(_remedy(r[0])), folds=True),
+            # A stalled partition without a reason copies for too long.
+            Column("", lambda r: Text(advice_for(r[0]) or copying or ""), folds=True),
         ),
         rows=sorted(found, key=lambda r: (-r[2], -r[1])),
     )
-
-
-def _remedy(by: str) -> str:
-    # A stalled partition without a reason copies for too long.
-    return advice_for(by) or advice_for(BlockedBy.REPLICA_NOT_IN_ISR) or ""

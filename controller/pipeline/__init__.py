@@ -3,6 +3,6 @@ Plans of whole clusters on Spark: snapshot, plan, waves, and the report of what 
 
 The only room that imports pyspark (extra ``pipeline``). The rows of partitions and replicas stay in
 DataFrames; the driver holds values by broker, and by topic and broker. Rules that need no Spark are
-in ``placement_ledger``, ``required_moves``, ``bulk_moves``, ``fine_tuning``, ``leadership_flows``
+in ``placement_ledger``, ``moves``, ``leadership``
 and ``waves``, and in ``controller.planning``.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controller.errors import InvalidInputError
@@ -55,36 +55,33 @@ class PlanOptions:
             InvalidInputError: an option is invalid.
 
         """
+        for problem in self._problems():
+            raise InvalidInputError(problem)
+
+    def _problems(self) -> Iterator[str]:
         if not 0 < self.tolerance < 1:
-            raise InvalidInputError(f"the tolerance must be between 0 and 1, not {self.tolerance}")
+            yield f"the tolerance must be between 0 and 1, not {self.tolerance}"
         if not 0 < self.fill <= 1:
-            raise InvalidInputError(f"the fill must be between 0 and 1, not {self.fill}")
+            yield f"the fill must be between 0 and 1, not {self.fill}"
         if self.replication_factor is not None and self.replication_factor < 1:
-            raise InvalidInputError("the replication factor must be positive")
-        if self.only_leaders and (self.drain or self.replace or self.replication_factor):
-            raise InvalidInputError(
+            yield "the replication factor must be positive"
+        places = self.drain or self.replace or self.replication_factor
+        if self.only_leaders and places:
+            yield (
                 "a plan of leaders alone cannot drain or replace brokers or change the "
                 "replication factor"
             )
-        if self.balance_dirs and (
-            self.drain
-            or self.replace
-            or self.replication_factor
-            or self.only_leaders
-            or self.only_needed
-            or self.place_dirs
-        ):
-            raise InvalidInputError(
+        others = places or self.only_leaders or self.only_needed or self.place_dirs
+        if self.balance_dirs and others:
+            yield (
                 "a plan that evens out log directories changes nothing else: make another plan "
                 "for the other options"
             )
         if self.dir_brokers and not self.balance_dirs:
-            raise InvalidInputError("--broker needs --balance-dirs")
+            yield "--broker needs --balance-dirs"
         for broker, other in self.replace.items():
             if other in self.replace or other in self.drain:
-                raise InvalidInputError(
-                    f"broker {other} cannot replace {broker}: it is to be emptied"
-                )
+                yield f"broker {other} cannot replace {broker}: it is to be emptied"
 
     def chooses(self, topics: tuple[str, ...]) -> list[bool]:
         """

@@ -18,11 +18,10 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
 from controller.pipeline import cluster_frame as frames
-from controller.pipeline.balance_moves import BulkMoves, FineTuning
 from controller.pipeline.leader_balance import even_leaders
+from controller.pipeline.moves import BulkMoves, FineTuning, RequiredMoves
 from controller.pipeline.placement_ledger import Candidate, PlacementChange, PlacementLedger
 from controller.pipeline.plan_options import PlanOptions
-from controller.pipeline.required_moves import RequiredMoves
 from controller.planning.quotas import Band
 
 ROUNDS_MAX: Final = 4

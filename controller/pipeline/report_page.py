@@ -9,12 +9,12 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
+from jinja2 import Environment, PackageLoader
 from matplotlib.figure import Figure
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
@@ -33,14 +33,6 @@ mpl.rcParams["svg.hashsalt"] = "reassigner"
 
 ROWS_MAX: Final = 200
 """Rows of a table on the page; the Parquet tables have all."""
-
-_STYLE: Final = """
-body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em}
-table{border-collapse:collapse;font-size:13px;margin:.5em 0}
-td,th{border:1px solid #ccc;padding:.2em .6em;text-align:right}
-td:first-child,th:first-child{text-align:left}
-h2{margin-top:2em}.note{color:#555}svg{max-width:100%;height:auto}
-"""
 
 BrokerFill = Mapping[str, Mapping[int, int]]
 """Bytes by broker, as far as known: before, planned, and after."""
@@ -132,37 +124,25 @@ def _disks(spark: Any, loads: Any | None, after: Path | None) -> BrokerFill:
 
 
 def _page(report: Report, disks: BrokerFill, *, broken: int, about: str) -> str:
-    parts = [f"<h1>After-action report</h1><p class=note>{escape(about)}</p>"]
-    if broken:
-        parts.append(f"<p class=note>{broken} lines of the journals could not be read.</p>")
-    for title, picture, table in (
-        ("Requests", _timeline(report), report["requests"]),
-        ("Load per broker", _loads(disks), report["brokers"]),
-        ("Copies by pair of brokers", _matrix(report), report["pairs"]),
-        ("Duration of phases", _phases(report), report["phases"]),
-        ("Topics", "", report["topics"]),
-        ("Stalls", "", report["stalls"]),
-        ("ISR shrinks", "", report["isr_shrinks"]),
-        ("Estimated and actual remaining time", _eta_line(report), report["etas"]),
-    ):
-        rows = table.limit(ROWS_MAX + 1).collect()
-        parts += [f"<h2>{escape(title)}</h2>", picture, _table(table.columns, rows)]
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8><title>After-action report</title>"
-        f"<style>{_STYLE}</style><body>{''.join(parts)}</body></html>\n"
+    environment = Environment(loader=PackageLoader("controller.pipeline"), autoescape=True)
+    environment.filters["cell"] = _text
+    sections = (
+        ("Requests", _timeline(report), "requests"),
+        ("Load per broker", _loads(disks), "brokers"),
+        ("Copies by pair of brokers", _matrix(report), "pairs"),
+        ("Duration of phases", _phases(report), "phases"),
+        ("Topics", "", "topics"),
+        ("Stalls", "", "stalls"),
+        ("ISR shrinks", "", "isr_shrinks"),
+        ("Estimated and actual remaining time", _eta_line(report), "etas"),
     )
-
-
-def _table(columns: Sequence[str], rows: Sequence[Iterable[Any]]) -> str:
-    if not rows:
-        return "<p class=note>None.</p>"
-    head = "".join(f"<th>{escape(column.replace('_', ' '))}</th>" for column in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_text(value))}</td>" for value in row) + "</tr>"
-        for row in rows[:ROWS_MAX]
-    )
-    more = "<p class=note>More in the Parquet tables.</p>" if len(rows) > ROWS_MAX else ""
-    return f"<table><tr>{head}</tr>{body}</table>{more}"
+    parts = [
+        (title, picture, report[name].columns, report[name].limit(ROWS_MAX + 1).collect())
+        for title, picture, name in sections
+    ]
+    template = environment.get_template("report.html")
+    page = template.render(parts=parts, broken=broken, about=about, rows_max=ROWS_MAX)
+    return f"{page}\n"
 
 
 def _text(value: Any) -> str:

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from controller.core.model import BlockedBy, BrokerId, LogDir, TopicPartition
+from controller.core.reassignments.gates import ids
 from controller.planning.copy_schedule import (
     CopyRole,
     ForecastLimits,
@@ -235,11 +236,6 @@ def forecast(plan: Plan) -> Forecast:
     )
 
 
-def next_leader(move: ForecastMove) -> BrokerId:
-    """Return the leader after the last step: the present one stays as long as it is a replica."""
-    return move.source if move.source in move.target else move.target[0]
-
-
 def _shares(moves: Iterable[ForecastMove]) -> dict[BrokerId, BrokerShare]:
     """Count what moves do to brokers; all copies of a move come from its present leader."""
     shares: dict[BrokerId, BrokerShare] = {}
@@ -262,10 +258,10 @@ def _shares(moves: Iterable[ForecastMove]) -> dict[BrokerId, BrokerShare]:
         for broker in move.relocations:
             of(broker).relocated += 1
             of(broker).bytes_relocated += move.size
-        after = next_leader(move)
-        if after != source:
+        # The present leader stays as long as it is a replica.
+        if source not in move.target:
             of(source).leaders_lost += 1
-            of(after).leaders_gained += 1
+            of(move.target[0]).leaders_gained += 1
     return shares
 
 
@@ -288,16 +284,12 @@ def _why_blocked(move: ForecastMove, live: Collection[BrokerId]) -> tuple[Blocke
         return BlockedBy.NO_LEADER, "no live leader"
     dead = [b for b in move.target if b not in live]
     if dead:
-        return BlockedBy.BROKER_DEAD, f"broker {_ids(dead)} is not live"
+        return BlockedBy.BROKER_DEAD, f"broker {ids(dead)} is not live"
     isr = move.before if move.isr is None else move.isr
     lagging = [b for b in move.before if b in move.target and b not in isr]
     if lagging:
-        return BlockedBy.REPLICA_NOT_IN_ISR, f"replica {_ids(lagging)} is not in the ISR"
+        return BlockedBy.REPLICA_NOT_IN_ISR, f"replica {ids(lagging)} is not in the ISR"
     return None
-
-
-def _ids(brokers: Iterable[BrokerId]) -> str:
-    return ",".join(map(str, brokers))
 
 
 def _waits_for_disks(played: Schedule) -> Iterable[Wait]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.clusters import MadeCluster
-from controller.pipeline.balance_moves import BulkMoves, FineTuning
+from controller.pipeline.moves import BulkMoves, FineTuning, RequiredMoves
 from controller.pipeline.placement_ledger import (
     UNLIMITED,
     Brokers,
@@ -19,7 +19,6 @@ from controller.pipeline.placement_ledger import (
     PlacementLedger,
 )
 from controller.pipeline.planner import CLASSES_PER_DOUBLING, chances_by_size
-from controller.pipeline.required_moves import RequiredMoves
 
 ROUNDS = 4
 
