@@ -7,6 +7,8 @@ enter, chained with ``from``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 
 
@@ -120,3 +122,14 @@ def ensure(condition: bool, why: str) -> None:  # noqa: FBT001 - reads as a sent
 def verdict_of(error: BaseException) -> Verdict:
     """Return what has to happen next; an unknown error is a bug, as in Kafka's controller."""
     return error.verdict if isinstance(error, ControllerError) else Verdict.CRASH
+
+
+@contextmanager
+def errors_about(subject: object) -> Iterator[None]:
+    """Name a file or a text in the ``InvalidInputError`` about it, or about access to it."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInputError(f"{subject}: {error.strerror or error}") from error
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{subject}: {error}") from error

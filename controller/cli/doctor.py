@@ -29,7 +29,7 @@ from controller.doctor.findings import Finding, Severity
 from controller.doctor.journal_checks import journal_findings
 from controller.doctor.snapshot import Snapshot
 from controller.endpoint.listing import configured_entry
-from controller.errors import InvalidInputError
+from controller.errors import InvalidInputError, errors_about
 from controller.settings import EndpointMode, Settings
 from controller.telemetry.journal import FILE_NAME
 from controller.zk.operator_client import OperatorClient
@@ -140,11 +140,8 @@ def _age(file: Path) -> int:
 
 
 def _lines_of(file: Path) -> Iterator[str]:
-    try:
-        with file.open(encoding="utf-8", errors="replace") as lines:
-            yield from lines
-    except OSError as error:
-        raise InvalidInputError(f"{file}: {error.strerror}") from error
+    with errors_about(file), file.open(encoding="utf-8", errors="replace") as lines:
+        yield from lines
 
 
 def _take_snapshot(

@@ -16,10 +16,10 @@ import typer
 
 from controller.errors import (
     ControllerError,
-    InvalidInputError,
     NativeRefusedError,
     NotApprovedError,
     ReassignmentConflictError,
+    errors_about,
 )
 
 NOTHING_WRITTEN: Final = "Nothing was written."
@@ -71,7 +71,5 @@ def print_json(document: object) -> None:
 
 def write_json(path: Path, document: object, *, indent: int | None = None) -> None:
     """Write a document to a file that the user named."""
-    try:
+    with errors_about(path):
         path.write_text(json.dumps(document, indent=indent) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InvalidInputError(f"{path}: {error.strerror or error}") from error

@@ -72,9 +72,7 @@ def left_submissions(snapshot: Snapshot) -> Iterator[Finding]:
 def left_controls(snapshot: Snapshot) -> Iterator[Finding]:
     """Find what operators set for daemons while none leads."""
     for path in () if snapshot.znodes.daemons else snapshot.znodes.controls:
-        yield Finding(
-            "control_left", Severity.INFO, path, "no daemon leads that obeys it", NO_DAEMON
-        )
+        yield info("control_left", path, "no daemon leads that obeys it", NO_DAEMON)
 
 
 def dead_targets(snapshot: Snapshot) -> Iterator[Finding]:

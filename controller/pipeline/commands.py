@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
-from controller.errors import InvalidInputError
+from controller.errors import errors_about
 from controller.pipeline.cluster_frame import Cluster, in_order, load
 from controller.pipeline.directory_plan import (
     DirectoryBalance,
@@ -211,7 +211,7 @@ def _write_files(
         "plan": summary,
         "waves": waves,
     }
-    try:
+    with errors_about(directory):
         (directory / "requests").mkdir(parents=True, exist_ok=True)
         for old in directory.glob("requests/wave-*.json"):
             old.unlink()
@@ -220,8 +220,6 @@ def _write_files(
         for path, entries in zip(paths, by_wave, strict=True):
             path.write_text(head + ",".join(entries) + _TAIL, encoding="utf-8")
         (directory / "summary.json").write_text(_text(document) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InvalidInputError(f"{directory}: {error.strerror or error}") from error
     return paths
 
 

@@ -6,7 +6,7 @@ One function for each table; none uses the result of another. Times are in secon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -152,10 +152,7 @@ def _requests(journal: Any, copied: Any, planned: Any | None) -> Any:
         F.max("cancelled").alias("cancelled"),
     )
     moved = copied.groupBy("request").agg(
-        F.sum(F.when(F.col("is_whole"), F.col("bytes"))).alias("moved_bytes"),
-        # Bytes that were copied and deleted again.
-        F.sum(F.when(~F.col("is_whole"), F.col("bytes"))).alias("abandoned_bytes"),
-        F.count(F.when(F.col("is_whole"), 1)).alias("copies"),
+        *_amounts(),
         F.count(F.when(F.col("bytes").isNull(), 1)).alias("copies_of_unknown_size"),
     )
     rows = found.join(moved, "request", "left").withColumn(
@@ -176,11 +173,16 @@ def _requests(journal: Any, copied: Any, planned: Any | None) -> Any:
     return rows.join(requested, "request", "left").orderBy("begun")
 
 
+def _amounts() -> Iterator[Any]:
+    yield F.sum(F.when(F.col("is_whole"), F.col("bytes"))).alias("moved_bytes")
+    # Bytes that were copied and deleted again.
+    yield F.sum(F.when(~F.col("is_whole"), F.col("bytes"))).alias("abandoned_bytes")
+    yield F.count(F.when(F.col("is_whole"), 1)).alias("copies")
+
+
 def _topics(copied: Any, planned: Any | None) -> Any:
     moved = copied.groupBy("topic").agg(
-        F.sum(F.when(F.col("is_whole"), F.col("bytes"))).alias("moved_bytes"),
-        F.sum(F.when(~F.col("is_whole"), F.col("bytes"))).alias("abandoned_bytes"),
-        F.count(F.when(F.col("is_whole"), 1)).alias("copies"),
+        *_amounts(),
         F.percentile("seconds", F.lit(0.5)).alias("copy_seconds_p50"),
         F.max("seconds").alias("copy_seconds_max"),
     )

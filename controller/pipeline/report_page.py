@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader
 from matplotlib.figure import Figure
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
-from controller.errors import InvalidInputError
+from controller.errors import InvalidInputError, errors_about
 from controller.pipeline.planner import Progress
 from controller.pipeline.report import Report, build_report, read_journals
 from controller.pipeline.tables import read_tables
@@ -71,14 +71,12 @@ def make_report(  # noqa: PLR0913, PLR0917 - the directories
     about = "From " + ", ".join(map(str, journals)) + (f" and the plan in {plan}" if plan else "")
     path = directory / "report.html"
     requests = [row.request for row in report["requests"].select("request").collect()]
-    try:
+    with errors_about(path):
         path.write_text(_page(report, disks, broken=broken, about=about), encoding="utf-8")
         # The status page of a daemon finds reports by this file.
         (directory / "report.json").write_text(
             json.dumps({"v": 1, "requests": requests}) + "\n", encoding="utf-8"
         )
-    except OSError as error:
-        raise InvalidInputError(f"{path}: {error.strerror or error}") from error
     return path
 
 

@@ -22,7 +22,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
-from controller.errors import InvalidInputError
+from controller.errors import InvalidInputError, errors_about
 from controller.pipeline.planner import Progress
 from controller.pipeline.tables import (
     BROKERS,
@@ -233,12 +233,8 @@ def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
 
 
 def _stock(path: Path, progress: Progress) -> list[Assigned]:
-    try:
+    with errors_about(path):
         text = find_plan(path.read_bytes(), PlanPart.CURRENT)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: {error.strerror or error}") from error
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{path}: {error}") from error
     if text.note is not None:
         progress(f"{path}: {text.note}")
     listed = text.document.get("partitions")

@@ -119,7 +119,7 @@ def _foreign(
         for number, assignment in found.partitions.items()
         if assignment.is_reassigning
     ]
-    chosen = [p for p in reassigning if _names(wanted, p) and p not in set(known)]
+    chosen = [p for p in reassigning if wanted.names(p) and p not in set(known)]
     recorded = operator.partitions.specs(chosen)
     yield from (p for p in chosen if recorded[p] is None)
 
@@ -148,7 +148,7 @@ def _finished_partitions(
     accepted = {
         e.partition: e
         for e in operator.outcomes.accepted_entries(request)
-        if e.partition not in others and not (is_narrow and not _names(wanted, e.partition))
+        if e.partition not in others and not (is_narrow and not wanted.names(e.partition))
     }
     assignments = operator.partitions.assignments(accepted)
     recorded = operator.partitions.specs(accepted)
@@ -162,8 +162,4 @@ def _finished_partitions(
 def _selects(
     wanted: Cancellation, request: model.RequestId, partition: model.TopicPartition
 ) -> bool:
-    return wanted.is_everything or request in wanted.requests or _names(wanted, partition)
-
-
-def _names(wanted: Cancellation, partition: model.TopicPartition) -> bool:
-    return partition.topic in wanted.topics or partition in wanted.partitions
+    return wanted.is_everything or request in wanted.requests or wanted.names(partition)

@@ -18,7 +18,12 @@ from typing import Final
 
 from controller.core import model
 from controller.core.requests.submissions import NO_DIRS, NamedDirs, plan_hash
-from controller.errors import InvalidInputError, NotApprovedError, ReassignmentConflictError
+from controller.errors import (
+    InvalidInputError,
+    NotApprovedError,
+    ReassignmentConflictError,
+    errors_about,
+)
 from controller.planning.plan_text import PlanPart, find_plan, find_topics
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.json_documents import UnreadableError
@@ -81,10 +86,8 @@ def plan_of(data: bytes, name: str) -> PlanFile:
         InvalidInputError: the content has an error.
 
     """
-    try:
+    with errors_about(name):
         found = find_plan(data, PlanPart.PROPOSED)
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{name}: {error}") from error
     try:
         judged = judge_plan(found.document, besides=frozenset({CLUSTER_KEY, APPROVAL_KEY}))
     except UnreadableError as error:
@@ -130,11 +133,8 @@ def read_bytes(path: Path) -> bytes:
         InvalidInputError: the file cannot be read, or is larger.
 
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: {error.strerror or error}") from error
+    with errors_about(path), path.open("rb") as file:
+        data = file.read(FILE_BYTES_MAX + 1)
     if len(data) > FILE_BYTES_MAX:
         raise InvalidInputError(f"{path}: larger than {FILE_BYTES_MAX} bytes")
     return data
