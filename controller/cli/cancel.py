@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Final
 
 import typer
 
@@ -36,36 +36,30 @@ from controller.previews.cancel_preview import CancelPreview, cancel_preview
 from controller.units import names_text
 from controller.zk.operator_client import OperatorClient
 
+SCOPES: Final = "|".join(CancelScope)
+
 
 @command("dry_run", "timeout", "all_rows", "as_json")
 def cancel(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
-    requests: Annotated[
-        list[str] | None, argument("REQUEST", "Ids of the requests to cancel.")
-    ] = None,
+    requests: list[str] | None = argument("REQUEST", "Ids of the requests to cancel."),
     *,
-    topic: Annotated[
-        list[str] | None,
-        option("TOPIC", "Cancel the reassignments of this topic; may be repeated. Default: none."),
-    ] = None,
-    partition: Annotated[
-        list[str] | None,
-        option(
-            "TOPIC-N", "Cancel the reassignment of this partition; may be repeated. Default: none."
-        ),
-    ] = None,
-    everything: Annotated[bool, flag("--everything", "Cancel all reassignments.", "--all")] = False,
-    scope: Annotated[
-        CancelScope,
-        option(
-            "|".join(CancelScope),
-            "all: also move finished partitions back to their original replicas.",
-        ),
-    ] = CancelScope.IN_FLIGHT,
-    yes: Annotated[bool, flag("--yes", "Do not ask for confirmation.", "-y")] = False,
-    reason: options.ReasonOption = "",
-    requested_by: options.ByOption = None,
-    wait: options.WaitOption = False,
+    topic: list[str] | None = option(
+        "TOPIC", "Cancel the reassignments of this topic; may be repeated. Default: none."
+    ),
+    partition: list[str] | None = option(
+        "TOPIC-N", "Cancel the reassignment of this partition; may be repeated. Default: none."
+    ),
+    everything: bool = flag("--everything", "Cancel all reassignments.", "--all"),
+    scope: CancelScope = option(
+        SCOPES,
+        "all: also move finished partitions back to their original replicas.",
+        default=CancelScope.IN_FLIGHT,
+    ),
+    yes: bool = flag("--yes", "Do not ask for confirmation.", "-y"),
+    reason: str = options.REASON,
+    requested_by: str | None = options.BY,
+    wait: bool = options.WAIT,
 ) -> Exit:
     """
     Cancel reassignments: pending ones do not start, those in flight roll back.

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -59,25 +59,17 @@ STYLES: Final = {Severity.CRITICAL: "red", Severity.WARNING: "yellow", Severity.
 def doctor(
     context: CommandContext,
     *,
-    fix: Annotated[
-        bool, flag("--fix", "Remove throttles of a daemon that no reassignment needs.")
-    ] = False,
-    no_daemon: Annotated[
-        bool,
-        flag(
-            "--no-daemon",
-            "With --fix, where no daemon will run again: restore the settings before all "
-            "throttles of daemons, and delete all their records, requests and controls.",
-        ),
-    ] = False,
-    journal: Annotated[
-        list[Path] | None,
-        option(
-            "DIR",
-            "Also check each step in a daemon's journal: its --journal-dir. May be repeated. "
-            "Default: no journal.",
-        ),
-    ] = None,
+    fix: bool = flag("--fix", "Remove throttles of a daemon that no reassignment needs."),
+    no_daemon: bool = flag(
+        "--no-daemon",
+        "With --fix, where no daemon will run again: restore the settings before all "
+        "throttles of daemons, and delete all their records, requests and controls.",
+    ),
+    journal: list[Path] | None = option(
+        "DIR",
+        "Also check each step in a daemon's journal: its --journal-dir. May be repeated. "
+        "Default: no journal.",
+    ),
 ) -> Exit:
     """
     Find problems of the cluster and of the daemon's znodes.

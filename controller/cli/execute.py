@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from controller.actions.submission import PlanSubmission, SubmissionKind
 from controller.cli import options, request_state, submitting
@@ -33,63 +33,46 @@ from controller.units import ids, names_text, parse_bytes
 @command("dry_run", "timeout", "all_rows", "as_json")
 def execute(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
-    plan: options.PlanArgument,
+    plan: Path = options.PLAN,
     *,
-    reason: options.ReasonOption = "",
-    requested_by: options.ByOption = None,
-    priority: Annotated[int, option("N", "Requests of a higher priority start first.")] = 0,
-    step_size: options.StepSizeOption = None,
-    throttle: Annotated[
-        str | None,
-        option(
-            "RATE",
-            "Replication throttle in bytes per second and broker, for example 50MB. "
-            "Default: that of `reassigner throttle`.",
-        ),
-    ] = None,
-    log_dirs_throttle: Annotated[
-        str | None,
-        option(
-            "RATE",
-            "Throttle of moves between the disks of a broker, in bytes per second and broker. "
-            "Default: none.",
-        ),
-    ] = None,
-    window: options.WindowOption = None,
-    max_partitions_in_flight: Annotated[
-        int | None,
-        option(
-            "N",
-            "Maximum number of its partitions in flight. Default: as many as the "
-            "limits of all requests permit.",
-            least=1,
-        ),
-    ] = None,
-    atomic: Annotated[bool, flag("--atomic", "Start nothing if any entry is refused.")] = False,
-    additional: Annotated[
-        bool, flag("--additional", "With --legacy: add to the plan in progress.")
-    ] = False,
-    legacy: Annotated[
-        bool, flag("--legacy", "Write /admin/reassign_partitions, as Kafka's tool did before 2.6.")
-    ] = False,
-    approved: Annotated[
-        str | None,
-        option(
-            "HASH", "Submit the file as the plan approved by this hash. Default: without approval."
-        ),
-    ] = None,
-    approved_by: Annotated[
-        str, option("NAME", "With --approved: name of the approver. Default: none.")
-    ] = "",
-    wait: options.WaitOption = False,
-    out: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "With --dry-run: write the plan for approval, with the present replicas and a "
-            "hash. Default: write no file.",
-        ),
-    ] = None,
+    reason: str = options.REASON,
+    requested_by: str | None = options.BY,
+    priority: int = option("N", "Requests of a higher priority start first.", default=0),
+    step_size: str | None = options.STEP_SIZE,
+    throttle: str | None = option(
+        "RATE",
+        "Replication throttle in bytes per second and broker, for example 50MB. "
+        "Default: that of `reassigner throttle`.",
+    ),
+    log_dirs_throttle: str | None = option(
+        "RATE",
+        "Throttle of moves between the disks of a broker, in bytes per second and broker. "
+        "Default: none.",
+    ),
+    window: str | None = options.WINDOW,
+    max_partitions_in_flight: int | None = option(
+        "N",
+        "Maximum number of its partitions in flight. Default: as many as the "
+        "limits of all requests permit.",
+        least=1,
+    ),
+    atomic: bool = flag("--atomic", "Start nothing if any entry is refused."),
+    additional: bool = flag("--additional", "With --legacy: add to the plan in progress."),
+    legacy: bool = flag(
+        "--legacy", "Write /admin/reassign_partitions, as Kafka's tool did before 2.6."
+    ),
+    approved: str | None = option(
+        "HASH", "Submit the file as the plan approved by this hash. Default: without approval."
+    ),
+    approved_by: str = option(
+        "NAME", "With --approved: name of the approver. Default: none.", default=""
+    ),
+    wait: bool = options.WAIT,
+    out: Path | None = option(
+        "FILE",
+        "With --dry-run: write the plan for approval, with the present replicas and a "
+        "hash. Default: write no file.",
+    ),
 ) -> Exit:
     """
     Submit a plan and wait until the daemon accepts it.

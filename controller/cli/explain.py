@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -126,7 +126,9 @@ STYLES: Final = {
 @command("as_json")
 def explain(
     context: CommandContext,
-    partition: Annotated[list[str], argument("TOPIC-PARTITION", "Partition, as one word or two.")],
+    partition: list[str] = argument(
+        "TOPIC-PARTITION", "Partition, as one word or two.", default=...
+    ),
 ) -> None:
     """
     Explain the state of a partition, why it is blocked, and the remedy.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
 
 from controller.actions.submission import PlanSubmission
 from controller.cli import options
@@ -32,53 +31,42 @@ from controller.zk.operator_client import OperatorClient
 @command("dry_run", "timeout", "all_rows", "as_json")
 def generate(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
-    topics: Annotated[list[str] | None, argument("TOPIC", "Topics to reassign.")] = None,
+    topics: list[str] | None = argument("TOPIC", "Topics to reassign."),
     *,
-    topics_file: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            'File with topics in the format of Kafka\'s tool: {"topics":[{"topic":"foo"}]}. '
-            "Default: the named topics.",
-            "--topics-to-move-json-file",
-        ),
-    ] = None,
-    all_topics: Annotated[bool, flag("--all-topics", "Reassign all topics.")] = False,
-    exclude_topics: Annotated[
-        str | None, option("REGEX", "Leave out topics whose whole name matches. Default: none.")
-    ] = None,
-    broker_list: Annotated[
-        str | None, option("0,1,2", "Place replicas on these brokers only. Default: all live ones.")
-    ] = None,
-    remove_broker: Annotated[
-        list[int] | None,
-        option("ID", "Move all replicas off this broker; may be repeated. Default: none.", least=0),
-    ] = None,
-    add_broker: Annotated[
-        list[int] | None,
-        option(
-            "ID",
-            "Move an even share of the replicas to this broker; may be repeated. Default: none.",
-            least=0,
-        ),
-    ] = None,
-    replication_factor: Annotated[
-        int | None,
-        option("N", "Number of replicas of every partition. Default: unchanged.", least=1),
-    ] = None,
-    rebalance: Annotated[bool, flag("--rebalance", "Balance replicas and leaders.")] = False,
-    spread_racks: Annotated[bool, flag("--spread-racks", "Use as many racks as possible.")] = False,
-    disable_rack_aware: Annotated[bool, flag("--disable-rack-aware", "Ignore racks.")] = False,
-    no_sizes: Annotated[
-        bool, flag("--no-sizes", "Do not query brokers for the sizes of replicas.")
-    ] = False,
-    output: Annotated[
-        Path | None,
-        option("FILE", "Also write the proposal to this file. Default: standard output alone."),
-    ] = None,
-    execute: Annotated[bool, flag("--execute", "Submit the proposal as a request.")] = False,
-    reason: options.ReasonOption = "",
-    requested_by: options.ByOption = None,
+    topics_file: Path | None = option(
+        "FILE",
+        'File with topics in the format of Kafka\'s tool: {"topics":[{"topic":"foo"}]}. '
+        "Default: the named topics.",
+        "--topics-to-move-json-file",
+    ),
+    all_topics: bool = flag("--all-topics", "Reassign all topics."),
+    exclude_topics: str | None = option(
+        "REGEX", "Leave out topics whose whole name matches. Default: none."
+    ),
+    broker_list: str | None = option(
+        "0,1,2", "Place replicas on these brokers only. Default: all live ones."
+    ),
+    remove_broker: list[int] | None = option(
+        "ID", "Move all replicas off this broker; may be repeated. Default: none.", least=0
+    ),
+    add_broker: list[int] | None = option(
+        "ID",
+        "Move an even share of the replicas to this broker; may be repeated. Default: none.",
+        least=0,
+    ),
+    replication_factor: int | None = option(
+        "N", "Number of replicas of every partition. Default: unchanged.", least=1
+    ),
+    rebalance: bool = flag("--rebalance", "Balance replicas and leaders."),
+    spread_racks: bool = flag("--spread-racks", "Use as many racks as possible."),
+    disable_rack_aware: bool = flag("--disable-rack-aware", "Ignore racks."),
+    no_sizes: bool = flag("--no-sizes", "Do not query brokers for the sizes of replicas."),
+    output: Path | None = option(
+        "FILE", "Also write the proposal to this file. Default: standard output alone."
+    ),
+    execute: bool = flag("--execute", "Submit the proposal as a request."),
+    reason: str = options.REASON,
+    requested_by: str | None = options.BY,
 ) -> Exit:
     """
     Propose a plan that copies as few replicas as possible.

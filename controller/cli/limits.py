@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from shlex import quote
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from controller.actions.work_control import (
     NAMES,
@@ -28,69 +28,53 @@ from controller.units import parse_bytes, show_bytes, show_rate
 from controller.zk.operator_client import OperatorClient
 
 _ORDERS: Final = {order.value.replace("_", "-"): order for order in controls.QueueOrder}
-
-
-def _count(about: str) -> Any:  # noqa: ANN401 - as ``option``
-    return option("N", f"{about} Default: unchanged.", least=1)
+ORDERS: Final = "|".join(_ORDERS)
+UNDER_MIN_ISR: Final = "|".join(controls.UnderMinIsr)
 
 
 @command("dry_run", "as_json")
 def limits(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
     *,
-    broker: Annotated[
-        int | None, option("ID", "Set the limits of this broker. Default: of all.", least=0)
-    ] = None,
-    request: Annotated[
-        str | None, option("ID", "Set the limits of this request. Default: of all.")
-    ] = None,
-    max_partitions_in_flight: Annotated[
-        int | None, _count("Maximum number of partitions in flight.")
-    ] = None,
-    max_incoming: Annotated[
-        int | None, _count("Maximum number of replicas that a broker copies at a time.")
-    ] = None,
-    max_outgoing: Annotated[
-        int | None,
-        _count("Maximum number of partitions of which a broker serves copies at a time."),
-    ] = None,
-    leader_moves: Annotated[
-        int | None, _count("Maximum number of leader moves per broker and second.")
-    ] = None,
-    max_bytes: Annotated[
-        str | None,
-        option("SIZE", "Maximum number of bytes in flight, for example 10GB. Default: unchanged."),
-    ] = None,
-    step_size: options.StepSizeOption = None,
-    order: Annotated[
-        str | None,
-        option(
-            "|".join(_ORDERS),
-            "Order of pending partitions of the same priority. Default: unchanged.",
-        ),
-    ] = None,
-    under_min_isr: Annotated[
-        controls.UnderMinIsr | None,
-        option(
-            "|".join(controls.UnderMinIsr),
-            "While other partitions are below min.insync.replicas: wait with copies that "
-            "could harm them, only warn, or ignore them. Default: unchanged.",
-        ),
-    ] = None,
-    window: options.WindowOption = None,
-    priority: Annotated[
-        int | None,
-        option(
-            "N", "With --request: requests of a higher priority start first. Default: unchanged."
-        ),
-    ] = None,
-    unset: Annotated[
-        list[str] | None,
-        option(
-            "NAME",
-            "Remove this limit, so that the setting applies again; may be repeated. Default: none.",
-        ),
-    ] = None,
+    broker: int | None = option("ID", "Set the limits of this broker. Default: of all.", least=0),
+    request: str | None = option("ID", "Set the limits of this request. Default: of all."),
+    max_partitions_in_flight: int | None = option(
+        "N", "Maximum number of partitions in flight. Default: unchanged.", least=1
+    ),
+    max_incoming: int | None = option(
+        "N",
+        "Maximum number of replicas that a broker copies at a time. Default: unchanged.",
+        least=1,
+    ),
+    max_outgoing: int | None = option(
+        "N",
+        "Maximum number of partitions of which a broker serves copies at a time. "
+        "Default: unchanged.",
+        least=1,
+    ),
+    leader_moves: int | None = option(
+        "N", "Maximum number of leader moves per broker and second. Default: unchanged.", least=1
+    ),
+    max_bytes: str | None = option(
+        "SIZE", "Maximum number of bytes in flight, for example 10GB. Default: unchanged."
+    ),
+    step_size: str | None = options.STEP_SIZE,
+    order: str | None = option(
+        ORDERS, "Order of pending partitions of the same priority. Default: unchanged."
+    ),
+    under_min_isr: controls.UnderMinIsr | None = option(
+        UNDER_MIN_ISR,
+        "While other partitions are below min.insync.replicas: wait with copies that "
+        "could harm them, only warn, or ignore them. Default: unchanged.",
+    ),
+    window: str | None = options.WINDOW,
+    priority: int | None = option(
+        "N", "With --request: requests of a higher priority start first. Default: unchanged."
+    ),
+    unset: list[str] | None = option(
+        "NAME",
+        "Remove this limit, so that the setting applies again; may be repeated. Default: none.",
+    ),
 ) -> None:
     """
     Show or change concurrency limits while work is in progress.
@@ -243,22 +227,15 @@ def _value_text(name: str, value: object) -> str:
 @command("dry_run", "as_json")
 def throttle(
     context: CommandContext,
-    rate: Annotated[
-        str | None,
-        argument(
-            "RATE|none",
-            "Bytes per second and broker, for example 50MB. Default: show the present one.",
-        ),
-    ] = None,
+    rate: str | None = argument(
+        "RATE|none", "Bytes per second and broker, for example 50MB. Default: show the present one."
+    ),
     *,
-    request: Annotated[
-        str | None,
-        option(
-            "ID",
-            "Set the throttle of this request, in place of the submitted one. "
-            "Default: the throttle of all requests without one.",
-        ),
-    ] = None,
+    request: str | None = option(
+        "ID",
+        "Set the throttle of this request, in place of the submitted one. "
+        "Default: the throttle of all requests without one.",
+    ),
 ) -> None:
     """
     Show, change or remove the replication throttle while work is in progress.

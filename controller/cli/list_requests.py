@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -39,10 +39,10 @@ Document = Mapping[str, Any]
 @command("all_rows", "as_json")
 def list_requests(
     context: CommandContext,
-    request: Annotated[str | None, argument("REQUEST", "Show all details of this request.")] = None,
+    request: str | None = argument("REQUEST", "Show all details of this request."),
     *,
-    history: Annotated[bool, flag("--history", "List ended requests, newest first.")] = False,
-    limit: Annotated[int, option("N", "With --history: maximum number of requests.", least=1)] = 50,
+    history: bool = flag("--history", "List ended requests, newest first."),
+    limit: int = option("N", "With --history: maximum number of requests.", least=1, default=50),
 ) -> None:
     """
     List open or ended requests, or show all details of one request.

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import typer
 
-from controller.cli.context import CommandContext, context_of
+from controller.cli.context import context_of
 from controller.cli.output import print_note
 from controller.core.model import TopicPartition
 from controller.core.requests.submissions import PRIORITY_MAX, StepSize, Window
@@ -26,28 +26,30 @@ _Parsed = TypeVar("_Parsed")
 ZOOKEEPER_METAVAR: Final = "HOST:PORT[,HOST:PORT][/chroot]"
 
 
-def option(metavar: str, about: str, *names: str, least: int | None = None) -> Any:  # noqa: ANN401 - as typer
+def option(
+    metavar: str, about: str, *names: str, default: object = None, least: int | None = None
+) -> Any:  # noqa: ANN401 - as typer
     """Return an option with a value; without ``names``, it has the name of its parameter."""
-    return typer.Option(*names, metavar=metavar, min=least, help=about)
+    return typer.Option(default, *names, metavar=metavar, min=least, help=about)
 
 
-def flag(name: str, about: str, *others: str) -> Any:  # noqa: ANN401 - as above
+def flag(name: str, about: str, *others: str, default: bool | None = False) -> Any:  # noqa: ANN401 - as above
     """Return an option without a value."""
-    return typer.Option(name, *others, help=about)
+    return typer.Option(default, name, *others, help=about)
 
 
-def argument(metavar: str, about: str) -> Any:  # noqa: ANN401 - as above
-    """Return an argument, which is given by its place."""
-    return typer.Argument(metavar=metavar, help=about)
+def argument(metavar: str, about: str, *, default: object = None) -> Any:  # noqa: ANN401 - as above
+    """Return an argument, which is given by its place; ``default`` is ``...`` for a needed one."""
+    return typer.Argument(default, metavar=metavar, help=about)
 
 
-def signature_of(options: Mapping[str, object]) -> Signature:
-    """Return the signature of a command with these options; one that is not given is None."""
-    return Signature([_CTX, *(_keyword(name, about) for name, about in options.items())])
+def signature_of(options: Mapping[str, tuple[object, object]]) -> Signature:
+    """Return the signature of a command with these options, each a type and an option."""
+    return Signature([_CTX, *(_keyword(name, *about) for name, about in options.items())])
 
 
-def _keyword(name: str, annotation: object, default: object = None) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def _keyword(name: str, kind: object, about: object) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=about, annotation=kind)
 
 
 _CTX: Final = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
@@ -59,26 +61,30 @@ def set_signature(command: Callable[..., object], signature: Signature) -> None:
     command.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
 
 
-ConfigOption = Annotated[
-    Path | None, option("FILE", "TOML file with settings. Default: REASSIGNER_CONFIG.")
-]
-DryRunOption = Annotated[bool, flag("--dry-run", "Print the changes, write nothing.")]
-_COMMON: Final[Mapping[str, object]] = {
-    "zookeeper": Annotated[
+CONFIG: Final = (
+    Path | None,
+    option("FILE", "TOML file with settings. Default: REASSIGNER_CONFIG."),
+)
+DRY_RUN: Final = (bool, flag("--dry-run", "Print the changes, write nothing."))
+_COMMON: Final[Mapping[str, tuple[object, object]]] = {
+    "zookeeper": (
         str | None,
         option(ZOOKEEPER_METAVAR, "ZooKeeper of the cluster. Default: REASSIGNER_ZOOKEEPER."),
-    ],
-    "config": ConfigOption,
-    "dry_run": DryRunOption,
-    "timeout": Annotated[float, option("SECONDS", "Maximum time to wait for the daemon.", least=0)],
-    "all_rows": Annotated[
+    ),
+    "config": CONFIG,
+    "dry_run": DRY_RUN,
+    "timeout": (
+        float,
+        option("SECONDS", "Maximum time to wait for the daemon.", default=60.0, least=0),
+    ),
+    "all_rows": (
         bool,
         flag(
             "--all-rows",
             f"Print every row. Default: on a terminal, the first {ROWS_MAX} of each table.",
         ),
-    ],
-    "as_json": Annotated[bool, flag("--json", "Print JSON.")],
+    ),
+    "as_json": (bool, flag("--json", "Print JSON.")),
 }
 """The options that many commands have, by the field of ``CommandContext`` with their value."""
 
@@ -89,10 +95,11 @@ def command(
     """
     Let a command take the context of commands, with the values of common options, as its first one.
 
-    The options of a connection come before its own ones, those that ``common`` names after them.
+    The options of a connection come before its own ones (but after those that are needed), those
+    that ``common`` names after them.
     """
-    first = [_common(name) for name in ("zookeeper", "config") if connects]
-    last = [_common(name) for name in common]
+    first = [_keyword(name, *_COMMON[name]) for name in ("zookeeper", "config") if connects]
+    last = [_keyword(name, *_COMMON[name]) for name in common]
 
     def decorate(run: Callable[..., _Parsed]) -> Callable[..., _Parsed]:
         def command(ctx: typer.Context, **given: Any) -> _Parsed:  # noqa: ANN401 - by name
@@ -100,7 +107,7 @@ def command(
             return run(replace(context_of(ctx), **values), **given)
 
         _, *own = signature(run, eval_str=True).parameters.values()
-        needed = [p for p in own if p.kind is not Parameter.KEYWORD_ONLY or p.default is p.empty]
+        needed = [p for p in own if p.kind is not p.KEYWORD_ONLY or p.default.default is ...]
         others = [p for p in own if p not in needed]
         command.__doc__ = run.__doc__
         set_signature(command, Signature([_CTX, *needed, *first, *others, *last]))
@@ -109,49 +116,24 @@ def command(
     return decorate
 
 
-def _common(name: str) -> Parameter:
-    return _keyword(name, _COMMON[name], getattr(CommandContext, name))
-
-
-HttpOption = Annotated[
-    str | None,
-    option("HOST:PORT", "Query this daemon. Default: the leader that ZooKeeper names.", "--http"),
-]
-WaitOption = Annotated[
-    bool, flag("--wait", "Show progress and wait for the end, not only for acceptance.")
-]
-StepSizeOption = Annotated[
-    str | None,
-    option("N|all", "Replicas to add per step. Default: the limit in force.", "--step-size"),
-]
-WindowOption = Annotated[
-    str | None,
-    option(
-        "HOURS",
-        'Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin". '
-        "Default: the window in force.",
-        "--window",
-    ),
-]
-ReasonOption = Annotated[
-    str, option("TEXT", "Reason, recorded in ZooKeeper. Default: none.", "--reason")
-]
-ByOption = Annotated[
-    str | None, option("NAME", "Name of the requester. Default: user@host.", "--requested-by")
-]
-RequestsOption = Annotated[
-    list[str] | None,
-    option("ID", "Apply to this request; may be repeated. Default: everything.", "--request"),
-]
-PlanArgument = Annotated[
-    Path,
-    argument(
-        "PLAN.json",
-        'Plan in the format of Kafka\'s tool: {"version":1,"partitions":[{"topic":"t",'
-        '"partition":0,"replicas":[1,2,3]}]}. Of the output of its --generate, the proposed '
-        "plan is taken.",
-    ),
-]
+HTTP: Final = option("HOST:PORT", "Query this daemon. Default: the leader that ZooKeeper names.")
+WAIT: Final = flag("--wait", "Show progress and wait for the end, not only for acceptance.")
+STEP_SIZE: Final = option("N|all", "Replicas to add per step. Default: the limit in force.")
+WINDOW: Final = option(
+    "HOURS",
+    'Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin". '
+    "Default: the window in force.",
+)
+REASON: Final = option("TEXT", "Reason, recorded in ZooKeeper. Default: none.", default="")
+BY: Final = option("NAME", "Name of the requester. Default: user@host.", "--requested-by")
+REQUESTS: Final = option("ID", "Apply to this request; may be repeated. Default: everything.")
+PLAN: Final = argument(
+    "PLAN.json",
+    'Plan in the format of Kafka\'s tool: {"version":1,"partitions":[{"topic":"t",'
+    '"partition":0,"replicas":[1,2,3]}]}. Of the output of its --generate, the proposed '
+    "plan is taken.",
+    default=...,
+)
 
 
 def read_plan_argument(path: Path) -> PlanFile:

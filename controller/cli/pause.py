@@ -7,7 +7,7 @@ Both are durable znodes that every leader obeys. Steps in flight end.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Final
 
 from controller.actions import work_control
 from controller.actions.work_control import request_ids
@@ -22,22 +22,19 @@ from controller.previews.validation import since_words
 from controller.units import ids
 from controller.znodes.cancellations import KillSwitch
 
-BrokersOption = Annotated[
-    list[int] | None,
-    option(
-        "ID", "Apply to this broker; may be repeated. Default: everything.", "--broker", least=0
-    ),
-]
+BROKERS: Final = option(
+    "ID", "Apply to this broker; may be repeated. Default: everything.", least=0
+)
 
 
 @command("dry_run", "as_json")
 def pause(
     context: CommandContext,
     *,
-    request: options.RequestsOption = None,
-    broker: BrokersOption = None,
-    reason: options.ReasonOption = "",
-    requested_by: options.ByOption = None,
+    request: list[str] | None = options.REQUESTS,
+    broker: list[int] | None = BROKERS,
+    reason: str = options.REASON,
+    requested_by: str | None = options.BY,
 ) -> None:
     """
     Pause all reassignments, those of a request, or those to and from a broker.
@@ -62,11 +59,9 @@ def pause(
 def resume(
     context: CommandContext,
     *,
-    request: options.RequestsOption = None,
-    broker: BrokersOption = None,
-    everything: Annotated[
-        bool, flag("--all", "Remove all pauses, including those of requests and brokers.")
-    ] = False,
+    request: list[str] | None = options.REQUESTS,
+    broker: list[int] | None = BROKERS,
+    everything: bool = flag("--all", "Remove all pauses, including those of requests and brokers."),
 ) -> None:
     """
     Remove the general pause, or the pauses of requests or brokers.
@@ -96,8 +91,8 @@ def _print_pauses(context: CommandContext, found: Pauses) -> None:
 def disable(
     context: CommandContext,
     *,
-    reason: options.ReasonOption = "",
-    requested_by: options.ByOption = None,
+    reason: str = options.REASON,
+    requested_by: str | None = options.BY,
 ) -> None:
     """
     Refuse new reassignments until `reassigner enable`. Reassignments that have begun continue.

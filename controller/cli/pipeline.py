@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -13,7 +13,7 @@ from controller.cli import options
 from controller.cli.context import CommandContext
 from controller.cli.options import argument, command, flag, option
 from controller.cli.output import Exit, print_line, write_json
-from controller.cli.snapshot import MasterOption, MemoryOption, OutOption, snapshot, spark_session
+from controller.cli.snapshot import MASTER, MEMORY, OUT, snapshot, spark_session
 from controller.core.model import LogDirs, TopicPartition
 from controller.errors import InvalidInputError
 from controller.previews import plan_files
@@ -49,80 +49,57 @@ def pipeline_app() -> typer.Typer:
 @command("as_json", connects=False)
 def plan(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
-    snapshot: Annotated[str, argument("SNAPSHOT", "Directory of a snapshot.")],
+    snapshot: str = argument("SNAPSHOT", "Directory of a snapshot.", default=...),
     *,
-    out: OutOption,
-    tolerance: Annotated[
-        float, option("FRACTION", "Accepted deviation from an even distribution: 0.05 is 5 %.")
-    ] = 0.05,
-    drain: Annotated[
-        list[int] | None,
-        option("BROKER", "Move all replicas off this broker; may be repeated. Default: none."),
-    ] = None,
-    replace: Annotated[
-        list[str] | None,
-        option("OLD:NEW", "Move the replicas of OLD to NEW; may be repeated. Default: none."),
-    ] = None,
-    replication_factor: Annotated[
-        int | None, option("N", "Number of replicas. Default: unchanged.")
-    ] = None,
-    leaders_only: Annotated[
-        bool, flag("--leaders-only", "Change only the order of replicas; copy nothing.")
-    ] = False,
-    balance: Annotated[
-        bool | None,
-        flag(
-            "--balance/--no-balance",
-            "Balance the cluster. Default: unless --drain, --replace or "
-            "--replication-factor is given.",
-        ),
-    ] = None,
-    place_dirs: Annotated[
-        bool, flag("--place-dirs", "Choose the log directory of each new replica.")
-    ] = False,
-    balance_dirs: Annotated[
-        bool,
-        flag(
-            "--balance-dirs",
-            "Even out the log directories within brokers instead; no replica changes its broker.",
-        ),
-    ] = False,
-    broker: Annotated[
-        list[int] | None,
-        option(
-            "BROKER", "With --balance-dirs: a broker to even out; may be repeated. Default: all."
-        ),
-    ] = None,
-    include: Annotated[
-        str | None, option("REGEX", "Plan only topics whose whole name matches. Default: all.")
-    ] = None,
-    exclude: Annotated[
-        str | None, option("REGEX", "Leave out topics whose whole name matches. Default: none.")
-    ] = None,
-    pin: Annotated[
-        list[str] | None, option("TOPIC", "Do not move this topic; may be repeated. Default: none.")
-    ] = None,
-    max_bytes: Annotated[
-        str | None, option("SIZE", "Maximum number of bytes to copy. Default: no limit.")
-    ] = None,
-    max_moves: Annotated[
-        int | None, option("N", "Maximum number of replicas to move. Default: no limit.")
-    ] = None,
-    fill: Annotated[float, option("FRACTION", "Maximum fraction of a disk to use.")] = 0.9,
-    wave_partitions: Annotated[
-        int, option("N", "Maximum number of partitions per request.", least=1)
-    ] = 1_000,
-    wave_bytes_in: Annotated[
-        str | None,
-        option("SIZE", "Maximum number of bytes to a broker per request. Default: no limit."),
-    ] = None,
-    wave_bytes_out: Annotated[
-        str | None,
-        option("SIZE", "Maximum number of bytes from a broker per request. Default: no limit."),
-    ] = None,
-    seed: Annotated[int, option("N", "The same seed yields the same plan.")] = 0,
-    master: MasterOption = None,
-    driver_memory: MemoryOption = "4g",
+    out: Path = OUT,
+    tolerance: float = option(
+        "FRACTION", "Accepted deviation from an even distribution: 0.05 is 5 %.", default=0.05
+    ),
+    drain: list[int] | None = option(
+        "BROKER", "Move all replicas off this broker; may be repeated. Default: none."
+    ),
+    replace: list[str] | None = option(
+        "OLD:NEW", "Move the replicas of OLD to NEW; may be repeated. Default: none."
+    ),
+    replication_factor: int | None = option("N", "Number of replicas. Default: unchanged."),
+    leaders_only: bool = flag("--leaders-only", "Change only the order of replicas; copy nothing."),
+    balance: bool | None = flag(
+        "--balance/--no-balance",
+        "Balance the cluster. Default: unless --drain, --replace or --replication-factor is given.",
+        default=None,
+    ),
+    place_dirs: bool = flag("--place-dirs", "Choose the log directory of each new replica."),
+    balance_dirs: bool = flag(
+        "--balance-dirs",
+        "Even out the log directories within brokers instead; no replica changes its broker.",
+    ),
+    broker: list[int] | None = option(
+        "BROKER", "With --balance-dirs: a broker to even out; may be repeated. Default: all."
+    ),
+    include: str | None = option(
+        "REGEX", "Plan only topics whose whole name matches. Default: all."
+    ),
+    exclude: str | None = option(
+        "REGEX", "Leave out topics whose whole name matches. Default: none."
+    ),
+    pin: list[str] | None = option(
+        "TOPIC", "Do not move this topic; may be repeated. Default: none."
+    ),
+    max_bytes: str | None = option("SIZE", "Maximum number of bytes to copy. Default: no limit."),
+    max_moves: int | None = option("N", "Maximum number of replicas to move. Default: no limit."),
+    fill: float = option("FRACTION", "Maximum fraction of a disk to use.", default=0.9),
+    wave_partitions: int = option(
+        "N", "Maximum number of partitions per request.", least=1, default=1_000
+    ),
+    wave_bytes_in: str | None = option(
+        "SIZE", "Maximum number of bytes to a broker per request. Default: no limit."
+    ),
+    wave_bytes_out: str | None = option(
+        "SIZE", "Maximum number of bytes from a broker per request. Default: no limit."
+    ),
+    seed: int = option("N", "The same seed yields the same plan.", default=0),
+    master: str | None = MASTER,
+    driver_memory: str = MEMORY,
 ) -> Exit:
     """
     Make a plan that copies as few bytes as possible, and split it into requests.
@@ -244,9 +221,9 @@ def _wave_lines(waves: list[Wave], what: str, where: str) -> Iterator[str]:
 @command("as_json")
 def rebase(
     context: CommandContext,
-    plan: Annotated[Path, argument("REQUEST.json", "File of one request of a plan.")],
+    plan: Path = argument("REQUEST.json", "File of one request of a plan.", default=...),
     *,
-    out: Annotated[Path, option("FILE", "File to write.")],
+    out: Path = option("FILE", "File to write.", default=...),
 ) -> Exit:
     """
     Adapt a request of a plan to a cluster that has changed, partition by partition.
@@ -284,19 +261,17 @@ def rebase(
 @command(connects=False)
 def report(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
-    journals: Annotated[list[Path], argument("JOURNAL", "Journal directories of daemons.")],
+    journals: list[Path] = argument("JOURNAL", "Journal directories of daemons.", default=...),
     *,
-    out: OutOption,
-    plan: Annotated[
-        Path | None,
-        option("DIR", "Directory of the executed plan. Default: without planned figures."),
-    ] = None,
-    after: Annotated[
-        Path | None,
-        option("SNAPSHOT", "Directory of a snapshot taken after the work. Default: without disks."),
-    ] = None,
-    master: MasterOption = None,
-    driver_memory: MemoryOption = "4g",
+    out: Path = OUT,
+    plan: Path | None = option(
+        "DIR", "Directory of the executed plan. Default: without planned figures."
+    ),
+    after: Path | None = option(
+        "SNAPSHOT", "Directory of a snapshot taken after the work. Default: without disks."
+    ),
+    master: str | None = MASTER,
+    driver_memory: str = MEMORY,
 ) -> None:
     """
     Report the work from the daemons' journals, as Parquet tables and one HTML page.

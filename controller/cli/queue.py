@@ -6,7 +6,7 @@ An entry leaves the queue when it starts. While the znode exists, no other queue
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
 
 import typer
 
@@ -53,7 +53,7 @@ def queue(ctx: typer.Context) -> None:
 
 
 @command("dry_run", "all_rows", "as_json")
-def add(context: CommandContext, plan: options.PlanArgument) -> Exit:
+def add(context: CommandContext, plan: Path = options.PLAN) -> Exit:
     """
     Queue a plan.
 
@@ -123,7 +123,7 @@ def list_queue(context: CommandContext) -> Exit:
 @command("dry_run", "as_json")
 def remove(
     context: CommandContext,
-    partitions: Annotated[list[str], argument("TOPIC-N", "Partitions to remove.")],
+    partitions: list[str] = argument("TOPIC-N", "Partitions to remove.", default=...),
 ) -> Exit:
     """
     Remove partitions from the queue before they start.

@@ -12,13 +12,13 @@ from dataclasses import replace
 from enum import Enum
 from inspect import Signature
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Any, Final, get_args
 
 import typer
 from pydantic.fields import FieldInfo
 
 from controller.cli.context import context_of
-from controller.cli.options import ZOOKEEPER_METAVAR, ConfigOption, set_signature, signature_of
+from controller.cli.options import CONFIG, ZOOKEEPER_METAVAR, set_signature, signature_of
 from controller.setting_values import HttpAddress
 from controller.settings import Settings, flag_of, is_secret
 
@@ -60,29 +60,26 @@ def settings_signature() -> Signature:
         for field, about in Settings.model_fields.items()
         if not is_secret(about)
     }
-    return signature_of({**options, "config": ConfigOption})
+    return signature_of({**options, "config": CONFIG})
 
 
-def _option(field: str, about: FieldInfo) -> object:
+def _option(field: str, about: FieldInfo) -> tuple[object, object]:
     flag = flag_of(field)
     panel = section_of(field)
     help_text = f"{about.description} Default: {default_of(about)}."
     if about.annotation is bool:
         both = f"{flag}/--no-{flag.removeprefix('--')}"
-        return Annotated[
-            bool | None,
-            typer.Option(both, help=help_text, show_default=False, rich_help_panel=panel),
-        ]
-    return Annotated[
-        str | None,
-        typer.Option(
-            flag,
-            metavar=metavar_of(field, about),
-            help=help_text,
-            show_default=False,
-            rich_help_panel=panel,
-        ),
-    ]
+        return bool | None, typer.Option(
+            None, both, help=help_text, show_default=False, rich_help_panel=panel
+        )
+    return str | None, typer.Option(
+        None,
+        flag,
+        metavar=metavar_of(field, about),
+        help=help_text,
+        show_default=False,
+        rich_help_panel=panel,
+    )
 
 
 def section_of(field: str) -> str:

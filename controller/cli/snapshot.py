@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from controller.cli.context import CommandContext
@@ -48,14 +48,11 @@ Rates = Mapping[tuple[str, int | None], float]
 """Bytes per second by topic and partition; None: of the whole topic."""
 EXTRA: Final = "kafka-reassigner[pipeline]"
 
-MasterOption = Annotated[
-    str | None,
-    option("URL", "Spark master. Default: that of spark-submit, or local[*].", "--master"),
-]
-MemoryOption = Annotated[
-    str, option("SIZE", "Memory of the Spark driver, if the command starts it.", "--driver-memory")
-]
-OutOption = Annotated[Path, option("DIR", "Directory to write.", "--out")]
+MASTER: Final = option("URL", "Spark master. Default: that of spark-submit, or local[*].")
+MEMORY: Final = option(
+    "SIZE", "Memory of the Spark driver, if the command starts it.", default="4g"
+)
+OUT: Final = option("DIR", "Directory to write.", default=...)
 
 
 @contextmanager
@@ -83,34 +80,25 @@ def spark_session(
 @command("as_json")
 def snapshot(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
-    out: OutOption,
+    out: Path = OUT,
     *,
-    stock: Annotated[
-        Path | None,
-        option(
-            "CURRENT.json",
-            "Read this file of Kafka's tool instead of a running cluster. Default: the cluster.",
-            "--from",
-        ),
-    ] = None,
-    sizes: Annotated[
-        Path | None,
-        option("CSV", "With --from: sizes, as topic,partition,size_bytes. Default: unknown."),
-    ] = None,
-    brokers: Annotated[
-        Path | None,
-        option(
-            "CSV",
-            "With --from: brokers, as broker,rack,capacity_bytes. Default: those of the file.",
-        ),
-    ] = None,
-    prometheus: Annotated[
-        str | None,
-        option("URL", "Read the write rates of topics from this server. Default: no rates."),
-    ] = None,
-    prometheus_query: Annotated[str, option("PROMQL", "Query of bytes in per second.")] = QUERY,
-    master: MasterOption = None,
-    driver_memory: MemoryOption = "4g",
+    stock: Path | None = option(
+        "CURRENT.json",
+        "Read this file of Kafka's tool instead of a running cluster. Default: the cluster.",
+        "--from",
+    ),
+    sizes: Path | None = option(
+        "CSV", "With --from: sizes, as topic,partition,size_bytes. Default: unknown."
+    ),
+    brokers: Path | None = option(
+        "CSV", "With --from: brokers, as broker,rack,capacity_bytes. Default: those of the file."
+    ),
+    prometheus: str | None = option(
+        "URL", "Read the write rates of topics from this server. Default: no rates."
+    ),
+    prometheus_query: str = option("PROMQL", "Query of bytes in per second.", default=QUERY),
+    master: str | None = MASTER,
+    driver_memory: str = MEMORY,
 ) -> None:
     """
     Write the state of a cluster as Parquet tables.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from controller.actions.work_control import request_ids
 from controller.cli import options, status_text
@@ -26,7 +26,7 @@ QueryStatus = Callable[[], Mapping[str, Any]]
 
 
 @command("all_rows", "as_json")
-def status(context: CommandContext, *, http: options.HttpOption = None) -> Exit:
+def status(context: CommandContext, *, http: str | None = options.HTTP) -> Exit:
     """
     Print the status of the leading daemon.
 
@@ -44,12 +44,10 @@ def status(context: CommandContext, *, http: options.HttpOption = None) -> Exit:
 @command("as_json")
 def watch(
     context: CommandContext,
-    request: Annotated[
-        str | None, argument("REQUEST", "Show only this request, until it ends.")
-    ] = None,
+    request: str | None = argument("REQUEST", "Show only this request, until it ends."),
     *,
-    http: options.HttpOption = None,
-    until_idle: Annotated[bool, flag("--until-idle", "Exit when no work is left.")] = False,
+    http: str | None = options.HTTP,
+    until_idle: bool = flag("--until-idle", "Exit when no work is left."),
 ) -> Exit:
     """
     Show progress continuously, as tables on a terminal and as lines elsewhere.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 from controller.actions.work_control import request_ids
 from controller.cli import options, request_state
@@ -21,9 +20,9 @@ from controller.zk.operator_client import OperatorClient
 @command("as_json")
 def verify(
     context: CommandContext,
-    what: Annotated[
-        str, argument("PLAN.json|REQUEST", "The file of a plan, or the id of a request.")
-    ],
+    what: str = argument(
+        "PLAN.json|REQUEST", "The file of a plan, or the id of a request.", default=...
+    ),
 ) -> Exit:
     """
     Compare a plan, or a request by its id, with the cluster.

@@ -11,15 +11,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import typer
 
 from controller.cli.context import CommandContext, context_of
 from controller.cli.options import (
+    CONFIG,
+    DRY_RUN,
     ZOOKEEPER_METAVAR,
-    ConfigOption,
-    DryRunOption,
     flag,
     option,
     set_signature,
@@ -73,7 +73,7 @@ OPTIONS: Final[Mapping[str, object]] = {
         "ZooKeeper of the cluster. Without --bootstrap-server: behave as before 2.6.",
     ),
     "command-config": ("FILE", "Must exist, but is not read: the settings have the credentials."),
-    "config": ConfigOption,
+    "config": CONFIG,
     "generate": "Propose a plan.",
     "execute": "Submit a plan.",
     "verify": "Show progress; at the end, clear throttles.",
@@ -94,7 +94,7 @@ OPTIONS: Final[Mapping[str, object]] = {
     "timeout": ("MS", "No effect: the daemon waits as long as it takes."),
     "additional": "Submit even if other reassignments are active.",
     "preserve-throttles": "Do not clear throttles.",
-    "dry-run": DryRunOption,
+    "dry-run": DRY_RUN,
 }
 """The help of each option, with the form of its value if it has one; or an option of others."""
 
@@ -130,19 +130,20 @@ def stock(ctx: typer.Context, **given: Any) -> Exit:  # noqa: ANN401 - options b
     return run(lambda: _act(context, action, options))
 
 
-def _annotation(name: str, about: object) -> object:
+def _option(name: str, about: Any) -> tuple[object, object]:  # noqa: ANN401 - as in ``OPTIONS``
     match about:
         case (str() as metavar, str() as text):
             kind = Path if metavar in {"FILE", "PLAN.json"} else str
-            return Annotated[kind | None, option(metavar, text)]
+            return kind | None, option(metavar, text)
         case str():
-            return Annotated[bool | None, flag(f"--{name}", about)]
-    return about
+            return bool, flag(f"--{name}", about)
+    kind, found = about
+    return kind, found
 
 
 set_signature(
     stock,
-    signature_of({name.replace("-", "_"): _annotation(name, a) for name, a in OPTIONS.items()}),
+    signature_of({name.replace("-", "_"): _option(name, a) for name, a in OPTIONS.items()}),
 )
 
 
