@@ -30,7 +30,7 @@ from controller.previews.validation import Conflict
 from controller.units import ids, names_text, parse_bytes
 
 
-@command("dry_run", "timeout", "all_rows", "as_json")
+@command("dry_run", "out", "timeout", "all_rows", "as_json")
 def execute(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
     plan: Path = options.PLAN,

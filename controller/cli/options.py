@@ -96,21 +96,25 @@ def command(
     Let a command take the context of commands, with the values of common options, as its first one.
 
     The options of a connection come before its own ones (but after those that are needed), those
-    that ``common`` names after them.
+    that ``common`` names after them; it may also name own ones, for their place among these.
     """
-    first = [_keyword(name, *_COMMON[name]) for name in ("zookeeper", "config") if connects]
-    last = [_keyword(name, *_COMMON[name]) for name in common]
+    first = ("zookeeper", "config") if connects else ()
+    shared = [name for name in (*first, *common) if name in _COMMON]
 
     def decorate(run: Callable[..., _Parsed]) -> Callable[..., _Parsed]:
         def command(ctx: typer.Context, **given: Any) -> _Parsed:  # noqa: ANN401 - by name
-            values = {p.name: given.pop(p.name) for p in (*first, *last)}
+            values = {name: given.pop(name) for name in shared}
             return run(replace(context_of(ctx), **values), **given)
 
         _, *own = signature(run, eval_str=True).parameters.values()
+        known = {name: _keyword(name, *_COMMON[name]) for name in shared}
+        known |= {p.name: p for p in own}
+        last = [known[name] for name in common]
         needed = [p for p in own if p.kind is not p.KEYWORD_ONLY or p.default.default is ...]
-        others = [p for p in own if p not in needed]
+        others = [p for p in own if p not in (*needed, *last)]
         command.__doc__ = run.__doc__
-        set_signature(command, Signature([_CTX, *needed, *first, *others, *last]))
+        both = [known[name] for name in first]
+        set_signature(command, Signature([_CTX, *needed, *both, *others, *last]))
         return command
 
     return decorate

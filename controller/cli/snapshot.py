@@ -77,7 +77,7 @@ def spark_session(
         spark.stop()
 
 
-@command("as_json")
+@command("zookeeper", "config", "master", "driver_memory", "as_json", connects=False)
 def snapshot(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
     out: Path = OUT,
