@@ -20,11 +20,12 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from integration.rigs.audits import Audit, Record, audit, read_everything
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon
 from integration.rigs.kafka_jars import JarsUnavailableError, classpath
 from integration.rigs.processes import dying_with_parent, exit_on_sigterm
-from integration.rigs.traffic import Audit, Record, Traffic, audit, read_everything
+from integration.rigs.traffic import Traffic
 from integration.rigs.waiting import GaveUpError, eventually
 
 TOPICS: Final = {"orders": 8, "payments": 6, "clicks": 6}
@@ -34,6 +35,8 @@ THROTTLE: Final = "2MB"
 """So low that the copies can be watched."""
 PRELOAD_RECORDS: Final = 30_000
 PRELOAD_BYTES: Final = 2_000
+FIRST_KEY: Final = 1_000_000
+"""Of the records that are produced during the plan; those before it are fewer."""
 Assignment = dict[str, dict[int, list[int]]]
 
 console = Console(highlight=False)
@@ -200,21 +203,6 @@ def preload(cluster: Cluster, report: Callable[[str], None]) -> Sequence[Record]
     return filling.acknowledged
 
 
-def audit_both(
-    before: Sequence[Record], during: Sequence[Record], readable: Sequence[Record]
-) -> Audit:
-    """Audit two producers, each of which numbered its records from the beginning."""
-    old = set(before)
-    first = audit(before, [r for r in readable if r in old])
-    second = audit(during, [r for r in readable if r not in old])
-    return Audit(
-        acknowledged=first.acknowledged + second.acknowledged,
-        readable=first.readable + second.readable,
-        missing=first.missing + second.missing,
-        duplicates=first.duplicates + second.duplicates,
-    )
-
-
 def run(stack: ExitStack) -> bool:
     """Do it all; everything entered on the stack is undone by the caller."""
     started = time.monotonic()
@@ -246,7 +234,9 @@ def run(stack: ExitStack) -> bool:
     plan = emptied(assignment, LEAVING, staying)
     plan_file = cluster.directory / "plan.json"
     plan_file.write_text(plan_document(plan), encoding="utf-8")
-    with Traffic(cluster.bootstrap_servers, TOPICS, records_per_s=1_000) as traffic:
+    with Traffic(
+        cluster.bootstrap_servers, TOPICS, records_per_s=1_000, first_key=FIRST_KEY
+    ) as traffic:
         time.sleep(2)
         say(
             f"plan that empties broker {LEAVING}: "
@@ -268,9 +258,8 @@ def run(stack: ExitStack) -> bool:
     for line in lines:
         if line.split()[0] == first:
             console.print(f"  {line}", soft_wrap=True)
-    audited = audit_both(
-        before, traffic.acknowledged, read_everything(cluster.bootstrap_servers, TOPICS)
-    )
+    readable = read_everything(cluster.bootstrap_servers, TOPICS)
+    audited = audit([*before, *traffic.acknowledged], readable)
     proof = prove(cluster, plan_file, plan, audited, traffic.longest_pause_s)
     proof.add("the submission was carried out", f"exit code {code}", holds=code == 0)
     stopped = daemon.stop()

@@ -16,8 +16,9 @@ from typing import Final, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
+from integration.rigs.audits import UNKNOWN_OFFSET, Record, record_of
 from integration.rigs.cluster import QUIET, Cluster
-from integration.rigs.traffic import UNKNOWN_OFFSET, Record, Traffic, record_of
+from integration.rigs.traffic import Traffic
 from integration.rigs.waiting import eventually
 
 _OFFSETS_WITHIN_S: Final = 30.0
