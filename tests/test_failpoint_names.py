@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Final
+from typing import Final, get_args
 
 import pytest
 
+from controller.core.bases import Durable
 from controller.core.calls.client_requests import TopicResult
 from controller.core.deletions.records import DeletionRequestedRecord
 from controller.core.leadership.records import PreferredTriedRecord, StateCreatedRecord, StateRecord
@@ -46,7 +47,7 @@ from controller.core.requests.records import (
 )
 from controller.core.topics.records import AssignmentRecord, TopicCreatedRecord, TopicGrownRecord
 from controller.reactor.ports import BrokerRequest, UpdateMetadataState
-from integration.rigs.failpoint_names import NamedFailpoints
+from integration.rigs.failpoint_names import _WRITTEN, NamedFailpoints
 from integration.rigs.failpoints import Failpoint
 from tests.core.builders import Driver, replicas, tp
 from tests.sim.builders import leader_and_isr, stop_replica, update_metadata
@@ -57,6 +58,21 @@ STOPPED = Stopping(frozenset(), frozenset(), NOW)
 GIVEN_UP = Stopping(frozenset(), frozenset({BrokerId(2)}), NOW)
 
 Names = set[Failpoint]
+NAMED_BY_CONTENT: Final = {
+    *("AssignmentRecord", "LegacyEntryRecord", "PartRecord", "SpecRecord", "StateRecord"),
+}
+"""Records whose content, or that of the others of their change, names the point."""
+BESIDE_OTHERS: Final = {
+    *("AcceptedRecord", "PartitionOutcomeRecord", "RefusalRecord", "SpecEndedRecord"),
+    "QueueEntryEndedRecord",
+}
+"""Records that are written with others, which name the point."""
+WITHOUT_NAME: Final = {
+    *("DeletionMarkerEndedRecord", "NotificationsDeletedRecord", "PreferredElectionEndedRecord"),
+    *("QueueEndedRecord", "RequestOutcomeForgottenRecord", "TopicIdRecord"),
+    *("IsrRecord", "ProducerIdsRecord"),
+}
+"""Single writes that the next cycle decides again or finds done; their points have no names."""
 
 
 class PassedFailpoints:
@@ -90,6 +106,13 @@ class PassedFailpoints:
 
     def _reached(self, failpoints: Collection[Failpoint]) -> None:
         self._names.append(set(failpoints))
+
+
+def test_every_durable_record_has_a_name_or_needs_none() -> None:
+    """A new one is an instant at which a daemon may be killed."""
+    durable = {r.__name__ for r in get_args(Record) if issubclass(r, Durable)}
+    named = {r.__name__ for r in _WRITTEN if issubclass(r, Durable)}
+    assert durable - named == NAMED_BY_CONTENT | BESIDE_OTHERS | WITHOUT_NAME
 
 
 def entering(phase: Phase) -> PhaseRecord:

@@ -29,7 +29,7 @@ from controller.core.leadership.cluster_loading import missing_again
 from controller.core.leadership.duties import leader_bounced
 from controller.core.leadership.model import AwaitedRead
 from controller.core.leadership.records import LeadershipEvent, LeadershipRecord
-from controller.core.model import BlockedBy, BrokerId, Instant, TopicPartition
+from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.pacing import fold as pacing
 from controller.core.pacing.records import PacingEvent, PacingRecord
 from controller.core.reassignments import fold as reassignments
@@ -79,15 +79,15 @@ def _timer(view: ClusterView, name: str, now: Instant) -> None:
     """Wake the row of a timer, and note the partitions that wait for it; others wake everything."""
     view.due.wake(wakeups.TIMERS.get(name, wakeups.Trigger.TIME_CAME))
     running = view.reassignments.by_partition.items()
-    if name == wakeups.LEADER_MOVES_TIMER:
-        by = (BlockedBy.LEADER_MOVES,)
-        view.due.add(p for p, r in running if reassignments.is_blocked(r, by))
-    elif name == wakeups.LOG_DIRS_TIMER:
+    if name == wakeups.LOG_DIRS_TIMER:
         disks.examine_waiting(view)
     elif name == wakeups.PENDING_REQUESTS_TIMER:
         isr_changes.time_passed(view, now)
     elif name in {wakeups.ALTER_ANSWER_TIMER, wakeups.ALTER_SEEN_TIMER}:
         view.due.add(p for p, r in running if reassignments.waits_for_time(r))
+    elif name in wakeups.REASONS_OF_TIMERS:
+        by = (wakeups.REASONS_OF_TIMERS[name],)
+        view.due.add(p for p, r in running if reassignments.is_blocked(r, by))
     elif name not in wakeups.TIMERS:
         if name == LEFT_TIMER:
             view.requests_session.left_submissions.clear()

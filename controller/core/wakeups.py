@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.core.bases import Flags
-from controller.core.model import TopicPartition
+from controller.core.model import BlockedBy, TopicPartition
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
@@ -52,6 +52,16 @@ TIMERS: Final[Mapping[str, Flags]] = {
     PENDING_REQUESTS_TIMER: ("pending_requests",),
 }
 """The flags that each timer sets; any other sets those of ``Trigger.TIME_CAME``."""
+REASONS_OF_TIMERS: Final[Mapping[str, BlockedBy]] = {
+    LEADER_MOVES_TIMER: BlockedBy.LEADER_MOVES,
+    ALTER_ANSWER_TIMER: BlockedBy.CONTROLLER_ANSWER,
+}
+"""
+The reasons for which a step in flight waits until a time, without another event.
+
+Partitions with such a reason are examined when its timer fires, and by every timer without a row. A
+pending partition needs no such row: the flag ``capacity`` has the pending ones considered.
+"""
 
 
 class Trigger:

@@ -41,6 +41,13 @@ def test_each_timer_has_a_row() -> None:
     assert wakeups.TIMERS.keys() == TIMERS
 
 
+def test_each_timer_is_requested_somewhere() -> None:
+    """A row whose timer nothing sets never wakes anything."""
+    found = re.compile(r"SetTimer\(\s*wakeups\.(\w+)")
+    names = {name for path in MODULES for name in found.findall(path.read_text(encoding="utf-8"))}
+    assert {getattr(wakeups, name) for name in names} == TIMERS
+
+
 def test_each_flag_is_set_by_something() -> None:
     """And nothing else is set."""
     assert {flag for row in ROWS for flag in row} == FLAGS == set(get_args(Flag))

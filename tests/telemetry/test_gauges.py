@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controller.core.model import BrokerId
 from controller.core.options import EngineName
+from controller.telemetry import gauges
 from controller.telemetry.copies import Received
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.status_publisher import StatusPublisher
@@ -87,3 +88,14 @@ def test_oldest_wait_for_an_isr_is_exported(engine: EngineName) -> None:
     assert snapshot is not None
     metrics.show(snapshot)
     assert metrics.registry.get_sample_value("reassigner_isr_wait_oldest_seconds") == 10
+
+
+def test_every_gauge_without_labels_has_a_text_and_a_value(engine: EngineName) -> None:
+    """One without a value would be zero for ever, and one without a text is not exported."""
+    clock = FixedClock()
+    publisher = StatusPublisher(
+        clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0
+    )
+    snapshot = publisher.tend(two_to_copy(engine).view)
+    assert snapshot is not None
+    assert gauges._counts_of(snapshot).keys() == gauges.COUNTS.keys()

@@ -15,7 +15,7 @@ from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.web.access import author
-from controller.web.steering import PageAction, Steering
+from controller.web.steering import MEANINGS, PageAction, Steering
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator
 
@@ -70,3 +70,8 @@ def test_nothing_is_written_where_there_is_nothing_to_cancel() -> None:
         with pytest.raises(ReassignmentConflictError, match="There is nothing to cancel"):
             page.act(PageAction.CANCEL, request)
     assert page.cluster.cancellation is None
+
+
+def test_every_action_says_what_it_does() -> None:
+    """The form that asks again shows it."""
+    assert MEANINGS.keys() == set(PageAction)

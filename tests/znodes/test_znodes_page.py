@@ -186,20 +186,31 @@ def test_no_section_is_without_a_codec() -> None:
     assert [p for p in SECTIONS if not any(re.fullmatch(c, p) for c in codecs)] == []
 
 
-def test_every_znode_of_ours_is_in_the_table() -> None:
-    """By the constants of ``paths``."""
-    table = PAGE.partition("## Written by operators")[0]
-    ours = {
+def ours() -> set[str]:
+    """Return the constants of ``paths`` that are the daemon's or its operators'."""
+    return {
         value
         for name, value in vars(paths).items()
         if name.isupper()
         and isinstance(value, str)
         and value.startswith(("/admin/reassign", "/admin/cancel", f"{paths.ROOT}/"))
     }
+
+
+def test_every_znode_of_ours_has_a_codec() -> None:
+    """And so an example on the page; the epoch is a bare number, and controls have three."""
+    patterns = [path for path, _ in CODECS]
+    without = {path for path in ours() if not any(p.startswith(path) for p in patterns)}
+    assert without == {paths.EPOCH}
+
+
+def test_every_znode_of_ours_is_in_the_table() -> None:
+    """By the constants of ``paths``."""
+    table = PAGE.partition("## Written by operators")[0]
     documented = table.replace("`/limits`", f"`{paths.LIMITS}`").replace(
         "`/throttle`", f"`{paths.THROTTLE}`"
     )
-    assert sorted(path for path in ours - {paths.CONTROLS} if f"`{path}" not in documented) == []
+    assert sorted(path for path in ours() - {paths.CONTROLS} if f"`{path}" not in documented) == []
 
 
 def test_every_key_of_a_request_is_explained() -> None:

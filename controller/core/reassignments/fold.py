@@ -126,9 +126,8 @@ def note_waiting(view: ClusterView) -> None:
 
 def waits_for_time(reassignment: Reassignment) -> bool:
     """Return whether it may continue when a time has come, without another event."""
-    by = (BlockedBy.LEADER_MOVES, BlockedBy.CONTROLLER_ANSWER)
     is_awaiting = isinstance(reassignment.phase, phases.Stopping | phases.AwaitingController)
-    return is_awaiting or is_blocked(reassignment, by)
+    return is_awaiting or is_blocked(reassignment, wakeups.REASONS_OF_TIMERS.values())
 
 
 def is_blocked(reassignment: Reassignment, by: Collection[BlockedBy]) -> bool:
