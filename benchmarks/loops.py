@@ -28,7 +28,6 @@ from controller.core.view import ClusterView
 from controller.daemon import GARBAGE_THRESHOLD
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Committed, Operation, Rejected
-from controller.settings import LogFormat, LogLevel
 from controller.telemetry.journal import Journal
 from controller.telemetry.logs import configure_logging
 from controller.telemetry.metrics import Metrics
@@ -91,9 +90,7 @@ def _wall() -> datetime:
 
 def cost_s(partitions: int, topics: int, directory: Path, stack: ExitStack) -> float:
     """Move a replica of each partition; return the processor seconds of the loop."""
-    lines = configure_logging(
-        LogFormat.JSON, LogLevel.INFO, stack.enter_context((directory / "log").open("w"))
-    )
+    lines = configure_logging("json", "info", stack.enter_context((directory / "log").open("w")))
     stack.callback(lines.close)
     journal = Journal(directory)
     journal.start()

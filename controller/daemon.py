@@ -107,6 +107,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
     endpoint = build_endpoint(settings, arrivals, telemetry.metrics, inbox)
     zookeeper = _zookeeper(settings, stack, clock, inbox, telemetry)
     brokers = _brokers(settings, stack, inbox, zookeeper.session)
+    telemetry.publisher.unreachable = brokers.channels.unreachable
     inbox.queries = (brokers.configs, brokers.log_dirs, brokers.reassignments)
     submissions = None
     if endpoint is not None and endpoint.followers:
@@ -124,7 +125,6 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         wall=_utc_now,
         arrivals=arrivals,
         notifier=telemetry.notifications,
-        unreachable=brokers.channels.unreachable,
     )
     stack.callback(observer.close)
     reactor = Reactor(

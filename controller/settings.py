@@ -8,8 +8,10 @@ The unit is part of a field's name but not of the setting's name: ``tenure_linge
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
 
@@ -58,11 +60,10 @@ from controller.setting_values import (
 ENVIRONMENT_PREFIX: Final = "REASSIGNER_"
 
 
-class LogFormat(StrEnum):
-    """The format of log lines."""
-
-    JSON = "json"
-    CONSOLE = "console"
+LogFormat = Literal["json", "console"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"]
 
 
 class EndpointMode(StrEnum):
@@ -73,33 +74,6 @@ class EndpointMode(StrEnum):
     """Brokers, by a listener that clients do not use."""
     PUBLIC = "public"
     """Clients as well."""
-
-
-class LogLevel(StrEnum):
-    """The least severe level that is logged."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class SecurityProtocol(StrEnum):
-    """Kafka's security protocols."""
-
-    PLAINTEXT = "PLAINTEXT"
-    SSL = "SSL"
-    SASL_PLAINTEXT = "SASL_PLAINTEXT"
-    SASL_SSL = "SASL_SSL"
-
-
-class SaslMechanism(StrEnum):
-    """SASL mechanisms of Kafka listeners."""
-
-    PLAIN = "PLAIN"
-    SCRAM_SHA_256 = "SCRAM-SHA-256"
-    SCRAM_SHA_512 = "SCRAM-SHA-512"
-    GSSAPI = "GSSAPI"
 
 
 IN_FILES: Final = (
@@ -257,7 +231,7 @@ class Settings(BaseSettings):
     stalled_after_s: Seconds = 300.0
     """Report a partition as stalled after this long without progress."""
 
-    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    security_protocol: SecurityProtocol = "PLAINTEXT"
     """Security protocol of the brokers' listener."""
     ssl_cafile: Path | None = None
     """CA certificates for the brokers' certificates (PEM)."""
@@ -376,9 +350,9 @@ class Settings(BaseSettings):
     )
     journal_dir: Path = Path("./journal")
     """Directory of the journal."""
-    log_format: LogFormat = LogFormat.JSON
+    log_format: LogFormat = "json"
     """Format of log lines: json or console."""
-    log_level: LogLevel = LogLevel.INFO
+    log_level: LogLevel = "info"
     """Least level to log: debug, info, warning or error."""
 
     def __init__(self, *sources: PydanticBaseSettingsSource) -> None:
@@ -396,76 +370,70 @@ class Settings(BaseSettings):
         return value
 
     @model_validator(mode="after")
-    def _endpoint_is_listed(self) -> Self:
-        is_public = self.controller_endpoint is EndpointMode.PUBLIC
+    def _belongs_together(self) -> Self:
+        problems = chain(self._of_endpoint(), self._of_its_peers(), self._of_access())
+        for field, why in problems:
+            context = {"message": why, "field": field}
+            raise PydanticCustomError("belongs_together", "{message}", context)
+        return self
+
+    def _of_endpoint(self) -> Iterator[tuple[str, str]]:
+        """Yield settings of the endpoint that do not go together, each with what is wrong."""
+        mode, protocol = self.controller_endpoint, self.security_protocol
+        is_public, needy = mode is EndpointMode.PUBLIC, "controller_endpoint"
         listeners = (self.endpoint_listener or "one").split(",")
         if not all(name.strip() for name in listeners) or len(listeners) > 1 + is_public:
             most = "at most two listeners" if is_public else "one listener"
-            raise _about("endpoint_listener", f"names {most}")
-        return self
-
-    @model_validator(mode="after")
-    def _endpoint_is_complete(self) -> Self:
-        mode, protocol = self.controller_endpoint, self.security_protocol.value
+            yield "endpoint_listener", f"names {most}"
         if mode is EndpointMode.OFF:
-            return self
+            return
         has_key = self.endpoint_certfile is not None and self.endpoint_keyfile is not None
-        is_sasl, lacks = protocol.startswith("SASL"), ""
         if self.endpoint_listen is None:
-            lacks = "needs endpoint_listen"
-        elif protocol.endswith("SSL") and not has_key:
-            lacks = f"needs endpoint_certfile and endpoint_keyfile with {protocol}"
-        elif mode is EndpointMode.PUBLIC and protocol == "SSL":
-            lacks = "public is not available with SSL: certificates of clients cannot be relayed"
-        elif mode is EndpointMode.PRIVATE and is_sasl and self.endpoint_users is None:
-            lacks = f"private needs endpoint_users with {protocol}"
-        if lacks:
-            raise _about("controller_endpoint", lacks)
-        return self
+            yield needy, "needs endpoint_listen"
+        if protocol.endswith("SSL") and not has_key:
+            yield needy, f"needs endpoint_certfile and endpoint_keyfile with {protocol}"
+        if is_public and protocol == "SSL":
+            why = "public is not available with SSL: certificates of clients cannot be relayed"
+            yield needy, why
+        if not is_public and protocol.startswith("SASL") and self.endpoint_users is None:
+            yield needy, f"private needs endpoint_users with {protocol}"
 
-    @model_validator(mode="after")
-    def _endpoint_knows_its_peers(self) -> Self:
-        protocol = self.security_protocol.value
-        if self.controller_endpoint is EndpointMode.OFF:
-            return self
+    def _of_its_peers(self) -> Iterator[tuple[str, str]]:
+        """Yield the same for those who may ask the endpoint."""
+        has_certificates = self.security_protocol == "SSL" and self.endpoint_cafile is not None
+        is_authenticated = has_certificates or self.security_protocol.startswith("SASL")
         if self.controller_endpoint is EndpointMode.PUBLIC:
             for name in ("endpoint_users", "endpoint_principals"):
                 if getattr(self, name) is not None:
-                    raise _about(name, "has no effect with public: brokers authenticate all peers")
-            return self
-        has_certificates = protocol == "SSL" and self.endpoint_cafile is not None
-        if has_certificates and self.endpoint_principals is None:
-            why = "needs endpoint_principals: any certificate of these authorities is accepted"
-            raise _about("endpoint_cafile", why)
-        is_authenticated = has_certificates or protocol.startswith("SASL")
-        if self.endpoint_principals is not None and not is_authenticated:
-            why = "needs SASL, or SSL with endpoint_cafile: no peer would authenticate"
-            raise _about("endpoint_principals", why)
-        return self
+                    yield name, "has no effect with public: brokers authenticate all peers"
+        elif self.controller_endpoint is EndpointMode.PRIVATE:
+            if has_certificates and self.endpoint_principals is None:
+                why = "needs endpoint_principals: any certificate of these authorities is accepted"
+                yield "endpoint_cafile", why
+            if self.endpoint_principals is not None and not is_authenticated:
+                why = "needs SASL, or SSL with endpoint_cafile: no peer would authenticate"
+                yield "endpoint_principals", why
 
-    @model_validator(mode="after")
-    def _belongs_together(self) -> Self:
+    def _of_access(self) -> Iterator[tuple[str, str]]:
+        """Yield the same for ZooKeeper, brokers and the HTTP server."""
         for name in IN_FILES:
             if getattr(self, name) is not None and getattr(self, f"{name}_file") is not None:
-                raise _about(f"{name}_file", f"cannot be given together with {name}")
+                yield f"{name}_file", f"cannot be given together with {name}"
         credential = self.password("zookeeper_auth_credential")
         if (self.zookeeper_auth_scheme is None) != (credential is None):
-            raise _about("zookeeper_auth_scheme", "needs zookeeper_auth_credential and vice versa")
+            yield "zookeeper_auth_scheme", "needs zookeeper_auth_credential and vice versa"
         if self.zookeeper_sasl_mechanism == "DIGEST-MD5" and not (
             self.zookeeper_sasl_username and self.password("zookeeper_sasl_password")
         ):
-            raise _about("zookeeper_sasl_mechanism", "DIGEST-MD5 needs a user name and a password")
-        is_sasl = self.security_protocol.value.startswith("SASL")
-        if is_sasl and self.sasl_mechanism is None:
-            raise _about("security_protocol", f"{self.security_protocol} needs sasl_mechanism")
-        if self.sasl_mechanism not in (None, SaslMechanism.GSSAPI) and not (
+            yield "zookeeper_sasl_mechanism", "DIGEST-MD5 needs a user name and a password"
+        if self.security_protocol.startswith("SASL") and self.sasl_mechanism is None:
+            yield "security_protocol", f"{self.security_protocol} needs sasl_mechanism"
+        if self.sasl_mechanism not in (None, "GSSAPI") and not (
             self.sasl_username and self.password("sasl_password")
         ):
-            why = f"{self.sasl_mechanism} needs a user name and a password"
-            raise _about("sasl_mechanism", why)
+            yield "sasl_mechanism", f"{self.sasl_mechanism} needs a user name and a password"
         if (self.http_tls_certfile is None) != (self.http_tls_keyfile is None):
-            raise _about("http_tls_certfile", "needs http_tls_keyfile and vice versa")
-        return self
+            yield "http_tls_certfile", "needs http_tls_keyfile and vice versa"
 
     def password(self, name: str) -> Password | None:
         """Return a password that a setting holds, or a file; None where there is none."""
@@ -490,12 +458,6 @@ class Settings(BaseSettings):
 
 for _setting in Settings.model_fields.values():  # the text of its docstring, without line breaks
     _setting.description = " ".join((_setting.description or "").split())
-
-
-def _about(field: str, message: str) -> PydanticCustomError:
-    return PydanticCustomError(
-        "belongs_together", "{message}", {"message": message, "field": field}
-    )
 
 
 def name_of(field: str) -> str:

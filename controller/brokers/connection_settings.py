@@ -32,7 +32,7 @@ from controller.clocks import pause_s
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.credentials import ClientTls, Password, key_table_state
 from controller.errors import BrokerUnreachableError, InvalidInputError
-from controller.settings import SaslMechanism, Settings
+from controller.settings import Settings
 
 SECURITY_PROTOCOL_IDS: Final[Mapping[str, int]] = {
     "PLAINTEXT": 0,
@@ -193,7 +193,7 @@ class Security:
 
     def credential(self, password: str | None) -> str | None:
         """Return what a refusal of a login is about: the password, or the present key table."""
-        return key_table_state() if self.sasl_mechanism == SaslMechanism.GSSAPI else password
+        return key_table_state() if self.sasl_mechanism == "GSSAPI" else password
 
     def sasl_settings(self) -> dict[str, Any]:
         """Return the settings of a SASL exchange under kafka-python's names."""
@@ -267,8 +267,8 @@ def connection_settings_of(settings: Settings) -> ConnectionSettings:
     Raises:
         InvalidInputError: a file cannot be used, or a library is not installed.
     """
-    protocol = settings.security_protocol.value
-    if settings.sasl_mechanism is SaslMechanism.GSSAPI and find_spec("gssapi") is None:
+    protocol = settings.security_protocol
+    if settings.sasl_mechanism == "GSSAPI" and find_spec("gssapi") is None:
         raise InvalidInputError("sasl_mechanism GSSAPI needs the Python package gssapi")
     tls = ClientTls(
         prefix="ssl",
@@ -281,7 +281,7 @@ def connection_settings_of(settings: Settings) -> ConnectionSettings:
     security = Security(
         security_protocol=protocol,
         tls=tls,
-        sasl_mechanism=None if settings.sasl_mechanism is None else settings.sasl_mechanism.value,
+        sasl_mechanism=settings.sasl_mechanism,
         sasl_service=settings.sasl_service,
         sasl_username=settings.sasl_username,
         sasl_password=settings.password("sasl_password"),

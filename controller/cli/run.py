@@ -33,7 +33,6 @@ SECTIONS: Final = {
 
 METAVARS: Final = {
     "zookeeper": ZOOKEEPER_METAVAR,
-    "zookeeper_sasl_mechanism": "DIGEST-MD5|GSSAPI",
     "step_size": "N|all",
     "http_advertise": "HOST[:PORT]",
 }
@@ -109,11 +108,12 @@ def default_of(about: FieldInfo) -> str:
 def metavar_of(field: str, about: FieldInfo) -> str:
     """Return the form of a setting's value."""
     kinds = list(_kinds(about.annotation))
-    for kind in kinds:
-        if issubclass(kind, Enum):
-            return "|".join(str(member.value) for member in kind)
     if field in METAVARS:
         return METAVARS[field]
+    enums = [k for k in kinds if isinstance(k, type) and issubclass(k, Enum)]
+    choices = [k for k in kinds if isinstance(k, str)] or [str(m.value) for e in enums for m in e]
+    if choices:
+        return "|".join(choices)
     if HttpAddress in kinds:
         return "HOST:PORT"
     if Path in kinds:
@@ -123,8 +123,9 @@ def metavar_of(field: str, about: FieldInfo) -> str:
     return "N" if int in kinds else "TEXT"
 
 
-def _kinds(annotation: object) -> Iterator[type]:
-    if isinstance(annotation, type):
+def _kinds(annotation: object) -> Iterator[type | str]:
+    """Yield the types of an annotation, and the texts that it permits."""
+    if isinstance(annotation, type | str):
         yield annotation
     for part in get_args(annotation):
         yield from _kinds(part)

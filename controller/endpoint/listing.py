@@ -96,11 +96,11 @@ def build_endpoint(
 
 
 def _is_tls(settings: Settings) -> bool:
-    return settings.security_protocol.value.endswith("SSL")
+    return settings.security_protocol.endswith("SSL")
 
 
 def _is_sasl(settings: Settings) -> bool:
-    return settings.security_protocol.value.startswith("SASL")
+    return settings.security_protocol.startswith("SASL")
 
 
 def _server_tls(settings: Settings) -> ServerTls | None:
@@ -151,7 +151,7 @@ def entry_of(settings: Settings, bound: HttpAddress) -> LiveBroker:
         BrokerId(settings.controller_id),
         NO_EPOCH,
         tuple(
-            Endpoint(listener, host, port, settings.security_protocol.value)
+            Endpoint(listener, host, port, settings.security_protocol)
             for listener in listeners_of(settings)
         ),
     )
@@ -163,6 +163,6 @@ def listeners_of(settings: Settings) -> tuple[str, ...]:
         settings.endpoint_listener
         or settings.control_plane_listener
         or settings.inter_broker_listener
-        or settings.security_protocol.value
+        or settings.security_protocol
     )
     return tuple(name.strip() for name in named.split(","))

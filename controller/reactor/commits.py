@@ -40,7 +40,7 @@ class Commits:
         view: ClusterView,
         store: ports.Store,
         observer: ports.Observer,
-        failpoints: ports.Failpoints | None,
+        failpoints: ports.Failpoints,
         carry_out: Callable[[Effect, Instant], None],
     ) -> None:
         self._view = view
@@ -137,17 +137,13 @@ class Commits:
 
     def _results(self, group: Sequence[Batch]) -> list[ports.Committed | ports.Rejected]:
         """Write batches that do not depend on each other; return the result of each."""
-        if self._failpoints is not None:
-            self._failpoints.committing(self._view, changes_of(group))
+        self._failpoints.committing(self._view, changes_of(group))
         written = [b for b in group if b.operations]
         answers = self._store.commit([b.operations for b in written]) if written else []
         outcome = dict(zip(map(id, written), answers, strict=True))
         results = [outcome.get(id(b), ports.Committed()) for b in group]
-        if self._failpoints is not None:
-            durable = [
-                b for b, r in zip(group, results, strict=True) if isinstance(r, ports.Committed)
-            ]
-            self._failpoints.committed(self._view, changes_of(durable))
+        durable = [b for b, r in zip(group, results, strict=True) if isinstance(r, ports.Committed)]
+        self._failpoints.committed(self._view, changes_of(durable))
         return results
 
     def _record_commit(self, batch: Batch, now: Instant) -> None:

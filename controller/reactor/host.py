@@ -18,12 +18,7 @@ from types import FrameType
 from typing import Final
 
 from controller.core.disks.records import LogDirsDescribed
-from controller.core.leadership.records import (
-    IsrNotificationsRead,
-    LeaderAndIsrAnswered,
-    StateChanged,
-    StatesRead,
-)
+from controller.core.leadership import records as leadership
 from controller.core.model import Instant
 from controller.core.pacing.records import WallClockRead
 from controller.core.reassignments.records import StopReplicaAnswered
@@ -43,13 +38,13 @@ GATHER_S: Final = 0.05
 """Longest time that events gather, in seconds."""
 
 _MAY_WAIT: Final = (
-    StateChanged,
-    StatesRead,
+    leadership.StateChanged,
+    leadership.StatesRead,
     TopicsRead,
-    LeaderAndIsrAnswered,
+    leadership.LeaderAndIsrAnswered,
     StopReplicaAnswered,
     UpdateMetadataAnswered,
-    IsrNotificationsRead,
+    leadership.IsrNotificationsRead,
     LegacyPlanRead,
     LogDirsDescribed,
     TimerFired,

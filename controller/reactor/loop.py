@@ -94,7 +94,7 @@ class Reactor:
         self._placements = PlacementQueue(log_dirs)
         self._endpoint = endpoint
         self._submissions = submissions
-        self._failpoints = failpoints
+        self._failpoints = failpoints or ports.Failpoints()
         self._lease = lease
         self._awake_at = clock.now()
         self._inbox: deque[Event] = deque()
@@ -102,7 +102,7 @@ class Reactor:
         self._reads = Reads(store)
         self._timers: dict[str, Instant] = {}
         """When each fires; their names are few."""
-        self._commits = Commits(view, store, observer, failpoints, self._carry_out)
+        self._commits = Commits(view, store, observer, self._failpoints, self._carry_out)
 
     # --- the host's side -----------------------------------------------------------------------
 
@@ -355,26 +355,24 @@ class Reactor:
         now = self._clock.now()
         self._check_session(now)
         self._withdraw()
-        if self._failpoints is not None and self._alter_queue:
+        if self._alter_queue:
             self._failpoints.altering()
             self._alter_queue.send()
             self._failpoints.altering()
-        self._alter_queue.send()
-        if self._failpoints is not None and self._placements:
+        else:
+            self._alter_queue.send()
+        if self._placements:
             self._failpoints.placing()
             self._placements.send()
             self._failpoints.placed()
-        self._placements.send()
         for broker, request in self._outbox.take(self.view, now):
-            if self._failpoints is not None:
-                self._failpoints.sending(request)
+            self._failpoints.sending(request)
             self._check_session(self._clock.now())
             if self.view.tenure.held is None:
                 break
             self._channels.send(broker, request)
             self._observer.on_request_sent(broker, request)
-            if self._failpoints is not None:
-                self._failpoints.sent(broker, request)
+            self._failpoints.sent(broker, request)
 
 
 def _goes_first(effect: effects.Effect) -> bool:

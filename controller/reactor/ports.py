@@ -447,9 +447,9 @@ class Inbox(Protocol):
         """Add an event; returns soon and never raises."""
 
 
-class Failpoints(Protocol):
+class Failpoints:
     """
-    Points between two writes or sends of the loop, called on its thread; absent in production.
+    Points between two writes or sends of the loop, called on its thread; nothing happens there.
 
     A test stops or kills the daemon there; no call need return.
     """

@@ -12,40 +12,15 @@ from typing import Final, assert_never
 
 from controller.core.bases import Shared, Volatile
 from controller.core.calls.records import ProducerIdsRecord
+from controller.core.deletions import records as deletions
 from controller.core.deletions.model import TopicTree
-from controller.core.deletions.records import (
-    DeletionBegunRecord,
-    DeletionMarkerEndedRecord,
-    DeletionRequestedRecord,
-    PartitionZnodesDeletedRecord,
-    TopicDeletedRecord,
-)
-from controller.core.leadership.records import (
-    IsrRecord,
-    NotificationsDeletedRecord,
-    PreferredElectionEndedRecord,
-    StateCreatedRecord,
-    StateRecord,
-)
+from controller.core.leadership import records as leadership
 from controller.core.model import PartitionAssignment, Route, TopicAssignment, ZkVersion, Zxid
 from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
 from controller.core.pacing.throttle_settings import Entity
-from controller.core.reassignments.records import (
-    OrphanEndedRecord,
-    OrphanRecord,
-    SpecEndedRecord,
-    SpecRecord,
-)
+from controller.core.reassignments import records as reassignment_records
 from controller.core.records import Record
-from controller.core.requests.records import (
-    CancellationEndedRecord,
-    LegacyPlanEndedRecord,
-    PartRecord,
-    QueueEndedRecord,
-    RequestOutcomeForgottenRecord,
-    RequestOutcomeRecord,
-    SubmissionEndedRecord,
-)
+from controller.core.requests import records as requests
 from controller.core.topics.records import TopicCreatedRecord
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
@@ -75,7 +50,7 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
 ) -> list[ports.Operation]:
     """Return the operations of a record; none for merged and volatile records."""
     match record:
-        case StateRecord(partition=partition, expected_version=expected):
+        case leadership.StateRecord(partition=partition, expected_version=expected):
             data = topics.encode_state(
                 leader=record.leader,
                 leader_epoch=record.leader_epoch,
@@ -84,7 +59,7 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
                 leader_recovery_state=record.leader_recovery_state,
             )
             return [ports.SetData(paths.state_path(partition), data, expected)]
-        case IsrRecord(partition=partition, before=before):
+        case leadership.IsrRecord(partition=partition, before=before):
             data = topics.encode_state(
                 leader=before.leader,
                 leader_epoch=before.leader_epoch,
@@ -96,7 +71,7 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
         case ProducerIdsRecord(block=block, expected_version=version):
             data = cluster.encode_producer_ids(block)
             return [_put_at_version(paths.PRODUCER_IDS, data, version)]
-        case StateCreatedRecord(partition=partition):
+        case leadership.StateCreatedRecord(partition=partition):
             data = topics.encode_state(
                 leader=record.leader,
                 leader_epoch=0,
@@ -106,47 +81,47 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             return [ports.Create(paths.state_path(partition), data)]
         case TopicCreatedRecord():
             return _new_topic(record)
-        case DeletionBegunRecord(topic=topic, version=version):
+        case deletions.DeletionBegunRecord(topic=topic, version=version):
             return [
                 ports.Check(paths.deletion_path(topic), _ANY_VERSION),
                 ports.Check(paths.topic_path(topic), version),
             ]
-        case PartitionZnodesDeletedRecord(paths=below):
+        case deletions.PartitionZnodesDeletedRecord(paths=below):
             return [ports.Delete(path, None) for path in below]
-        case TopicDeletedRecord(topic=topic):
+        case deletions.TopicDeletedRecord(topic=topic):
             return _topic_deleted(topic, view.deletions.trees.get(topic))
-        case DeletionMarkerEndedRecord(topic=topic):
+        case deletions.DeletionMarkerEndedRecord(topic=topic):
             return [ports.Delete(paths.deletion_path(topic), None)]
-        case DeletionRequestedRecord(result=result):
+        case deletions.DeletionRequestedRecord(result=result):
             return [
                 ports.Check(paths.topic_path(result.name), _ANY_VERSION),
                 ports.Create(paths.deletion_path(result.name), b""),
             ]
-        case SpecRecord(partition=partition, spec=spec):
+        case reassignment_records.SpecRecord(partition=partition, spec=spec):
             if spec.route is Route.FOREIGN:
                 return []
             data = reassignments.encode_spec(spec)
             return [_put_at_version(paths.reassignment_path(partition), data, spec.version)]
-        case SpecEndedRecord(version=None):
+        case reassignment_records.SpecEndedRecord(version=None):
             return []
-        case SpecEndedRecord(partition=partition, version=version):
+        case reassignment_records.SpecEndedRecord(partition=partition, version=version):
             return [ports.Delete(paths.reassignment_path(partition), version)]
-        case LegacyPlanEndedRecord(version=version):
+        case requests.LegacyPlanEndedRecord(version=version):
             return [ports.Delete(paths.LEGACY_PLAN, version)]
-        case SubmissionEndedRecord(name=name, version=version):
+        case requests.SubmissionEndedRecord(name=name, version=version):
             return [ports.Delete(paths.submission_path(name), version)]
-        case CancellationEndedRecord(version=version):
+        case requests.CancellationEndedRecord(version=version):
             return [ports.Delete(paths.CANCEL, version)]
-        case QueueEndedRecord(version=version):
+        case requests.QueueEndedRecord(version=version):
             return [ports.Delete(paths.QUEUE, version)]
-        case PartRecord(request=request, part=part):
+        case requests.PartRecord(request=request, part=part):
             return [ports.Create(paths.part_path(request, part.name), histories.encode_part(part))]
-        case RequestOutcomeRecord(summary=summary):
+        case requests.RequestOutcomeRecord(summary=summary):
             path = paths.outcome_path(summary.request)
             return [ports.Create(path, histories.encode_outcome(summary))]
-        case RequestOutcomeForgottenRecord(request=request, children=children, is_last=is_last):
+        case requests.RequestOutcomeForgottenRecord(request=request, children=children):
             parent = paths.history_path(request)
-            last = [ports.Delete(parent, None)] if is_last else []
+            last = [ports.Delete(parent, None)] if record.is_last else []
             return [*(ports.Delete(f"{parent}/{child}", None) for child in children), *last]
         case AppliedThrottleRecord(lease=lease):
             path, data = paths.applied_throttle_path(lease.entity), encode_applied_throttle(lease)
@@ -156,17 +131,17 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             ]
         case AppliedThrottleEndedRecord():
             return lifting(record)
-        case OrphanRecord(orphan=orphan):
+        case reassignment_records.OrphanRecord(orphan=orphan):
             if (orphan.broker, orphan.partition) in view.reassignments.orphans:
                 return []
             path = paths.orphan_path(orphan.broker, orphan.partition)
             return [ports.Create(path, reassignments.encode_orphan(orphan))]
-        case OrphanEndedRecord(orphan=orphan):
+        case reassignment_records.OrphanEndedRecord(orphan=orphan):
             return [ports.Delete(paths.orphan_path(orphan.broker, orphan.partition), None)]
-        case NotificationsDeletedRecord(kind=kind, names=names):
+        case leadership.NotificationsDeletedRecord(kind=kind, names=names):
             directory = paths.NOTIFICATION_DIRECTORIES[kind]
             return [ports.Delete(f"{directory}/{name}", None) for name in names]
-        case PreferredElectionEndedRecord(version=version):
+        case leadership.PreferredElectionEndedRecord(version=version):
             return [ports.Delete(paths.PREFERRED_ELECTION, version)]
         case Shared() | Volatile():
             return []

@@ -103,20 +103,6 @@ class WorkCounts:
             few.append(Example(partition, request, reason.detail, since, is_begun))
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterCounts:
-    """
-    The metrics that Kafka's ``KafkaController`` exports while it is active.
-
-    OfflinePartitionsCount, PreferredReplicaImbalanceCount, GlobalTopicCount, GlobalPartitionCount.
-    """
-
-    topics: int
-    partitions: int
-    offline_partitions: int
-    preferred_replica_imbalance: int
-
-
 def role_counts(view: ClusterView, now: Instant) -> dict[str, float]:
     """Return the gauges of the daemon's role and of single counts, by name (``gauges.COUNTS``)."""
     held, controls = view.tenure.held, view.pacing_process.controls
@@ -221,8 +207,12 @@ def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
     return found
 
 
-def cluster_counts(view: ClusterView) -> Incremental[ClusterCounts]:
-    """Count the cluster's partitions; offline and imbalance need a state that was read."""
+def cluster_counts(view: ClusterView) -> Incremental[dict[str, int]]:
+    """
+    Count what Kafka's ``KafkaController`` exports while it is active, by name (``gauges.CLUSTER``).
+
+    OfflinePartitionsCount and PreferredReplicaImbalanceCount need a state that was read.
+    """
     partitions = offline = imbalanced = 0
     deletions = view.deletions_session.markers or frozenset()
     for name, topic in list(view.topics.by_name.items()):
@@ -236,4 +226,9 @@ def cluster_counts(view: ClusterView) -> Incremental[ClusterCounts]:
                 offline += not view.is_live(state.leader, partition)
                 imbalanced += state.leader not in assignment.replicas[:1]
             yield
-    return ClusterCounts(len(view.topics.by_name), partitions, offline, imbalanced)
+    return {
+        "offline_partitions": offline,
+        "preferred_replica_imbalance": imbalanced,
+        "topics": len(view.topics.by_name),
+        "cluster_partitions": partitions,
+    }

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from controller.core.model import BlockedBy
 from controller.core.reassignments.phases import LABELS
-from controller.telemetry.cluster_counts import UNNOTED, ClusterCounts
+from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.status_publisher import StatusSnapshot
 
 NAMESPACE: Final = "reassigner"
@@ -35,15 +35,12 @@ PARTITION_STATES: Final = (
 BYTE_STATES: Final = ("moved", "remaining")
 BOUNDS: Final = ("low", "high")
 CLUSTER: Final = {
-    "offline_partitions": ("offline_partitions", "Partitions without a live leader"),
-    "preferred_replica_imbalance": (
-        "preferred_replica_imbalance",
-        "Partitions not led by their preferred leader",
-    ),
-    "topics": ("topics", "Topics of the cluster"),
-    "partitions": ("cluster_partitions", "Partitions of the cluster"),
+    "offline_partitions": "Partitions without a live leader",
+    "preferred_replica_imbalance": "Partitions not led by their preferred leader",
+    "topics": "Topics of the cluster",
+    "cluster_partitions": "Partitions of the cluster",
 }
-"""The gauges of Kafka's controller: name and text, by the field of ``ClusterCounts``."""
+"""The text of the gauges of Kafka's controller, by name."""
 STALL_LABELS: Final = (*(by.value for by in BlockedBy), UNNOTED)
 COUNTS: Final = {
     "brokers": "Registered brokers",
@@ -169,7 +166,7 @@ def _of_work(snapshot: StatusSnapshot | None) -> Iterator[Metric]:
     yield _tallied("stalled_partitions", text, "reason", STALL_LABELS, stalled)
 
 
-def _of_controller(counts: ClusterCounts | None) -> Iterator[Metric]:
+def _of_controller(counts: Mapping[str, int] | None) -> Iterator[Metric]:
     """Yield the gauges of Kafka's controller, with values only during a tenure (but the first)."""
     yield _gauge(
         "active_controller",
@@ -177,8 +174,8 @@ def _of_controller(counts: ClusterCounts | None) -> Iterator[Metric]:
         (),
         [((), 0 if counts is None else 1)],
     )
-    for field, (name, text) in CLUSTER.items():
-        rows = [] if counts is None else [((), getattr(counts, field))]
+    for name, text in CLUSTER.items():
+        rows = [] if counts is None else [((), counts[name])]
         yield _gauge(name, f"{text}; only while the daemon is the controller", (), rows)
 
 

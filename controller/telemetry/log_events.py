@@ -14,77 +14,19 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
-from controller.core.deletions.records import (
-    DeletionBegunRecord,
-    DeletionBlockedRecord,
-    DeletionMarkerEndedRecord,
-    DeletionRequestedRecord,
-    TopicDeletedRecord,
-)
-from controller.core.disks.records import LogDirEventsRead, LogDirsDescribed
-from controller.core.leadership.records import (
-    LeaderAndIsrAnswered,
-    PreferredElectionEndedRecord,
-    ShutdownBegunRecord,
-    StateCreatedRecord,
-    StateRecord,
-    StatesRead,
-)
+from controller.core.deletions import records as deletions
+from controller.core.disks import records as disks
+from controller.core.leadership import records as leadership
 from controller.core.model import BrokerEpoch, BrokerId
+from controller.core.pacing import records as pacing
 from controller.core.pacing.controls import Controls
-from controller.core.pacing.records import (
-    AppliedThrottleEndedRecord,
-    AppliedThrottleRecord,
-    ControlsRead,
-    PaceRecord,
-)
-from controller.core.reassignments.records import (
-    BlockedRecord,
-    OrphanEndedRecord,
-    OrphanRecord,
-    PhaseRecord,
-    ReassignmentsAltered,
-    SpecEndedRecord,
-    SpecRecord,
-    SpecsRead,
-    StopReplicaAnswered,
-)
+from controller.core.reassignments import records as reassignments
 from controller.core.records import Change, Event, Record
+from controller.core.requests import records as requests
 from controller.core.requests.outcomes import Summary
-from controller.core.requests.records import (
-    CancellationEndedRecord,
-    CancellationRead,
-    KillSwitchRead,
-    LegacyPlanEndedRecord,
-    LegacyPlanRead,
-    PartitionOutcomeRecord,
-    PartRecord,
-    RefusalRecord,
-    RequestOutcomeRecord,
-)
+from controller.core.role import records as role
 from controller.core.role.eligibility import refusals
-from controller.core.role.records import (
-    BrokerSettingsRead,
-    BrokersRead,
-    ClaimFailed,
-    ControllerClaimed,
-    Deposed,
-    EndpointUnreachedRecord,
-    EngineRecord,
-    LeadershipGained,
-    LeadershipLost,
-    ReassignmentsProbed,
-    RoleCededRecord,
-    ShutdownRequested,
-    UpdateMetadataAnswered,
-    YieldedRecord,
-)
-from controller.core.topics.records import (
-    TopicConfigsRead,
-    TopicCreatedRecord,
-    TopicGrownRecord,
-    TopicsRead,
-)
+from controller.core.topics import records as topics
 from controller.core.view import ClusterView
 from controller.telemetry.json_values import json_fields, json_value
 from controller.telemetry.phase_changes import EnteredPhase
@@ -95,21 +37,6 @@ LINES_MAX: Final = 20
 SAMPLE: Final = 5
 SHOWN_MAX: Final = 200
 """Characters of a text that may be as long as a znode."""
-PLAIN: Final[Mapping[type, tuple[str, ...]]] = {
-    CancellationEndedRecord: ("cancellation_ended",),
-    ControllerClaimed: ("claimed", "epoch"),
-    DeletionBegunRecord: ("topic_deletion_begun", "topic"),
-    DeletionMarkerEndedRecord: ("deletion_marker_removed", "topic"),
-    Deposed: ("controller_role_ended", "reason"),
-    LeadershipGained: ("leadership_gained",),
-    LegacyPlanEndedRecord: ("plan_ended",),
-    PreferredElectionEndedRecord: ("preferred_election_ended",),
-    RoleCededRecord: ("ceded", "request"),
-    ShutdownRequested: ("shutdown_requested",),
-    TopicDeletedRecord: ("topic_deleted", "topic"),
-    YieldedRecord: ("yielded", "topics"),
-}
-"""Kind, and the fields that are logged, of events and records about normal operation."""
 
 
 class Level(StrEnum):
@@ -152,10 +79,43 @@ def warning(kind: str, **fields: object) -> LogEvent:
     return LogEvent(kind, Level.WARNING, {k: json_value(v) for k, v in fields.items()})
 
 
+PLAIN: Final[Mapping[type, tuple[Level, str, tuple[str, ...]]]] = {
+    requests.CancellationEndedRecord: (Level.INFO, "cancellation_ended", ()),
+    role.ClaimFailed: (Level.WARNING, "claim_failed", ("reason",)),
+    role.ControllerClaimed: (Level.INFO, "claimed", ("epoch",)),
+    deletions.DeletionBegunRecord: (Level.INFO, "topic_deletion_begun", ("topic",)),
+    deletions.DeletionMarkerEndedRecord: (Level.INFO, "deletion_marker_removed", ("topic",)),
+    role.Deposed: (Level.INFO, "controller_role_ended", ("reason",)),
+    role.EndpointUnreachedRecord: (Level.WARNING, "endpoint_unreached", ("brokers", "why")),
+    role.EngineRecord: (Level.INFO, "engine_chosen", ("engine", "why")),
+    role.LeadershipGained: (Level.INFO, "leadership_gained", ()),
+    role.LeadershipLost: (Level.WARNING, "leadership_lost", ("reason",)),
+    requests.LegacyPlanEndedRecord: (Level.INFO, "plan_ended", ()),
+    leadership.PreferredElectionEndedRecord: (Level.INFO, "preferred_election_ended", ()),
+    role.RoleCededRecord: (Level.INFO, "ceded", ("request",)),
+    role.ShutdownRequested: (Level.INFO, "shutdown_requested", ()),
+    deletions.TopicDeletedRecord: (Level.INFO, "topic_deleted", ("topic",)),
+    role.YieldedRecord: (Level.INFO, "yielded", ("topics",)),
+}
+"""Level, kind, and the fields that are logged, of events and records of which all are logged."""
+WHOLE: Final[Mapping[type, tuple[Level, str, str]]] = {
+    reassignments.OrphanEndedRecord: (Level.INFO, "orphan_ended", "orphan"),
+    reassignments.OrphanRecord: (Level.WARNING, "orphan", "orphan"),
+    requests.PartitionOutcomeRecord: (Level.INFO, "ended_otherwise", "ending"),
+    leadership.ShutdownBegunRecord: (Level.INFO, "shutdown_begun", ""),
+    reassignments.SpecEndedRecord: (Level.INFO, "reassignment_ended", ""),
+    leadership.StateCreatedRecord: (Level.INFO, "partition_created", ""),
+}
+"""Level and kind of records that are logged with all their fields, or with those of one field."""
+
+
 def _of_table(source: Event | Record) -> Iterator[LogEvent]:
     if type(source) in PLAIN:
-        kind, *names = PLAIN[type(source)]
-        yield info(kind, **{name: getattr(source, name) for name in names})
+        level, kind, names = PLAIN[type(source)]
+        yield LogEvent(kind, level, {name: json_value(getattr(source, name)) for name in names})
+    elif type(source) in WHOLE:
+        level, kind, name = WHOLE[type(source)]
+        yield LogEvent(kind, level, getattr(source, name) if name else source)
 
 
 # --- changes -----------------------------------------------------------------------------------
@@ -168,68 +128,54 @@ def phase_event(change: EnteredPhase) -> LogEvent:
 
 def change_events(change: Change) -> Iterator[LogEvent]:
     """Return the events of a durable change, but for phase changes."""
-    moves = any(isinstance(r, PhaseRecord) for r in change.records)
+    moves = any(isinstance(r, reassignments.PhaseRecord) for r in change.records)
     for record in change.records:
         yield from _of_record(record, moves=moves)
 
 
-def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912, PLR0915 - one arm per record
+def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per record
     yield from _of_table(record)
     match record:
-        case SpecRecord() if not moves:
+        case reassignments.SpecRecord() if not moves:
             fields = {**json_fields(record.spec), **json_fields(record)}
             fields.pop("spec")
             yield LogEvent("accepted", Level.INFO, fields)
-        case SpecEndedRecord():
-            yield LogEvent("reassignment_ended", Level.INFO, record)
-        case RefusalRecord(refusals=refusals):
+        case requests.RefusalRecord(refusals=refusals):
             for refusal in refusals[:LINES_MAX]:
                 yield LogEvent("refused", Level.WARNING, refusal)
             if len(refusals) > LINES_MAX:
                 request = refusals[0].request
                 yield warning("refused_more", request=request, entries=len(refusals) - LINES_MAX)
-        case PartitionOutcomeRecord(ending=ending):
-            yield LogEvent("ended_otherwise", Level.INFO, ending)
-        case PartRecord(request=request, part=part):
+        case requests.PartRecord(request=request, part=part):
             yield info("request_seen", request=request, part=part.name, entries=part.total)
-        case AppliedThrottleRecord(lease=lease):
+        case pacing.AppliedThrottleRecord(lease=lease):
             # The lists of replicas may be very long; the journal has them.
             values = {k: v[:SHOWN_MAX] for k, v in lease.ours.items()}
             yield info("throttle_set", entity=lease.entity, values=values)
-        case AppliedThrottleEndedRecord(entity=entity, values=values):
+        case pacing.AppliedThrottleEndedRecord(entity=entity, values=values):
             yield info("throttle_lifted", entity=entity, restored=values is not None)
-        case PaceRecord(before=before, in_flight_max=after, evidence=evidence) if before != after:
+        case pacing.PaceRecord(before=before, in_flight_max=after, evidence=evidence) if (
+            before != after
+        ):
             yield info("pace_changed", before=before, in_flight_max=after, evidence=evidence)
-        case EngineRecord(engine=engine, why=why):
-            yield info("engine_chosen", engine=engine.value, why=why)
-        case RequestOutcomeRecord():
+        case requests.RequestOutcomeRecord():
             yield _end_event(record.summary)
-        case OrphanRecord(orphan=orphan):
-            yield LogEvent("orphan", Level.WARNING, orphan)
-        case OrphanEndedRecord(orphan=orphan):
-            yield LogEvent("orphan_ended", Level.INFO, orphan)
-        case StateRecord() if not moves:
+        case leadership.StateRecord() if not moves:
             yield LogEvent("leader_changed", Level.INFO, record)
-        case StateCreatedRecord():
-            yield LogEvent("partition_created", Level.INFO, record)
-        case TopicCreatedRecord(result=result):
+        case topics.TopicCreatedRecord(result=result):
             yield info(
                 "topic_created",
                 topic=result.name,
                 partitions=result.num_partitions,
                 replication_factor=result.replication_factor,
             )
-        case TopicGrownRecord(result=result):
+        case topics.TopicGrownRecord(result=result):
             yield info("topic_grown", topic=result.name, partitions=result.num_partitions)
-        case DeletionBlockedRecord(topic=topic, wait=wait) if wait is not None:
+        case deletions.DeletionBlockedRecord(topic=topic, wait=wait) if wait is not None:
             yield warning("topic_deletion_waits", topic=topic, why=wait)
-        case DeletionRequestedRecord(result=result):
+        case deletions.DeletionRequestedRecord(result=result):
             yield info("topic_deletion_requested", topic=result.name)
-        case ShutdownBegunRecord():
-            yield LogEvent("shutdown_begun", Level.INFO, record)
-        case EndpointUnreachedRecord(brokers=brokers, why=why):
-            yield warning("endpoint_unreached", brokers=sorted(brokers), why=why)
-        case BlockedRecord(blocked=blocked) if blocked is not None:
+        case reassignments.BlockedRecord(blocked=blocked) if blocked is not None:
             fields = {**record.partition._asdict(), "by": blocked.by.value}
             yield LogEvent("waits", Level.DEBUG, {**fields, "detail": blocked.detail})
         case _:
@@ -285,18 +231,14 @@ class LogEvents:
         """Return the log events of an event."""
         yield from _of_table(event)
         match event:
-            case ClaimFailed(reason=reason):
-                yield warning("claim_failed", reason=reason)
-            case LeadershipLost(reason=reason):
-                yield warning("leadership_lost", reason=reason)
-            case BrokersRead():
+            case role.BrokersRead():
                 yield from self._brokers_changed(view)
-            case LegacyPlanRead():
+            case requests.LegacyPlanRead():
                 yield from self._plan_read(event)
-            case KillSwitchRead(is_on=is_on) if is_on != self._disabled:
+            case requests.KillSwitchRead(is_on=is_on) if is_on != self._disabled:
                 self._disabled = is_on
                 yield warning("disabled") if is_on else info("enabled")
-            case CancellationRead(cancellation=read) if read is not None:
+            case requests.CancellationRead(cancellation=read) if read is not None:
                 yield info(
                     "cancellation_seen",
                     request=read.request,
@@ -306,24 +248,28 @@ class LogEvents:
                     requested_by=read.requested_by,
                     unreadable=read.unreadable,
                 )
-            case ControlsRead(controls=controls):
+            case pacing.ControlsRead(controls=controls):
                 yield from self._unreadable_events("control", controls.unreadable)
                 yield from self._controls_changed(view.pacing_process.controls)
-            case LogDirEventsRead(brokers=brokers) if brokers:
+            case disks.LogDirEventsRead(brokers=brokers) if brokers:
                 yield warning("log_directory_failed", brokers=brokers)
-            case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
+            case (
+                leadership.LeaderAndIsrAnswered()
+                | reassignments.StopReplicaAnswered()
+                | role.UpdateMetadataAnswered()
+            ):
                 yield from _of_answer(event)
-            case ReassignmentsAltered():
+            case reassignments.ReassignmentsAltered():
                 yield from _of_alter_entries(event)
-            case ReassignmentsProbed(problem=problem) if problem is not None:
+            case role.ReassignmentsProbed(problem=problem) if problem is not None:
                 yield warning("orders_impossible", reason=problem)
-            case TopicsRead(topics=topics):
-                yield from self._unreadable_events("topic", topics)
-            case StatesRead(states=states):
+            case topics.TopicsRead():
+                yield from self._unreadable_events("topic", event.topics)
+            case leadership.StatesRead(states=states):
                 yield from self._unreadable_events("state", states)
-            case TopicConfigsRead(configs=configs):
+            case topics.TopicConfigsRead(configs=configs):
                 yield from self._unreadable_events("topic_config", configs)
-            case BrokerSettingsRead(deletes_topics=enabled) if (
+            case role.BrokerSettingsRead(deletes_topics=enabled) if (
                 not enabled and view.deletions_session.markers
             ):
                 yield warning(
@@ -332,14 +278,14 @@ class LogEvents:
                     setting=enabled,
                     reason=event.problem or None,
                 )
-            case LogDirsDescribed():
+            case disks.LogDirsDescribed():
                 yield from self._sizes_missing(event)
-            case SpecsRead(unreadable=unreadable):
+            case reassignments.SpecsRead(unreadable=unreadable):
                 yield from self._unreadable_events("goal", unreadable)
             case _:
                 pass
 
-    def _plan_read(self, event: LegacyPlanRead) -> Iterator[LogEvent]:
+    def _plan_read(self, event: requests.LegacyPlanRead) -> Iterator[LogEvent]:
         plan = event.plan
         if plan is None or plan.czxid == self._plan:
             return
@@ -380,7 +326,7 @@ class LogEvents:
         if len(fresh) > LINES_MAX:
             yield warning(f"{what}_unreadable_more", count=len(fresh) - LINES_MAX)
 
-    def _sizes_missing(self, event: LogDirsDescribed) -> Iterator[LogEvent]:
+    def _sizes_missing(self, event: disks.LogDirsDescribed) -> Iterator[LogEvent]:
         """Warn of a broker that began not to report sizes, unless many do not."""
         if event.problem is None:
             self._silent.discard(event.broker)
@@ -408,7 +354,7 @@ def _of_answer(event: Answer) -> Iterator[LogEvent]:
         yield warning(
             "request_refused", api=kind, broker=event.broker, error=error, code=event.error
         )
-    if isinstance(event, UpdateMetadataAnswered):
+    if isinstance(event, role.UpdateMetadataAnswered):
         return
     failed = [r for r in event.results if is_failure(event, r.error)]
     for code, count in Counter(r.error for r in failed).items():
@@ -424,7 +370,7 @@ def _of_answer(event: Answer) -> Iterator[LogEvent]:
         )
 
 
-def _of_alter_entries(event: ReassignmentsAltered) -> Iterator[LogEvent]:
+def _of_alter_entries(event: reassignments.ReassignmentsAltered) -> Iterator[LogEvent]:
     failed = [r for r in event.results if r.error]
     yield info(
         "orders_answered",

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from io import FileIO
 from os import dup
-from typing import TYPE_CHECKING, Final, Protocol, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import structlog
 
@@ -29,7 +29,7 @@ from controller.settings import LogFormat, LogLevel
 from controller.telemetry.log_events import LINES_MAX, Level, LogEvent
 
 if TYPE_CHECKING:
-    from structlog.typing import Processor
+    from structlog.typing import Processor, WrappedLogger
 
 # Local variables hold passwords.
 _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
@@ -42,7 +42,7 @@ LIBRARIES: Final = ("kazoo", "kafka", "confluent_kafka")
 
 def configure_logging(log_format: LogFormat, level: LogLevel, stream: TextIO) -> QueuedStream:
     """Route structlog and the standard library's loggers to the stream; return its handler."""
-    threshold = logging.getLevelNamesMapping()[level.value.upper()]
+    threshold = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -82,13 +82,13 @@ def _shared_processors(log_format: LogFormat) -> list[Processor]:
         structlog.stdlib.PositionalArgumentsFormatter(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    if log_format is LogFormat.JSON:
+    if log_format == "json":
         processors.append(_TRACEBACKS)
     return processors
 
 
 def _renderer(log_format: LogFormat, stream: TextIO) -> Processor:
-    if log_format is LogFormat.JSON:
+    if log_format == "json":
         return structlog.processors.JSONRenderer()
     return structlog.dev.ConsoleRenderer(
         colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
@@ -225,19 +225,6 @@ Kind = tuple[str, str | None]
 """The kind of an event and its phase, if it has one: each phase has a limit of its own."""
 
 
-class Log(Protocol):
-    """The methods used of a structlog logger."""
-
-    def debug(self, event: str, **fields: object) -> object:
-        """Write a debug line."""
-
-    def info(self, event: str, **fields: object) -> object:
-        """Write a line about normal operation."""
-
-    def warning(self, event: str, **fields: object) -> object:
-        """Write a line that an operator should see."""
-
-
 @dataclass(slots=True)
 class _Window:
     ends: Instant
@@ -249,7 +236,7 @@ class _Window:
 class LogLines:
     """Writes events to a log, at most ``LINES_MAX`` of a kind in a window."""
 
-    def __init__(self, log: Log, clock: Clock) -> None:
+    def __init__(self, log: WrappedLogger, clock: Clock) -> None:
         self._log = log
         self._clock = clock
         self._windows: dict[Kind, _Window] = {}

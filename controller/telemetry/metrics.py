@@ -17,36 +17,16 @@ import prometheus_client as prometheus
 
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import BrokerId, RefusalReason
-from controller.core.reassignments.records import (
-    ReassignmentsAltered,
-    SpecEndedRecord,
-    SpecRecord,
-    StopReplicaAnswered,
-)
+from controller.core.reassignments import records as reassignments
 from controller.core.records import Change, Event
 from controller.core.requests.records import RefusalRecord
-from controller.core.role.records import (
-    ClaimFailed,
-    ControllerClaimed,
-    Deposed,
-    EndpointUnreachedRecord,
-    LeadershipGained,
-    LeadershipLost,
-    UpdateMetadataAnswered,
-)
+from controller.core.role import records as role
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, WriteError
+from controller.telemetry import rpc_names
 from controller.telemetry.copies import CopyEnded, CopyEvent, IsrShrunk, Received
 from controller.telemetry.gauges import NAMESPACE, SnapshotGauges
 from controller.telemetry.phase_changes import EnteredPhase
-from controller.telemetry.rpc_names import (
-    ALTER_ERRORS,
-    OTHER,
-    Answer,
-    error_name,
-    is_failure,
-    request_name,
-)
 from controller.telemetry.status_publisher import StatusSnapshot
 
 LOOP_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -227,7 +207,7 @@ class Metrics:
         for metric, values in (
             (self.refusals, [reason.value for reason in RefusalReason]),
             (self.zookeeper, OPERATIONS),
-            (self.alter_entries, [*ALTER_ERRORS.values(), OTHER]),
+            (self.alter_entries, [*rpc_names.ALTER_ERRORS.values(), rpc_names.OTHER]),
             (self.write_rejections, [error.value for error in WriteError]),
         ):
             for value in values:
@@ -286,7 +266,7 @@ class Measurements:
         """Count an event; the view has it already."""
         metrics = self._metrics
         match event:
-            case ControllerClaimed(epoch=epoch):
+            case role.ControllerClaimed(epoch=epoch):
                 metrics.claims.inc()
                 inherited = sum(
                     r.inherited and r.in_flight for r in view.reassignments.by_partition.values()
@@ -294,16 +274,20 @@ class Measurements:
                 metrics.recoveries.inc(inherited > 0)
                 metrics.recovered.inc(inherited)
                 metrics.controller_epoch.set(epoch)
-            case ClaimFailed():
+            case role.ClaimFailed():
                 metrics.claim_failures.inc()
-            case LeadershipGained() | LeadershipLost() | Deposed():
+            case role.LeadershipGained() | role.LeadershipLost() | role.Deposed():
                 metrics.leader.set(view.role.leading)
-            case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
+            case (
+                LeaderAndIsrAnswered()
+                | reassignments.StopReplicaAnswered()
+                | role.UpdateMetadataAnswered()
+            ):
                 self._count_answer(event)
-            case ReassignmentsAltered(results=results, took_s=took_s):
+            case reassignments.ReassignmentsAltered(results=results, took_s=took_s):
                 metrics.alter_entry_seconds.observe(took_s)
                 for result in results:
-                    metrics.alter_entries.labels(ALTER_ERRORS.get(result.error, OTHER)).inc()
+                    metrics.alter_entries.labels(rpc_names.alter_result(result.error)).inc()
             case _:
                 pass
         if had_tenure and view.tenure.held is None:
@@ -312,17 +296,17 @@ class Measurements:
         metrics.tenure_held.set(view.is_controller)
         self._forget_brokers(view)
 
-    def _count_answer(self, event: Answer) -> None:
-        metrics, kind, broker = self._metrics, request_name(event), str(event.broker)
+    def _count_answer(self, event: rpc_names.Answer) -> None:
+        metrics, kind, broker = self._metrics, rpc_names.request_name(event), str(event.broker)
         metrics.rpc_seconds.labels(broker, kind).observe(event.took_s)
         metrics.effects_in_flight.labels(broker).set(0)
         if event.error:
-            metrics.rpc_errors.labels(broker, kind, error_name(event.error)).inc()
-        if isinstance(event, UpdateMetadataAnswered):
+            metrics.rpc_errors.labels(broker, kind, rpc_names.error_name(event.error)).inc()
+        if isinstance(event, role.UpdateMetadataAnswered):
             return
         for result in event.results:
-            if is_failure(event, result.error):
-                metrics.rpc_errors.labels(broker, kind, error_name(result.error)).inc()
+            if rpc_names.is_failure(event, result.error):
+                metrics.rpc_errors.labels(broker, kind, rpc_names.error_name(result.error)).inc()
 
     def _forget_brokers(self, view: ClusterView) -> None:
         """Remove the labels of brokers that are no longer registered, so that they stay bounded."""
@@ -351,15 +335,15 @@ class Measurements:
         """Count the records of a durable change."""
         for record in change.records:
             match record:
-                case SpecRecord(spec=spec) if spec.version is None:
+                case reassignments.SpecRecord(spec=spec) if spec.version is None:
                     self._metrics.accepted.inc()
-                case SpecEndedRecord():
+                case reassignments.SpecEndedRecord():
                     self._metrics.ended.inc()
                     self._metrics.last_progress.set(self._unix_time())
                 case RefusalRecord(refusals=refusals):
                     for refusal in refusals:
                         self._metrics.refusals.labels(refusal.reason.value).inc()
-                case EndpointUnreachedRecord(brokers=brokers):
+                case role.EndpointUnreachedRecord(brokers=brokers):
                     for broker in brokers:
                         self._metrics.endpoint_unreached.labels(str(broker)).inc()
                 case _:
@@ -380,5 +364,5 @@ class Measurements:
 
     def count_request(self, broker: BrokerId, request: BrokerRequest) -> None:
         """Count a controller request that was handed to a channel."""
-        self._metrics.rpcs_sent.labels(str(broker), request_name(request)).inc()
+        self._metrics.rpcs_sent.labels(str(broker), rpc_names.request_name(request)).inc()
         self._metrics.effects_in_flight.labels(str(broker)).set(1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.leadership.records import StatesRead
@@ -26,11 +26,14 @@ from controller.telemetry.copies import CopyEnded, CopyEvent, Received
 from controller.telemetry.journal import Journal, kind_of
 from controller.telemetry.json_values import Clocks
 from controller.telemetry.log_events import LogEvent, LogEvents, change_events, phase_event, warning
-from controller.telemetry.logs import Log, LogLines
+from controller.telemetry.logs import LogLines
 from controller.telemetry.metrics import Measurements, Metrics
 from controller.telemetry.phase_changes import PhaseMemory
 from controller.telemetry.request_events import RequestEvents, copy_events
 from controller.telemetry.status_publisher import StatusPublisher, StatusSnapshot
+
+if TYPE_CHECKING:
+    from structlog.typing import WrappedLogger
 
 PROGRESS = (SpecRecord, SpecEndedRecord, PhaseRecord)
 """Records that mean that a reassignment made progress, as does every byte that is copied."""
@@ -52,7 +55,7 @@ class TelemetryObserver:
     def __init__(  # noqa: PLR0913 - its outputs
         self,
         *,
-        log: Log,
+        log: WrappedLogger,
         metrics: Metrics,
         journal: Journal,
         publisher: StatusPublisher,
@@ -60,15 +63,13 @@ class TelemetryObserver:
         wall: Callable[[], datetime],
         arrivals: TimedInbox | None = None,
         notifier: Notifier | None = None,
-        unreachable: Callable[[], Mapping[BrokerId, str]] = dict,
     ) -> None:
-        """``unreachable`` returns the brokers without a connection; ``wall`` is in UTC."""
+        """``wall`` is in UTC."""
         self._lines = LogLines(log, clock)
         self._metrics = metrics
         self._measurements = Measurements(metrics, lambda: wall().timestamp())
         self._journal = journal
         self._publisher = publisher
-        publisher.unreachable = unreachable
         self._clock = clock
         self._wall = wall
         self._arrivals = arrivals

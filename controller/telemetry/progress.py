@@ -24,7 +24,7 @@ from controller.core.requests.model import Request
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import Incremental, unjudged_entries, visit_all
 from controller.telemetry.copies import CopyEvent, Received
-from controller.telemetry.rates import Range, Rate, Samples, eta_of
+from controller.telemetry.rates import Samples, eta_of
 
 SLOTS: Final = 10
 BROKER_WINDOW_S: Final = 120.0
@@ -185,37 +185,6 @@ class Traffic:
     served_samples: Samples = field(default_factory=lambda: Samples(BROKER_WINDOW_S))
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of one request."""
-
-    slot: int | None = None
-    volume: RequestVolume | None = None
-    """None: no size is known, and nothing was copied."""
-    rate: Rate | None = None
-    """Bytes per second."""
-    eta: Range | None = None
-    unknown: int = 0
-    """Partitions of unknown size, open or ended: ``volume`` omits them."""
-
-    def as_status(self) -> dict[str, Any]:
-        """Return it for the status document."""
-        volume = self.volume
-        return {
-            "slot": self.slot,
-            "bytes": None
-            if volume is None
-            else {
-                "total": volume.moved + volume.remaining,
-                "moved": volume.moved,
-                "remaining": volume.remaining,
-            },
-            "sizes_unknown": self.unknown,
-            "bytes_per_s": None if self.rate is None else round(self.rate.mean),
-            "eta_s": None if self.eta is None else [round(self.eta.low), round(self.eta.high)],
-        }
-
-
 class ProgressTracker:
     """Keeps samples of requests and brokers."""
 
@@ -255,26 +224,42 @@ class ProgressTracker:
             traffic.received_samples.add(now, traffic.received)
             traffic.served_samples.add(now, traffic.served)
 
-    def of(self, name: RequestId, request: Request, unjudged: int = 0) -> Progress:
-        """Return the progress of a request with so many entries neither accepted nor refused."""
-        slot = next((s for s, n in self._slots.items() if n == name), None)
-        volume = self.volumes.requests.get(name)
+    def of(self, name: RequestId, request: Request, unjudged: int = 0) -> dict[str, Any]:
+        """
+        Return the progress of a request for the status document.
+
+        ``unjudged`` of its entries are neither accepted nor refused yet. Bytes are None where no
+        size is known and nothing was copied; they omit the partitions of unknown size.
+        """
+        volume, samples = self.volumes.requests.get(name), self._samples.get(name)
         unknown = request.uncounted if volume is None else volume.unknown + volume.uncounted
         if volume is not None and not (volume.known or volume.moved):
             volume = None
-        samples = self._samples.get(name)
+        rate = eta = None
         if not request.open or samples is None:
             moved = request.moved_bytes
-            ended = None if moved is None else RequestVolume(moved=moved)
-            return Progress(slot, ended, unknown=request.uncounted)
-        rate = samples.moved.rate()
-        eta = None
-        if volume is not None and volume.remaining:
-            guess = volume.remaining / max(1, volume.known) * volume.unknown
-            eta = eta_of(rate, volume.remaining + guess)
-        if eta is None and (volume is None or not volume.remaining):
-            eta = eta_of(samples.ended.rate(), request.open + unjudged)
-        return Progress(slot, volume, rate, eta, unknown)
+            volume = None if moved is None else RequestVolume(moved=moved)
+            unknown = request.uncounted
+        else:
+            rate = samples.moved.rate()
+            if volume is not None and volume.remaining:
+                guess = volume.remaining / max(1, volume.known) * volume.unknown
+                eta = eta_of(rate, volume.remaining + guess)
+            else:
+                eta = eta_of(samples.ended.rate(), request.open + unjudged)
+        return {
+            "slot": next((s for s, n in self._slots.items() if n == name), None),
+            "bytes": None
+            if volume is None
+            else {
+                "total": volume.moved + volume.remaining,
+                "moved": volume.moved,
+                "remaining": volume.remaining,
+            },
+            "sizes_unknown": unknown,
+            "bytes_per_s": None if rate is None else round(rate.mean),
+            "eta_s": None if eta is None else [round(eta.low), round(eta.high)],
+        }
 
     def broker(self, broker: BrokerId) -> dict[str, Any]:
         """Return one broker for the status document."""

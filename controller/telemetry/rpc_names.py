@@ -52,6 +52,11 @@ def error_name(error: int) -> str:
     return ERROR_NAMES.get(error, OTHER)
 
 
+def alter_result(error: int) -> str:
+    """Name the result of one partition of an AlterPartitionReassignments request."""
+    return ALTER_ERRORS.get(error, OTHER)
+
+
 def request_name(message: BrokerRequest | Answer) -> str:
     """Name a controller request by the request or by its response; see ``REQUEST_NAMES``."""
     match message:

@@ -126,7 +126,7 @@ def _requests(
     return [
         {
             **_request(view, name, clocks, work, unjudged[name]),
-            **progress.of(name, request, unjudged[name]).as_status(),
+            **progress.of(name, request, unjudged[name]),
         }
         for name, request in _newest(view.requests.by_id.items())
     ]

@@ -68,7 +68,7 @@ class StatusSnapshot:
 
     status: Mapping[str, Any]
     work: counts.WorkCounts
-    cluster: counts.ClusterCounts | None
+    cluster: Mapping[str, int] | None
     """None while the daemon is not the controller."""
     health: ClusterHealth = field(default_factory=ClusterHealth)
     role: Mapping[str, float] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class StatusPublisher:
         self._next_at = Instant(float("-inf"))
         self._draft: Incremental[StatusSnapshot] | None = None
         self._next_count_at = Instant(float("-inf"))
-        self._cluster: counts.ClusterCounts | None = None
+        self._cluster: Mapping[str, int] | None = None
         self._questions: deque[Question] = deque(maxlen=QUESTIONS_MAX)
         self._next_volumes_at = Instant(float("-inf"))
         self.copies = Copies()

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from controller.core.model import BrokerId, TopicPartition
 from controller.telemetry.journal import FILE_NAME, VERSION
@@ -28,8 +28,7 @@ SPANS_KEPT: Final = 200
 ENDED: Final = "ended"
 
 
-@dataclass(slots=True)
-class Span:
+class Span(NamedTuple):
     """A time that a partition spent in a phase."""
 
     phase: str
@@ -72,7 +71,7 @@ class Timelines:
             if not spans and change.seconds:
                 spans.append(Span(change.before, wall - timedelta(seconds=change.seconds)))
             if spans and spans[-1].until is None:
-                spans[-1].until = wall
+                spans[-1] = spans[-1]._replace(until=wall)
             if change.phase != ENDED:
                 spans.append(Span(change.phase, wall))
             del spans[:-SPANS_KEPT]
@@ -84,7 +83,7 @@ class Timelines:
             timeline.summary = summary
             for spans in timeline.partitions.values():
                 if spans and spans[-1].until is None:
-                    spans[-1].until = wall
+                    spans[-1] = spans[-1]._replace(until=wall)
 
     def _timeline_of(self, request: str) -> Timeline:
         """Return a request's timeline, made if missing; drop the oldest beyond the bound."""
@@ -99,14 +98,8 @@ class Timelines:
             found = self._requests.get(request)
             if found is None:
                 return None
-            return Timeline(
-                {
-                    p: [Span(s.phase, s.since, s.until) for s in spans]
-                    for p, spans in found.partitions.items()
-                },
-                set(found.left_out),
-                found.summary,
-            )
+            spans = {p: list(spans) for p, spans in found.partitions.items()}
+            return Timeline(spans, set(found.left_out), found.summary)
 
     def summaries(self) -> list[Mapping[str, Any]]:
         """Return the summaries of ended requests, the latest first."""

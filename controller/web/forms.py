@@ -26,6 +26,7 @@ from controller.errors import ControllerError, InvalidInputError
 from controller.previews.plan_files import PlanFile
 from controller.reactor.ports import Clock
 from controller.units import parse_bytes
+from controller.web import pages
 from controller.web.access import Access, Identity, author, forgery_of, is_same_site
 from controller.web.http_messages import (
     FORM_BYTES_MAX,
@@ -35,14 +36,6 @@ from controller.web.http_messages import (
     is_number,
     redirect,
     text,
-)
-from controller.web.pages import (
-    render_form,
-    render_login,
-    render_plan_form,
-    render_preview,
-    render_submitted,
-    safe_path,
 )
 from controller.web.steering import PAGE_ACTIONS, PagePlans, Steering
 
@@ -82,13 +75,14 @@ class PlanForm:
         """Make a draft of a form and show what it would do."""
         if not self._previewing.acquire(blocking=False):
             why = "another preview is being computed; try again"
-            return html(render_plan_form(who, form, problem=why), HTTPStatus.SERVICE_UNAVAILABLE)
+            page = pages.render_plan_form(who, form, problem=why)
+            return html(page, HTTPStatus.SERVICE_UNAVAILABLE)
         try:
             options = options_of(form)
             plan = self._plan_of(form)
             shown = self._plans.preview(plan, options)
         except ControllerError as error:
-            page = render_plan_form(who, form, problem=str(error))
+            page = pages.render_plan_form(who, form, problem=str(error))
             return html(page, HTTPStatus.CONFLICT)
         finally:
             self._previewing.release()
@@ -98,7 +92,7 @@ class PlanForm:
             self._drafts[draft] = _Draft(who.name, plan, options, until)
             while len(self._drafts) > DRAFTS_MAX:
                 self._drafts.popitem(last=False)
-        return html(render_preview(who, draft, shown, options))
+        return html(pages.render_preview(who, draft, shown, options))
 
     def submit(
         self, form: Mapping[str, str], who: Identity
@@ -116,9 +110,9 @@ class PlanForm:
             )
         except ControllerError as error:
             why = " ".join((str(error), *getattr(error, "__notes__", ())))
-            page = render_plan_form(who, {}, problem=why)
+            page = pages.render_plan_form(who, {}, problem=why)
             return html(page, HTTPStatus.CONFLICT), why, None
-        return html(render_submitted(who, name)), "done", name
+        return html(pages.render_submitted(who, name)), "done", name
 
     def _plan_of(self, form: Mapping[str, str]) -> PlanFile:
         broker = form.get("broker", "").strip()
@@ -217,14 +211,14 @@ class ControlForm:
     # --- sessions ---------------------------------------------------------------------------------
 
     def _log_in(self, request: HttpRequest, form: dict[str, str]) -> Response:
-        target = safe_path(form.get("next", ""))
+        target = pages.safe_path(form.get("next", ""))
         if not is_same_site(request.headers):
             return text(HTTPStatus.FORBIDDEN, "from another site")
         found = self._access.log_in(form.get("token", ""), request.client)
         if isinstance(found, Response):
             problem = found.body.decode().strip()
             self._audit(Attempt("login", "", "", request.client, problem))
-            page = html(render_login(target, problem=problem), found.status)
+            page = html(pages.render_login(target, problem=problem), found.status)
             return replace(page, headers={**page.headers, **found.headers})
         who, cookie = found
         self._audit(Attempt("login", "", who.name, request.client, "done"))
@@ -244,7 +238,7 @@ class ControlForm:
             self._steering.carry_out(action, subject, sent.who.name)
         except ControllerError as error:
             self._audit(sent.attempt(str(error)))
-            page = render_form(action, subject, sent.who, problem=str(error))
+            page = pages.render_form(action, subject, sent.who, problem=str(error))
             return html(page, HTTPStatus.CONFLICT)
         self._audit(sent.attempt("done"))
         return redirect("/")

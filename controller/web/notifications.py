@@ -88,8 +88,9 @@ class Coalescer:
                 self._add(NotificationKind.STARTED, at, _start_text(event.fields), event)
             case "request_ended":
                 self._add(NotificationKind.ENDED, at, _end_text(event.fields), event)
-            case "cancellation_seen":
-                self._add_cancellation(event, at)
+            case "cancellation_seen" if event.fields["request"] not in self._cancellations:
+                self._cancellations.append(event.fields["request"])
+                self._add(NotificationKind.CANCELLED, at, _cancellation_text(event.fields), event)
             case "refused":
                 refused = event.fields
                 self._gather(NotificationKind.REFUSED, refused["request"], 1, _refusal(refused))
@@ -122,14 +123,6 @@ class Coalescer:
     def _add(self, kind: NotificationKind, at: datetime, text: str, event: LogEvent) -> None:
         self._once.append(Notification(kind, at, text, event.fields))
 
-    def _add_cancellation(self, event: LogEvent, at: datetime) -> None:
-        """Add a cancellation the first time it is seen."""
-        request = event.fields["request"]
-        if request in self._cancellations:
-            return
-        self._cancellations.append(request)
-        self._add(NotificationKind.CANCELLED, at, _cancellation_text(event.fields), event)
-
     def _gather(self, kind: NotificationKind, key: str, count: int, name: str = "") -> None:
         gathered = self._gathered.setdefault((kind, key), _Gathered())
         gathered.count += count
@@ -138,9 +131,8 @@ class Coalescer:
 
 
 def _start_text(fields: Mapping[str, Any]) -> str:
-    by = f" by {fields['requested_by']}" if fields["requested_by"] else ""
-    why = f": {fields['asked_for']}" if fields["asked_for"] else ""
-    return f"{fields['request']} has started, {fields['entries']} partitions{by}{why}"
+    cause = _cause(fields["requested_by"], fields["asked_for"])
+    return f"{fields['request']} has started, {fields['entries']} partitions{cause}"
 
 
 def _end_text(fields: Mapping[str, Any]) -> str:
@@ -163,9 +155,11 @@ def _cancellation_text(fields: Mapping[str, Any]) -> str:
     if fields["unreadable"] is not None:
         return f"a cancellation is not readable: {fields['unreadable']}"
     what = "everything in progress" if fields["everything"] else "a selection"
-    by = f" by {fields['requested_by']}" if fields["requested_by"] else ""
-    why = f": {fields['reason']}" if fields["reason"] else ""
-    return f"{what} is being cancelled{by}{why}"
+    return f"{what} is being cancelled{_cause(fields['requested_by'], fields['reason'])}"
+
+
+def _cause(by: str | None, why: str | None) -> str:
+    return (f" by {by}" if by else "") + (f": {why}" if why else "")
 
 
 def _refusal(fields: Mapping[str, Any]) -> str:
@@ -316,6 +310,7 @@ class DeliveryQueue:
             stop=tenacity.stop_after_attempt(tries),
             wait=tenacity.wait_random_exponential(first_pause_s, PAUSE_MAX_S),
             retry=tenacity.retry_if_exception_type(TemporaryDeliveryError),
+            reraise=True,
             sleep=tenacity.sleep_using_event(self._closed),
         )
         name = f"notifications {target.name}"
@@ -357,9 +352,7 @@ class DeliveryQueue:
         name, why = self._target.name, ""
         try:
             self._retrying(self._target.deliver, notification)
-        except tenacity.RetryError as error:
-            why = str(error.last_attempt.exception())
-        except PermanentDeliveryError as error:
+        except (PermanentDeliveryError, TemporaryDeliveryError) as error:
             why = str(error)
         if why:
             event = notification.kind.value

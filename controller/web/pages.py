@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import datetime
 from importlib import resources
 from typing import Any, Final
@@ -68,47 +68,46 @@ _LOCAL: Final = re.compile(r"/(?![/\\])[A-Za-z0-9_.,:/?&=%+~-]*")
 _PHASES: Final = (IN_FLIGHT, *list(LABELS.values())[:-1])
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """The content of the overview."""
-
-    status: Document
-    listing: Document | None = None
-    """A page of partitions; None: the loop was too busy to answer."""
-    wanted: Filter = field(default_factory=Filter)
-    ended: Sequence[Document] = ()
-    """Summaries of ended requests, the latest first."""
-    is_still: bool = False
-    """Whether the page does not refresh by itself."""
-    who: Identity = ANYONE
-    reports: Sequence[IndexedReport] = ()
-    """The latest first."""
-    points: Sequence[TrendPoint] = ()
-    """Of the charts, the oldest first."""
+def render_starting() -> str:
+    """Return the overview before the loop published a status."""
+    return _render("starting", "starting", refresh_s=REFRESH_S)
 
 
-def render_page(shown: Overview | None) -> str:
-    """Return the overview; None: the loop has not published a status yet."""
-    if shown is None:
-        return _render("starting", "starting", refresh_s=REFRESH_S)
-    status, wanted, loads = shown.status, shown.wanted, shown.status["broker_loads"]
-    copies = _copies(status)
+def render_page(  # noqa: PLR0913 - what it shows
+    status: Document,
+    listing: Document | None,
+    *,
+    wanted: Filter,
+    who: Identity,
+    ended: Sequence[Document],
+    reports: Sequence[IndexedReport],
+    points: Sequence[TrendPoint],
+    is_still: bool,
+) -> str:
+    """
+    Return the overview.
+
+    ``listing`` is a page of partitions, None where the loop was too busy to answer. Summaries of
+    ``ended`` requests and ``reports`` come the latest first, ``points`` of the charts the oldest. A
+    page that ``is_still`` does not refresh by itself.
+    """
+    loads, copies = status["broker_loads"], _copies(status)
     return _render(
         "overview",
         "overview",
         at=status["at"],
-        refresh_s=None if shown.is_still else REFRESH_S,
+        refresh_s=None if is_still else REFRESH_S,
         interval_s=REFRESH_S,
         status=status,
-        listing=shown.listing,
+        listing=listing,
         filter={k: v for k, v in asdict(wanted).items() if k != "page"},
-        ended=shown.ended,
-        reports=shown.reports,
-        is_still=shown.is_still,
-        who=shown.who,
+        ended=ended,
+        reports=reports,
+        is_still=is_still,
+        who=who,
         requests=status["requests"][:REQUESTS_MAX],
         throughput=sum(load["in_bytes_per_s"] for load in loads),
-        charts=charts_of(shown.points),
+        charts=charts_of(points),
         copies=copies,
         copying_shown=len({(p["topic"], p["partition"]) for p, _ in copies}),
         directories=_directories(status["disks"]),

@@ -20,6 +20,7 @@ from controller.reactor.ports import Clock
 from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.partition_documents import Filter
 from controller.telemetry.status_publisher import StatusPublisher
+from controller.web import pages
 from controller.web.access import ANYONE, Access, Identity
 from controller.web.forms import CONTROL, LOGIN, NEEDS_OPERATE, PLAN, READ_ONLY, ControlForm
 from controller.web.http_messages import (
@@ -31,16 +32,6 @@ from controller.web.http_messages import (
     is_number,
     json_response,
     text,
-)
-from controller.web.pages import (
-    SCRIPT,
-    Overview,
-    render_form,
-    render_history,
-    render_login,
-    render_page,
-    render_plan_form,
-    safe_path,
 )
 from controller.web.report_index import IndexedReport, ReportIndex
 from controller.web.steering import PAGE_ACTIONS
@@ -121,7 +112,7 @@ class Routes:
             "/metrics": lambda _: self.metrics(),
             "/healthz": lambda _: _probe(self._health.why_dead()),
             "/readyz": lambda _: _probe(self._why_unready()),
-            "/page.js": lambda _: Response(HTTPStatus.OK, "text/javascript", SCRIPT),
+            "/page.js": lambda _: Response(HTTPStatus.OK, "text/javascript", pages.SCRIPT),
         }
         self._readable: Mapping[str, Callable[[HttpRequest, Identity], Response]] = {
             "/": self.page,
@@ -137,7 +128,7 @@ class Routes:
         if name in self._public:
             return self._public[name](request)
         if name == LOGIN and self._access is not None:
-            return html(render_login(safe_path(request.query.get("next", ""))))
+            return html(pages.render_login(pages.safe_path(request.query.get("next", ""))))
         who = ANYONE if self._access is None else self._access.identify(request)
         if isinstance(who, Response):
             return _with_log_in(request, who)
@@ -193,23 +184,23 @@ class Routes:
         """Return the overview, with the partitions that the query selects."""
         document = self._document()
         if document is None:
-            return html(render_page(None))
+            return html(pages.render_starting())
         fields = request.query
         wanted = _filter(fields)
         listing = None
         with contextlib.suppress(TimeoutError):
             listing = self._publisher.request_partitions(wanted).result(LISTING_WITHIN_S)
-        shown = Overview(
-            status=document,
-            listing=listing,
+        page = pages.render_page(
+            document,
+            listing,
             wanted=wanted,
-            ended=self._publisher.timelines.summaries(),
-            is_still=bool(fields.get("still")),
             who=who,
+            ended=self._publisher.timelines.summaries(),
             reports=self._newest_reports(),
             points=self._publisher.trend,
+            is_still=bool(fields.get("still")),
         )
-        return html(render_page(shown))
+        return html(page)
 
     def history(self, request: HttpRequest, who: Identity) -> Response:
         """Return the page about one request."""
@@ -217,7 +208,7 @@ class Routes:
         timeline = self._publisher.timelines.of(name)
         requests = (self._document() or {}).get("requests", ())
         known = next((r for r in requests if r["id"] == name), None)
-        page = render_history(
+        page = pages.render_history(
             name, timeline, self._wall(), self._newest_reports(), known=known, who=who
         )
         return html(page, HTTPStatus.NOT_FOUND if timeline is None else HTTPStatus.OK)
@@ -270,13 +261,13 @@ def _form(request: HttpRequest, who: Identity) -> Response:
     action = PAGE_ACTIONS.get(request.query.get("action", ""))
     if action is None:
         return text(HTTPStatus.NOT_FOUND, f"there are {' '.join(PAGE_ACTIONS)}")
-    return html(render_form(action, request.query.get("request", ""), who))
+    return html(pages.render_form(action, request.query.get("request", ""), who))
 
 
 def _plan(request: HttpRequest, who: Identity) -> Response:
     if not who.may_operate:
         return text(HTTPStatus.FORBIDDEN, NEEDS_OPERATE)
-    return html(render_plan_form(who, {"broker": request.query.get("broker", "")}))
+    return html(pages.render_plan_form(who, {"broker": request.query.get("broker", "")}))
 
 
 def _with_log_in(request: HttpRequest, refused: Response) -> Response:
@@ -284,7 +275,7 @@ def _with_log_in(request: HttpRequest, refused: Response) -> Response:
     is_browser = "text/html" in request.headers.get("accept", "")
     if refused.status is not HTTPStatus.UNAUTHORIZED or not is_browser:
         return refused
-    page = html(render_login(safe_path(request.path)), refused.status)
+    page = html(pages.render_login(pages.safe_path(request.path)), refused.status)
     return replace(page, headers={**page.headers, **refused.headers})
 
 

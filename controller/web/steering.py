@@ -15,20 +15,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, assert_never
 
+from controller.actions import work_control
 from controller.actions.submission import PlanSubmission, check
-from controller.actions.work_control import (
-    LimitChanges,
-    change_limits,
-    pause,
-    request_ids,
-    resume,
-    submit_cancellation,
-)
 from controller.core.model import BrokerId, RequestId
 from controller.core.pacing.controls import Pause, UnderMinIsr
 from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import InvalidInputError, ReassignmentConflictError
-from controller.previews import proposal
+from controller.previews import forecast_table, proposal
 from controller.previews.access import (
     ClusterQueries,
     QueryBrokers,
@@ -37,14 +30,6 @@ from controller.previews.access import (
     query_min_insync,
 )
 from controller.previews.drafts import propose_apart
-from controller.previews.forecast_table import (
-    BROKER_HEADS,
-    DIRECTORY_HEADS,
-    broker_rows,
-    directory_rows,
-    summary_lines,
-    wait_line,
-)
 from controller.previews.plan_files import PlanFile, plan_of
 from controller.settings import Settings
 from controller.web.access import author
@@ -103,21 +88,23 @@ class Steering:
 
     def carry_out(self, action: PageAction, request: str, by: str) -> None:
         """Carry out an action of the token ``by``; an empty ``request`` means everything."""
-        named = request_ids([request] if request else [])
+        named = work_control.request_ids([request] if request else [])
         with self._connect() as operator:
             match action:
                 case PageAction.PAUSE:
-                    pause(operator, Pause(by=author(by), since_ms=self._now_ms()), named)
+                    work_control.pause(
+                        operator, Pause(by=author(by), since_ms=self._now_ms()), named
+                    )
                 case PageAction.RESUME:
-                    resume(operator, named)
+                    work_control.resume(operator, named)
                 case PageAction.CANCEL:
                     wanted = Cancellation(requests=frozenset(named), requested_by=author(by))
-                    done = submit_cancellation(operator, wanted, wait_s=_SELECTION_S)
+                    done = work_control.submit_cancellation(operator, wanted, wait_s=_SELECTION_S)
                     if isinstance(done, str):
                         raise ReassignmentConflictError(done)
                 case PageAction.WARN | PageAction.WAIT:
                     values = {"under-min-isr": UnderMinIsr(action.value)}
-                    change_limits(operator, LimitChanges(values=values))
+                    work_control.change_limits(operator, work_control.LimitChanges(values=values))
                 case unknown:
                     assert_never(unknown)
 
@@ -211,15 +198,19 @@ class PagePlans:
             return shown
         return replace(
             shown,
-            summary=tuple(summary_lines(forecast)),
+            summary=tuple(forecast_table.summary_lines(forecast)),
             tables=tuple(
                 PreviewTable(title, heads, tuple(rows)[:LINES_MAX])
                 for title, heads, rows in (
-                    ("Brokers", BROKER_HEADS, broker_rows(forecast)),
-                    ("Log directories", DIRECTORY_HEADS, directory_rows(forecast)),
+                    ("Brokers", forecast_table.BROKER_HEADS, forecast_table.broker_rows(forecast)),
+                    (
+                        "Log directories",
+                        forecast_table.DIRECTORY_HEADS,
+                        forecast_table.directory_rows(forecast),
+                    ),
                 )
             ),
-            waits=tuple(wait_line(w, forecast.changes) for w in forecast.waits),
+            waits=tuple(forecast_table.wait_line(w, forecast.changes) for w in forecast.waits),
             notes=(*plan.notes, *found.preview.notes),
         )
 

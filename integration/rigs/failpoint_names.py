@@ -54,7 +54,7 @@ _METADATA_SENT: Final[Mapping[str, Failpoint]] = {
 }
 
 
-class NamedFailpoints:
+class NamedFailpoints(ports.Failpoints):
     """Passes the names of each point to a callback, on the loop's thread."""
 
     def __init__(self, reached: Reached) -> None:

@@ -54,7 +54,7 @@ class Clock:
         return p.Instant(self.t)
 
 
-class Points:
+class Points(p.Failpoints):
     """The failpoints of the loop: counted, and one of them fatal."""
 
     __slots__ = ("fatal", "passed")

@@ -130,6 +130,9 @@ from controller.reactor.ports import (
     Delete as Delete,
 )
 from controller.reactor.ports import (
+    Failpoints as Failpoints,
+)
+from controller.reactor.ports import (
     LeaderAndIsr as LeaderAndIsr,
 )
 from controller.reactor.ports import (

@@ -40,7 +40,14 @@ from controller.core.role.records import BrokersRead
 from controller.core.topics.records import AssignmentRecord, TopicsListed
 from controller.core.view import ClusterView
 from controller.reactor.commits import RETRY_TIMER, Commits
-from controller.reactor.ports import Committed, Operation, Rejected, WriteError, ZnodeFamily
+from controller.reactor.ports import (
+    Committed,
+    Failpoints,
+    Operation,
+    Rejected,
+    WriteError,
+    ZnodeFamily,
+)
 from controller.reactor.reads import LOST_MAX
 from controller.znodes import paths
 from tests.core.builders import Driver, broker, replicas, tp
@@ -66,7 +73,7 @@ class Cancelling:
             self._view,
             self.store,
             SilentObserver(),
-            None,
+            Failpoints(),
             lambda effect, _now: self.carried_out.append(effect),
         )
 
@@ -140,7 +147,9 @@ def test_what_shares_a_refused_write_ends_though_its_topic_is_gone() -> None:
     driver = Driver({tp(0): (0, 1), tp(1): (0, 1)}, options=Options(max_partitions_in_flight=0))
     driver.submit({tp(0): (2, 3), tp(1): (2, 3)})
     store = NotingStore()
-    commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
+    commits = Commits(
+        driver.view, store, SilentObserver(), Failpoints(), lambda _effect, _now: None
+    )
     store.refused = {paths.reassignment_path(tp(0)): WriteError.OTHER}
     driver.fold(TopicsListed(frozenset()))
     commits.commit(decide(driver.view, take_due(driver.view), driver.now).changes, driver.now)
@@ -158,7 +167,9 @@ def test_a_refused_write_is_the_reason_of_a_wait_until_it_succeeds() -> None:
     driver.view.options = Options()
     driver.fold(TimerFired("anything"))
     store = NotingStore()
-    commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
+    commits = Commits(
+        driver.view, store, SilentObserver(), Failpoints(), lambda _effect, _now: None
+    )
     store.refused = {paths.topic_path("t"): WriteError.NO_AUTH}
     commits.commit(decide(driver.view, take_due(driver.view), driver.now).changes, driver.now)
     moved = driver.view.reassignments.by_partition[tp()]
@@ -181,7 +192,9 @@ def test_what_a_refused_write_was_to_have_is_given_to_others() -> None:
     driver.view.due.capacity = True
     store = NotingStore()
     store.refused = {paths.topic_path("a"): WriteError.TOO_LARGE}
-    commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
+    commits = Commits(
+        driver.view, store, SilentObserver(), Failpoints(), lambda _effect, _now: None
+    )
     for _ in range(10):
         if driver.view.due:
             decision = decide(driver.view, take_due(driver.view), driver.now)
@@ -225,7 +238,9 @@ def test_what_builds_on_a_refused_write_is_not_written(after: int) -> None:
     )
     driver.fold(TimerFired("anything"))
     store = OvertakenStore(after)
-    commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
+    commits = Commits(
+        driver.view, store, SilentObserver(), Failpoints(), lambda _effect, _now: None
+    )
     commits.commit(decide(driver.view, take_due(driver.view), driver.now).changes, driver.now)
     begun = [p for p in everywhere if driver.view.reassignments.by_partition[p].in_flight]
     states = [op for multi in store.written for op in multi if op.path.endswith("/state")]
@@ -245,7 +260,9 @@ def test_a_bounce_is_kept_where_its_write_waits_for_a_topic_that_was_overtaken()
     changes.append(Change((AssignmentRecord(tp(1), wanted),), partition=tp(1)))
     store = NotingStore()
     store.refused = {paths.topic_path("t"): WriteError.BAD_VERSION}
-    commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
+    commits = Commits(
+        driver.view, store, SilentObserver(), Failpoints(), lambda _effect, _now: None
+    )
     commits.commit(changes, driver.now)
     assert driver.view.topics.by_name["t"].stale
     assert driver.view.leadership.states[tp(0)].leader == 1
@@ -274,7 +291,7 @@ def test_an_entry_follows_only_an_end_that_was_written(*, is_refused: bool) -> N
         partition=tp(0),
     )
     store = OvertakenStore(0 if is_refused else 2)
-    commits = Commits(view, store, SilentObserver(), None, lambda _effect, _now: None)
+    commits = Commits(view, store, SilentObserver(), Failpoints(), lambda *_: None)
     commits.commit([end], driver.now)
     written = [op.path for multi in store.written for op in multi]
     plans = [path for path in written if path == paths.LEGACY_PLAN]
@@ -286,7 +303,7 @@ def test_an_entry_follows_only_an_end_that_was_written(*, is_refused: bool) -> N
 def test_races_count_from_the_last_write_that_succeeded() -> None:
     """Races that were lost before do not show whether a read is current."""
     view, store = ClusterView(Options()), NotingStore()
-    commits = Commits(view, store, SilentObserver(), None, lambda _effect, _now: None)
+    commits = Commits(view, store, SilentObserver(), Failpoints(), lambda *_: None)
     end = Change((CancellationEndedRecord(ZkVersion(0)),))
     for rounds in (1, 2):
         store.refused = {paths.CANCEL: WriteError.BAD_VERSION}
@@ -302,7 +319,9 @@ def test_a_plan_in_doubt_is_read_again_when_refused_writes_are_tried_again() -> 
     driver = Driver({tp(): (0, 1)}, options=Options(max_partitions_in_flight=0))
     driver.submit({tp(): (2, 3)})
     store = NotingStore()
-    commits = Commits(driver.view, store, SilentObserver(), None, lambda _effect, _now: None)
+    commits = Commits(
+        driver.view, store, SilentObserver(), Failpoints(), lambda _effect, _now: None
+    )
     commits.try_again()
     assert store.znodes == []
     assert driver.view.requests.legacy is not None
@@ -333,7 +352,7 @@ def test_what_shares_a_multi_with_a_refused_change_is_written_without_it() -> No
     refused = Change((AssignmentRecord(tp(), wanted),), partition=tp())
     store, observer = NotingStore(), RefusalObserver()
     store.refused = {paths.topic_path("t"): WriteError.BAD_VERSION}
-    commits = Commits(view, store, observer, None, lambda _effect, _now: None)
+    commits = Commits(view, store, observer, Failpoints(), lambda _effect, _now: None)
     commits.commit([refused, alone], driver.now)
     assert not view.leadership_process.notifications["isr_notifications"]
     assert observer.refused == [(refused, WriteError.BAD_VERSION)]
@@ -371,7 +390,7 @@ def test_numbers_of_shards_that_exist_are_passed_over() -> None:
         (PartitionOutcomeRecord(PartitionOutcome(request, tp(), OutcomeKind.CANCELLED, "by hand")),)
     )
     store, observer = UsedShards(2), RefusalObserver()
-    commits = Commits(driver.view, store, observer, None, lambda _effect, _now: None)
+    commits = Commits(driver.view, store, observer, Failpoints(), lambda _effect, _now: None)
     commits.commit([ended], driver.now)
     assert store.created == [0, 1, 2]
     assert not observer.refused

@@ -19,7 +19,15 @@ from controller.core.records import Change
 from controller.core.topics.records import AssignmentRecord
 from controller.reactor.commits import Commits, stale_checks
 from controller.reactor.group_commit import Batch
-from controller.reactor.ports import Check, Delete, Operation, Rejected, SetData, WriteError
+from controller.reactor.ports import (
+    Check,
+    Delete,
+    Failpoints,
+    Operation,
+    Rejected,
+    SetData,
+    WriteError,
+)
 from controller.znodes import paths
 from tests.core.builders import Driver, replicas
 from tests.reactor.stores import VersionedStore
@@ -42,7 +50,7 @@ class Writing:
         known = {paths.topic_path(n): t.version for n, t in self.view.topics.by_name.items()}
         self.store = VersionedStore(states | known)
         self._commits = Commits(
-            self.view, self.store, SilentObserver(), None, lambda _effect, _now: None
+            self.view, self.store, SilentObserver(), Failpoints(), lambda _effect, _now: None
         )
 
     @property

@@ -13,17 +13,23 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from controller.core.model import BrokerId, TopicPartition
 from controller.telemetry import metrics
-from controller.telemetry.cluster_counts import ClusterCounts, WorkCounts
+from controller.telemetry.cluster_counts import WorkCounts
 from controller.telemetry.cluster_health import ClusterHealth
 from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.status_publisher import StatusSnapshot
 from tests.core.builders import tp
 
 
-def snapshot(cluster: ClusterCounts | None) -> StatusSnapshot:
+def snapshot(cluster: Mapping[str, int] | None) -> StatusSnapshot:
     """Return a snapshot with one partition that waits for the limit and one that stalls."""
     work = work_of(phases={"pending": 1, "A2": 1}, blocked={"limit": 1}, stalled={tp(): "none"})
     return StatusSnapshot({}, work, cluster)
+
+
+def counts(*values: int) -> dict[str, int]:
+    """Return topics, partitions, offline ones, and those without their preferred leader."""
+    names = ("topics", "cluster_partitions", "offline_partitions", "preferred_replica_imbalance")
+    return dict(zip(names, values, strict=True))
 
 
 def work_of(
@@ -76,7 +82,7 @@ def test_every_metric_is_measured() -> None:
 def test_labels_are_bounded() -> None:
     """No metric has a label for topics or partitions."""
     metrics = Metrics()
-    metrics.show(snapshot(ClusterCounts(1, 1, 0, 0)))
+    metrics.show(snapshot(counts(1, 1, 0, 0)))
     labels = {k for m in metrics.registry.collect() for s in m.samples for k in s.labels}
     assert not labels & {"topic", "partition"}
 
@@ -122,7 +128,7 @@ def test_controller_gauges_exist_only_during_a_tenure() -> None:
     metrics = Metrics()
     assert value(metrics, "reassigner_active_controller") == 0
     assert value(metrics, "reassigner_offline_partitions") is None
-    metrics.show(snapshot(ClusterCounts(2, 10, 3, 4)))
+    metrics.show(snapshot(counts(2, 10, 3, 4)))
     assert value(metrics, "reassigner_active_controller") == 1
     assert value(metrics, "reassigner_offline_partitions") == 3
     assert value(metrics, "reassigner_preferred_replica_imbalance") == 4

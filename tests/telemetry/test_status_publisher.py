@@ -190,7 +190,7 @@ def test_the_cluster_is_counted_less_often_and_only_in_a_tenure() -> None:
     assert fourth is not None
     assert first.cluster is second.cluster is not None
     assert third.cluster is not None
-    assert third.cluster.partitions == 2
+    assert third.cluster["cluster_partitions"] == 2
     assert fourth.cluster is None
 
 

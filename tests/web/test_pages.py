@@ -34,12 +34,12 @@ from controller.telemetry.timelines import Timeline, Timelines
 from controller.web.access import Identity, TokenRole
 from controller.web.pages import (
     UNGUARDED_MAX,
-    Overview,
     render_form,
     render_history,
     render_login,
     render_page,
     render_plan_form,
+    render_starting,
     render_submitted,
 )
 from controller.web.steering import PageAction
@@ -113,7 +113,16 @@ def page(view: ClusterView) -> str:
         status_of(view, clocks, work, engine="native", progress=tracker, documents=documents)
     )
     listing = documents.page(Filter())
-    return render_page(Overview(status, listing, ended=[ENDED], who=OPERATOR))
+    return render_page(
+        status,
+        listing,
+        wanted=Filter(),
+        who=OPERATOR,
+        ended=[ENDED],
+        reports=(),
+        points=(),
+        is_still=False,
+    )
 
 
 def a_busy_view() -> ClusterView:
@@ -133,7 +142,7 @@ def a_busy_view() -> ClusterView:
 def test_the_page_is_well_formed() -> None:
     """Every tag is closed, with and without work."""
     for html in (
-        render_page(None),
+        render_starting(),
         page(a_view(1, epoch=None).view),
         page(a_busy_view()),
         page(two_to_copy(EngineName.DELEGATED).view),
