@@ -30,7 +30,7 @@ from controller.core.model import BrokerId, ControllerEpoch, ZkVersion
 from controller.core.role.records import ClaimFailed, ControllerClaimed, Deposed
 from controller.errors import FencedError, SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox
-from controller.zk.multis import Fence, MultiRejected, claim_check, multi_answer
+from controller.zk.multis import Fence, MultiRejected, claim_check, fill, multi_answer
 from controller.zk.readers import Reader, Znode, watch
 from controller.zk.sessions import Session
 from controller.zk.workers import Worker
@@ -120,7 +120,7 @@ class Claims:
         self._held: Claim | None = None
         self._losses = 0
         """Counts lost sessions, to recognise a claim that was made while its session ended."""
-        self._watch = watch(lambda: self._worker.put(self._look))
+        self._watching = self._reader.watching(watch(lambda: self._worker.put(self._look)))
         self._log = structlog.stdlib.get_logger(__name__)
 
     @property
@@ -245,12 +245,12 @@ class Claims:
             tried = _Tried(role.next)
             results = self._write(role)
         except MultiRejected as refused:
-            if refused.index < len(role.leadership.checks):
+            if refused.index < len(role.leadership):
                 return "another daemon leads"
             return None if refused.is_race else f"ZooKeeper refuses the claim: {refused.reason}"
         except SessionSuspendedError:
             return tried
-        version = ZkVersion(results[len(role.leadership.checks)].version)
+        version = ZkVersion(results[len(role.leadership)].version)
         return Claim(role.next, version, role.session)
 
     def _look_at_the_role(self) -> _Role | str:
@@ -275,22 +275,20 @@ class Claims:
 
     def _replace(self, role: _Role) -> None:
         """Take ``/controller`` and leave the epoch: the broker ends its current event."""
-        multi = self._session.client.transaction()
-        role.leadership.lead(multi)
+        multi = self._begin(role.leadership)
         multi.check(paths.CONTROLLER_EPOCH, role.version)
         self._create(multi, role)
-        multi_answer(multi.commit_async(), self._session.timeout_s)
+        self._commit(multi)
 
     def _write(self, role: _Role) -> list[Any]:
         """Claim; a ``/controller`` of this session is only checked."""
-        multi = self._session.client.transaction()
-        role.leadership.lead(multi)
+        multi = self._begin(role.leadership)
         multi.set_data(paths.CONTROLLER_EPOCH, str(role.next).encode("ascii"), role.version)
         if role.controller is not None and role.is_ours:
             multi.check(paths.CONTROLLER, role.controller.version)
         else:
             self._create(multi, role)
-        return multi_answer(multi.commit_async(), self._session.timeout_s)
+        return self._commit(multi)
 
     def _create(self, multi: Any, role: _Role) -> None:  # noqa: ANN401 - kazoo has no types
         """Add the operations that take ``/controller`` to a multi."""
@@ -318,7 +316,7 @@ class Claims:
         if held is None:
             return
         try:
-            controller = self._reader.get_watched(paths.CONTROLLER, self._watch)
+            controller = self._watching.get(paths.CONTROLLER)
         except (SessionSuspendedError, SessionLostError):
             return  # Checked again when connected; until then a resignation must not wait.
         if controller is not None and controller.owner == held.session:
@@ -333,7 +331,7 @@ class Claims:
         try:
             controller = self._reader.get(paths.CONTROLLER)
             if controller is not None and controller.owner == held.session:
-                self._delete(controller, Fence(claim_check(held.version)))
+                self._delete(controller, (claim_check(held.version),))
         except MultiRejected as refused:
             reason = f"resigned, but the role was already lost: {refused.reason}"
         except (SessionSuspendedError, FencedError, KazooException) as error:
@@ -349,15 +347,24 @@ class Claims:
         if controller is None or controller.owner != self._session.id:
             return
         try:
-            self._delete(controller, Fence())
+            self._delete(controller, ())
         except MultiRejected as refused:
             self._log.warning("left-over controller znode not deleted", reason=refused.reason)
 
     def _delete(self, controller: Znode, fence: Fence) -> None:
-        multi = self._session.client.transaction()
-        fence.lead(multi)
+        multi = self._begin(fence)
         multi.delete(paths.CONTROLLER, controller.version)
-        multi_answer(multi.commit_async(), self._session.timeout_s)
+        self._commit(multi)
+
+    # --- multis ----------------------------------------------------------------------------------
+
+    def _begin(self, fence: Fence) -> Any:  # noqa: ANN401 - kazoo has no types
+        multi = self._session.client.transaction()
+        fill(multi, fence, self._session.acls)
+        return multi
+
+    def _commit(self, multi: Any) -> list[Any]:  # noqa: ANN401 - kazoo has no types
+        return multi_answer(multi.commit_async(), self._session.timeout_s)
 
 
 def _refusal(controller: Znode) -> str | None:

@@ -17,7 +17,7 @@ import importlib.util
 import select
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 import structlog
@@ -40,7 +40,7 @@ from controller.credentials import ClientTls
 from controller.errors import InvalidInputError
 from controller.reactor.ports import Clock
 from controller.settings import Settings
-from controller.zk.security import REFUSED, Credentials, Login, zookeeper_tls
+from controller.zk.security import REFUSED, Credentials, present_credentials, zookeeper_tls
 
 _READABLE: Final = ~select.POLLOUT
 """An error, or the end of the connection, wakes readers and writers."""
@@ -204,9 +204,14 @@ class LeasedClient(KazooClient):  # type: ignore[misc] # kazoo has no types
 
     _connection: Any
 
-    def __init__(self, clock: Clock, login: Login | None = None, **options: Any) -> None:  # noqa: ANN401 - kazoo's
+    def __init__(
+        self,
+        clock: Clock,
+        credentials: Callable[[], Credentials] | None = None,
+        **options: Any,  # noqa: ANN401 - kazoo's
+    ) -> None:
         super().__init__(**options)
-        self.login = login
+        self.credentials = credentials
         self.lease = ClientLease(clock, options["timeout"])
         made = self._connection
         self._connection = _LeasedConnection(
@@ -243,16 +248,16 @@ class _LeasedConnection(_Connection):
     def _connect(self, host: str, hostip: str, port: int) -> Any:  # noqa: ANN401 - kazoo's
         """Connect with the present credentials, after a pause if the former were refused."""
         self._logged_in = False
-        if self.client.login is not None:
+        if self.client.credentials is not None:
             try:
-                self._log_in(self.client.login)
+                self._log_in(self.client.credentials)
             except InvalidInputError as error:
                 raise ConnectionDropped(str(error)) from error
         return super()._connect(host, hostip, port)
 
-    def _log_in(self, login: Login) -> None:
+    def _log_in(self, credentials: Callable[[], Credentials]) -> None:
         ends = self._lease.now() + self._pause_s
-        while (present := login.present()) == self._refused and self._lease.now() < ends:
+        while (present := credentials()) == self._refused and self._lease.now() < ends:
             if self.client._stopped.wait(_LOOK_S):  # noqa: SLF001 - kazoo's
                 raise ConnectionDropped("the client stops")
         if present != self._refused:
@@ -327,7 +332,7 @@ def client_options(settings: Settings) -> dict[str, Any]:
     is_kerberos = settings.zookeeper_sasl_mechanism == "GSSAPI"
     if is_kerberos and importlib.util.find_spec("kerberos") is None:
         raise InvalidInputError("zookeeper_sasl_mechanism GSSAPI needs the Python package kerberos")
-    credentials = Login(settings).present()
+    credentials = present_credentials(settings)
     tls = zookeeper_tls(settings)
     if tls is not None:
         tls.context()

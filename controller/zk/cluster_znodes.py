@@ -26,6 +26,7 @@ from controller.zk.readers import (
     decode_children,
     decode_many,
     decode_tree,
+    decoded,
     list_tree,
 )
 from controller.znodes import entity_configs as codecs
@@ -253,7 +254,11 @@ class PartitionZnodes(FamilyReads):
 
     def orphans(self) -> frozenset[Orphan]:
         """Return all records of replicas that could not be deleted."""
-        read = decode_tree(self._znodes, list_tree(self._znodes, paths.ORPHANS), _orphan)
+        read = decode_tree(
+            self._znodes,
+            list_tree(self._znodes, paths.ORPHANS),
+            lambda broker, name, znode: decode_orphan(broker, name, znode.data),
+        )
         return frozenset(orphan for _, orphan in read if not isinstance(orphan, str))
 
     def orphans_of(self, partition: model.TopicPartition) -> tuple[Orphan | str, ...]:
@@ -283,11 +288,7 @@ class ThrottleZnodes(FamilyReads):
 
     def settings(self, directory: str) -> dict[str, Mapping[str, str]]:
         """Return the settings in ``TOPIC_CONFIGS`` or ``BROKER_CONFIGS``, if they are readable."""
-        read = decode_children(
-            self._znodes,
-            directory,
-            lambda _, znode: codecs.decode_entity_config(znode.data, znode.version),
-        )
+        read = decode_children(self._znodes, directory, lambda _, znode: _entity_config(znode))
         return {n: c.values for n, c in read if isinstance(c, EntityConfig) and c.values}
 
     def throttles(self, directory: str) -> dict[str, dict[str, str]]:
@@ -305,22 +306,16 @@ class ThrottleZnodes(FamilyReads):
 
         An entity without any has no znode. What is unreadable is not reported here.
         """
-        return {
-            entity: _entity_config(found)
-            for entity, found in self._znodes.get_many(entities, paths.entity_config_path)
-        }
+        found = self._znodes.get_many(entities, paths.entity_config_path)
+        return {e: decoded(znode, _entity_config) or EntityConfig({}, None) for e, znode in found}
 
 
 def _candidacy_path(name: str) -> str:
     return f"{paths.LEADER}/{name}"
 
 
-def _entity_config(found: Znode | Hidden | None) -> EntityConfig | str:
-    if found is None:
-        return EntityConfig({}, None)
-    if isinstance(found, Hidden):
-        return found.reason
-    return codecs.decode_entity_config(found.data, found.version)
+def _entity_config(znode: Znode) -> EntityConfig | str:
+    return codecs.decode_entity_config(znode.data, znode.version)
 
 
 def topic_of(_: str, znode: Znode) -> model.TopicAssignment | str:
@@ -341,7 +336,3 @@ def _spec(
         return "not a partition"
     spec = decode_spec(znode.data, znode.version)
     return spec if isinstance(spec, str) else (model.TopicPartition(topic, partition), spec)
-
-
-def _orphan(broker: str, name: str, znode: Znode) -> Orphan | str:
-    return decode_orphan(broker, name, znode.data)

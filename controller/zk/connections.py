@@ -210,25 +210,17 @@ class ZooKeeperConnection:
     def _create(
         self, path: str, data: bytes, *, sequence: bool = False, ephemeral: bool = False
     ) -> Any:  # noqa: ANN401 - kazoo has no types
-        acls = cluster_acl(self._acls_of)
-        self._make_parents(path, acls)
-        acl = acl_at(path, acls)
         return self._result_of(
             self._client.create_async(
-                path, data, acl=acl, sequence=sequence, ephemeral=ephemeral, include_data=True
+                path,
+                data,
+                acl=acl_at(path, cluster_acl(self._acls_of)),
+                ephemeral=ephemeral,
+                sequence=sequence,
+                makepath=True,
+                include_data=True,
             )
         )
-
-    def _make_parents(self, path: str, acl: list[Any]) -> None:
-        """Create the missing parents of a path; those of the cluster itself always exist."""
-        parent = path.rpartition("/")[0]
-        if not parent or self._result_of(self._client.exists_async(parent)) is not None:
-            return
-        self._make_parents(parent, acl)
-        try:
-            self._result_of(self._client.create_async(parent, b"", acl=acl_at(parent, acl)))
-        except exceptions.NodeExistsError:
-            return
 
     def replace(self, path: str, data: bytes, version: ZkVersion) -> bool:
         """Replace the data of a znode at a version; False where it has changed or is gone."""

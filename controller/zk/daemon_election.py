@@ -51,14 +51,14 @@ class Leadership(BackgroundThread):
         self._session = session
         self._inbox = inbox
         self._identifier = encode_leader(http).decode("ascii")
-        self._reader = Reader(session)
         self._before_gain: Callable[[], None] = lambda: None
         self._after_loss: Callable[[], None] = lambda: None
         self._guard = threading.Lock()
         self._version: ZkVersion | None = None
         self._losses = 0
         self._wake = threading.Event()
-        self._watch = watch(self._wake.set)
+        self._reader = Reader(session)
+        self._watching = self._reader.watching(watch(self._wake.set))
         self._stopping = False
         self._contending: Any = None
         self._log = structlog.stdlib.get_logger(__name__)
@@ -178,7 +178,7 @@ class Leadership(BackgroundThread):
             if version is None:
                 return
             self._wake.clear()
-            epoch = self._reader.get_watched(paths.EPOCH, self._watch)
+            epoch = self._watching.get(paths.EPOCH)
             if epoch is None or epoch.version != version:
                 self._lose("another daemon raised the epoch")
                 return

@@ -57,16 +57,8 @@ class MultiRejected(Exception):  # noqa: N818 - a multi's outcome, not a fault
         return self.error not in (ports.WriteError.OTHER, ports.WriteError.NO_AUTH)
 
 
-class Fence:
-    """Checks that lead a multi; none where there is no competitor."""
-
-    def __init__(self, *checks: ports.Check) -> None:
-        self.checks = checks
-
-    def lead(self, multi: Any) -> None:  # noqa: ANN401 - kazoo has no types
-        """Add the checks to a multi that is still empty."""
-        for check in self.checks:
-            multi.check(check.path, check.version)
+Fence = tuple[ports.Check, ...]
+"""Checks that lead a multi; none where there is no competitor."""
 
 
 def multi_answer(pending: PendingCall, timeout_s: float) -> list[Any]:
@@ -138,8 +130,7 @@ class Multis:
 
     def _send(self, fence: Fence, multi: Sequence[ports.Operation]) -> PendingCall:
         transaction = self._session.client.transaction()
-        fence.lead(transaction)
-        fill(transaction, multi, self._session.acls)
+        fill(transaction, (*fence, *multi), self._session.acls)
         pending: PendingCall = transaction.commit_async()
         return pending
 
@@ -149,9 +140,9 @@ class Multis:
         try:
             multi_answer(pending, self._session.timeout_s)
         except MultiRejected as refused:
-            index = refused.index - len(fence.checks)
+            index = refused.index - len(fence)
             if index < 0:
-                path = fence.checks[refused.index].path
+                path = fence[refused.index].path
                 raise errors.ControllerMovedError(f"{path} moved on: {refused.reason}") from refused
             if refused.error is ports.WriteError.NO_NODE:
                 self._known_parents.difference_update(_ancestors_of_created(multi))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import structlog
@@ -112,6 +113,15 @@ class FamilyReads:
         self._window = window
 
 
+def decoded(
+    found: Znode | Hidden | None, decode: Callable[[Znode], Value | str]
+) -> Value | str | None:
+    """Decode a znode; a text where it is hidden or unreadable, None where there is none."""
+    if isinstance(found, Hidden):
+        return found.reason
+    return None if found is None else decode(found)
+
+
 def decode_many(
     znodes: ZnodeReads,
     keys: Iterable[Key],
@@ -126,11 +136,7 @@ def decode_many(
     ``decode`` returns a text where it cannot; ``window`` reads are in flight at a time.
     """
     for key, found in znodes.get_many(keys, path_of, window=window):
-        read: Value | str | None
-        if isinstance(found, Hidden):
-            read = found.reason
-        else:
-            read = None if found is None else decode(key, found)
+        read = decoded(found, partial(decode, key))
         if isinstance(read, str):
             znodes.unreadable(path_of(key), read)
         yield key, read
@@ -162,11 +168,11 @@ def decode_tree(
             yield parent, names
     listed = [f"{parent}/{n}" for parent, ns in tree.items() if not isinstance(ns, str) for n in ns]
 
-    def decoded(path: str, znode: Znode) -> Value | str:
+    def decode_listed(path: str, znode: Znode) -> Value | str:
         _, child, grandchild = path.rsplit("/", 2)
         return decode(child, grandchild, znode)
 
-    for path, read in decode_many(znodes, listed, str, decoded):
+    for path, read in decode_many(znodes, listed, str, decode_listed):
         if read is not None:
             yield path, read
 
@@ -216,30 +222,49 @@ def znode_of(found: tuple[bytes | None, Any]) -> Znode:
 
 
 class Reader:
-    """Reads without watches; implements ``ZnodeReads``."""
+    """
+    Reads for the daemon, with one watch or none; implements ``ZnodeReads``.
 
-    def __init__(self, session: Session) -> None:
+    ``get_many`` and ``children_of_many`` set no watch: those znodes are written once, or only by
+    the leading daemon.
+    """
+
+    def __init__(self, session: Session, watcher: Watch | None = None) -> None:
         self._session = session
         self._client = session.client
+        self._watcher = watcher
+
+    def watching(self, watcher: Watch) -> Reader:
+        """Return a reader that sets this watch."""
+        return Reader(self._session, watcher)
 
     def get(self, path: str) -> Znode | None:
-        """Read a znode."""
-        return self._answer(self._client.get_async(path))
+        """Read a znode, and watch it, or its creation where it does not exist."""
+        while True:
+            znode = self._answer(self._client.get_async(path, self._watcher))
+            if znode is not None or self._watcher is None or not self.exists(path):
+                return znode
 
     def show(self, path: str) -> Znode | Hidden | None:
-        """Read a znode; it may be hidden."""
+        """Read a znode, which may be hidden, and watch it, or its creation."""
         try:
             return self.get(path)
         except NoAuthError as error:
-            return self.hidden_facts(path, error)
+            return self._hidden_facts(path, error)
 
-    def exists(self, path: str, watcher: Watch | None = None) -> bool:
+    def exists(self, path: str) -> bool:
         """Return whether there is such a znode, and watch it or its creation."""
-        return self._session.result_of(self._client.exists_async(path, watcher)) is not None
+        return self._session.result_of(self._client.exists_async(path, self._watcher)) is not None
 
     def children(self, path: str) -> tuple[str, ...]:
-        """List a directory in order; empty where there is none."""
-        return self.listing(path) or ()
+        """List a directory in order, and watch it, or its creation; empty where there is none."""
+        while True:
+            try:
+                read = self._client.get_children_async(path, self._watcher)
+                return tuple(sorted(self._session.result_of(read)))
+            except NoNodeError:
+                if self._watcher is None or not self.exists(path):
+                    return ()
 
     def get_many(
         self, keys: Iterable[Key], path_of: Callable[[Key], str], *, window: int = WINDOW
@@ -254,17 +279,12 @@ class Reader:
                 yield key, found
 
     def show_many(
-        self,
-        keys: Iterable[Key],
-        path_of: Callable[[Key], str],
-        *,
-        window: int = WINDOW,
-        watcher: Watch | None = None,
+        self, keys: Iterable[Key], path_of: Callable[[Key], str], *, window: int = WINDOW
     ) -> Iterator[tuple[Key, Znode | Hidden | None]]:
-        """Read many znodes in order, which may be hidden; raise other refusals."""
-        for key, found in self.try_many(keys, path_of, lambda _: watcher, window=window):
+        """Read many znodes in order, which may be hidden, and watch each; raise other refusals."""
+        for key, found in self.try_many(keys, path_of, lambda _: self._watcher, window=window):
             if isinstance(found, KazooException):
-                yield key, self.hidden_facts(path_of(key), found, watcher)
+                yield key, self._hidden_facts(path_of(key), found)
             else:
                 yield key, found
 
@@ -284,42 +304,18 @@ class Reader:
         """Log a znode that cannot be decoded, or is hidden: nothing else reports it."""
         _log.warning("znode cannot be decoded", path=path, reason=reason)
 
-    # --- beyond the interface --------------------------------------------------------------------
-
-    def get_watched(self, path: str, watcher: Watch) -> Znode | None:
-        """Read a znode and watch it, or its creation where it does not exist."""
-        while True:
-            znode = self._answer(self._client.get_async(path, watcher))
-            if znode is not None or not self.exists(path, watcher):
-                return znode
-
-    def listing(self, path: str, watcher: Watch | None = None) -> tuple[str, ...] | None:
-        """List a directory in order, watching it where it exists; None where it does not."""
-        try:
-            names = self._session.result_of(self._client.get_children_async(path, watcher))
-        except NoNodeError:
-            return None
-        return tuple(sorted(names))
-
-    def children_watched(self, path: str, watcher: Watch) -> tuple[str, ...]:
-        """List a directory and watch it, or its creation where it does not exist."""
-        while True:
-            names = self.listing(path, watcher)
-            if names is not None:
-                return names
-            if not self.exists(path, watcher):
-                return ()
-
     def try_many(
         self,
         keys: Iterable[Key],
         path_of: Callable[[Key], str],
-        watch_of: Callable[[Key], Watch | None] = lambda _: None,
+        watch_of: Callable[[Key], Watch | None] | None = None,
         *,
         window: int = WINDOW,
     ) -> Iterator[tuple[Key, Znode | KazooException | None]]:
         """Read many znodes in order; the error in place of one that ZooKeeper refuses to show."""
-        requests = ((key, self._client.get_async(path_of(key), watch_of(key))) for key in keys)
+        requests = (
+            (key, self._client.get_async(path_of(key), watch_of and watch_of(key))) for key in keys
+        )
         for key, pending in ahead(requests, window):
             found: Znode | KazooException | None
             try:
@@ -328,9 +324,7 @@ class Reader:
                 found = error
             yield key, found
 
-    def hidden_facts(
-        self, path: str, error: KazooException, watcher: Watch | None = None
-    ) -> Hidden | None:
+    def _hidden_facts(self, path: str, error: KazooException) -> Hidden | None:
         """
         Return the known facts of a hidden znode; None if it is gone meanwhile.
 
@@ -342,7 +336,7 @@ class Reader:
             raise error
         why, latest = refusal(error), Zxid(self._client.last_zxid)
         try:
-            stat = self._session.result_of(self._client.exists_async(path, watcher))
+            stat = self._session.result_of(self._client.exists_async(path, self._watcher))
         except NoAuthError:
             return Hidden(why, latest)
         if stat is None:
@@ -354,45 +348,3 @@ class Reader:
             return znode_of(self._session.result_of(pending))
         except NoNodeError:
             return None
-
-
-class WatchedReader:
-    """
-    Reads with one watch; implements ``ZnodeReads``.
-
-    ``get_many`` and ``children_of_many`` set no watch: the znodes are written once, or only by the
-    leading daemon.
-    """
-
-    def __init__(self, reader: Reader, watcher: Watch) -> None:
-        """Read by this reader and set this watch."""
-        self._reader = reader
-        self._watcher = watcher
-        self.get_many = reader.get_many
-        self.children_of_many = reader.children_of_many
-        self.unreadable = reader.unreadable
-
-    def get(self, path: str) -> Znode | None:
-        """Read a znode and watch it, or its creation where it does not exist."""
-        return self._reader.get_watched(path, self._watcher)
-
-    def show(self, path: str) -> Znode | Hidden | None:
-        """Read a znode, which may be hidden, and watch it, or its creation if it does not exist."""
-        try:
-            return self.get(path)
-        except NoAuthError as error:
-            return self._reader.hidden_facts(path, error, self._watcher)
-
-    def exists(self, path: str) -> bool:
-        """Return whether there is such a znode, and watch it or its creation."""
-        return self._reader.exists(path, self._watcher)
-
-    def children(self, path: str) -> tuple[str, ...]:
-        """List a directory and watch it, or its creation where it does not exist."""
-        return self._reader.children_watched(path, self._watcher)
-
-    def show_many(
-        self, keys: Iterable[Key], path_of: Callable[[Key], str], *, window: int = WINDOW
-    ) -> Iterator[tuple[Key, Znode | Hidden | None]]:
-        """Read many znodes in order, which may be hidden, and watch each."""
-        return self._reader.show_many(keys, path_of, window=window, watcher=self._watcher)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from controller.core import model
 from controller.core.pacing.controls import Controls, Limits, Pauses
@@ -22,7 +22,7 @@ from controller.core.requests.submissions import (
     RequestOptions,
     Submission,
 )
-from controller.zk.readers import FamilyReads, Hidden, Value, Znode, decode_many
+from controller.zk.readers import FamilyReads, Hidden, Value, Znode, decode_many, decoded
 from controller.znodes import operator_controls, paths
 from controller.znodes.cancellations import KillSwitch, decode_cancellation, decode_kill_switch
 from controller.znodes.histories import (
@@ -90,11 +90,7 @@ class RequestZnodes(FamilyReads):
         unreadable: dict[str, str] = {}
 
         def read(path: str, decode: Callable[[bytes], Value | str]) -> Value | None:
-            shown = self._znodes.show(path)
-            if isinstance(shown, Hidden):
-                value: Value | str | None = shown.reason
-            else:
-                value = None if shown is None else decode(shown.data)
+            value = decoded(self._znodes.show(path), lambda znode: decode(znode.data))
             if isinstance(value, str):
                 unreadable[path] = value
                 self._znodes.unreadable(path, value)
@@ -149,22 +145,9 @@ class OutcomeZnodes(FamilyReads):
         """Return the records of these requests or of all, the oldest first."""
         listed = self._list_records(self.requests() if requests is None else requests)
         czxids = dict(self._czxids(listed))
-        pieces = {request: _Pieces(request) for request in listed}
-        wanted = [
-            (r, name)
-            for r, names in listed.items()
-            for name in names
-            if not _shards([name], "accepted")
-        ]
-        found: Iterator[tuple[tuple[model.RequestId, str], Child | str | None]] = decode_many(
-            self._znodes,
-            wanted,
-            lambda child: f"{paths.history_path(child[0])}/{child[1]}",
-            lambda child, znode: _decode(*child, znode),
-            window=self._window,
+        pieces = self._pieces(
+            {r: [n for n in names if not _shards([n], "accepted")] for r, names in listed.items()}
         )
-        for (request, name), read in found:
-            pieces[request].add(name, read)
         ordered = sorted(czxids.items(), key=lambda item: item[1])
         return {r: pieces[r].history(czxid, listed[r]) for r, czxid in ordered}
 
@@ -216,21 +199,12 @@ class OutcomeZnodes(FamilyReads):
 
     def _open_history(self, request: model.RequestId, names: Sequence[str]) -> OpenHistory:
         wanted = [name for name in names if name.startswith(paths.PART) or _shards([name], "ended")]
-        pieces = _Pieces(request)
-        found: Iterator[tuple[str, Child | str | None]] = decode_many(
-            self._znodes,
-            wanted,
-            lambda name: f"{paths.history_path(request)}/{name}",
-            lambda name, znode: _decode(request, name, znode),
-        )
-        for name, read in found:
-            pieces.add(name, read)
-            named = part_name(name)
-            if isinstance(read, str) and named is not None:
-                # It exists, so it must never be created again; its content is lost.
-                pieces.parts[named] = Part(named, 0, UNKNOWN_MS)
-        accepted = sum(shard.rows for shard in _shards(names, "accepted"))
-        return OpenHistory(pieces.parts, accepted, tuple(pieces.refused), tuple(pieces.endings))
+        pieces = self._pieces({request: wanted})[request]
+        for named in filter(None, map(part_name, pieces.unreadable)):
+            # It exists, so it must never be created again; its content is lost.
+            pieces.parts[named] = Part(named, 0, UNKNOWN_MS)
+        refused, endings = tuple(pieces.refused), tuple(pieces.endings)
+        return OpenHistory(pieces.parts, _accepted_rows(names), refused, endings)
 
     def _elsewhere(
         self, request: model.RequestId, shards: Sequence[paths.Shard]
@@ -264,6 +238,22 @@ class OutcomeZnodes(FamilyReads):
         return RequestOptions()
 
     # --- for both --------------------------------------------------------------------------------
+
+    def _pieces(
+        self, wanted: Mapping[model.RequestId, Sequence[str]]
+    ) -> dict[model.RequestId, _Pieces]:
+        """Read these records of requests, none of them a shard of accepted entries."""
+        pieces = {request: _Pieces(request) for request in wanted}
+        found: Iterator[tuple[tuple[model.RequestId, str], Child | str | None]] = decode_many(
+            self._znodes,
+            [(request, name) for request, names in wanted.items() for name in names],
+            lambda child: f"{paths.history_path(child[0])}/{child[1]}",
+            lambda child, znode: _decode(*child, znode),
+            window=self._window,
+        )
+        for (request, name), read in found:
+            pieces[request].add(name, read)
+        return pieces
 
     def _list_records(
         self, requests: Iterable[model.RequestId]
@@ -305,13 +295,13 @@ class _Pieces:
         self.parts: dict[str, Part] = {}
         self.refused: list[model.Refusal] = []
         self.endings: list[model.PartitionOutcome] = []
+        self.unreadable: dict[str, str] = {}
         self._summary: Summary | None = None
-        self._unreadable: dict[str, str] = {}
 
     def add(self, name: str, read: Child | str | None) -> None:
         """Add a decoded child; None: it is gone."""
         if isinstance(read, str):
-            self._unreadable[name] = read
+            self.unreadable[name] = read
         elif isinstance(read, Part):
             self.parts[read.name] = read
         elif isinstance(read, Summary):
@@ -329,11 +319,11 @@ class _Pieces:
             request=self._request,
             czxid=czxid,
             parts=self.parts,
-            accepted=sum(shard.rows for shard in _shards(names, "accepted")),
+            accepted=_accepted_rows(names),
             refused=tuple(self.refused),
             endings=tuple(self.endings),
             summary=self._summary,
-            unreadable=self._unreadable,
+            unreadable=self.unreadable,
         )
 
 
@@ -349,6 +339,10 @@ def _decode(request: model.RequestId, name: str, znode: Znode) -> Child | str:
 def _shards(names: Iterable[str], kind: str) -> list[paths.Shard]:
     shards = map(paths.parse_shard, names)
     return [shard for shard in shards if shard is not None and shard.kind == kind]
+
+
+def _accepted_rows(names: Iterable[str]) -> int:
+    return sum(shard.rows for shard in _shards(names, "accepted"))
 
 
 def plan_of(shown: Znode | Hidden | None) -> LegacyPlan | None:

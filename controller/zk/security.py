@@ -12,7 +12,6 @@ may read. A write does not change the permissions of a znode that exists.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from kazoo.exceptions import NoAuthError, NoNodeError
@@ -37,41 +36,35 @@ class Credentials(NamedTuple):
     auth_data: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
-    """The login to ZooKeeper, whose files are read at each connection."""
+def present_credentials(settings: Settings) -> Credentials:
+    """
+    Return the credentials for the next connection, from the files as they are now.
 
-    settings: Settings
+    Raises:
+        InvalidInputError: a file cannot be used.
 
-    def present(self) -> Credentials:
-        """
-        Return the present credentials.
+    """
+    credential = settings.password("zookeeper_auth_credential")
+    scheme = settings.zookeeper_auth_scheme
+    auth = () if credential is None or scheme is None else ((scheme, credential.reveal()),)
+    return Credentials(_sasl(settings), auth)
 
-        Raises:
-            InvalidInputError: a file cannot be used.
 
-        """
-        credential = self.settings.password("zookeeper_auth_credential")
-        scheme = self.settings.zookeeper_auth_scheme
-        auth = () if credential is None or scheme is None else ((scheme, credential.reveal()),)
-        return Credentials(self._sasl(), auth)
-
-    def _sasl(self) -> dict[str, str] | None:
-        settings = self.settings
-        password = settings.password("zookeeper_sasl_password")
-        match settings.zookeeper_sasl_mechanism:
-            case "DIGEST-MD5" if settings.zookeeper_sasl_username and password is not None:
-                return {
-                    "mechanism": "DIGEST-MD5",
-                    "username": settings.zookeeper_sasl_username,
-                    "password": password.reveal(),
-                }
-            case "GSSAPI":
-                principal = settings.zookeeper_sasl_principal
-                named = {"principal": principal} if principal else {}
-                return {"mechanism": "GSSAPI", "service": settings.zookeeper_sasl_service, **named}
-            case _:
-                return None
+def _sasl(settings: Settings) -> dict[str, str] | None:
+    password = settings.password("zookeeper_sasl_password")
+    match settings.zookeeper_sasl_mechanism:
+        case "DIGEST-MD5" if settings.zookeeper_sasl_username and password is not None:
+            return {
+                "mechanism": "DIGEST-MD5",
+                "username": settings.zookeeper_sasl_username,
+                "password": password.reveal(),
+            }
+        case "GSSAPI":
+            principal = settings.zookeeper_sasl_principal
+            named = {"principal": principal} if principal else {}
+            return {"mechanism": "GSSAPI", "service": settings.zookeeper_sasl_service, **named}
+        case _:
+            return None
 
 
 def zookeeper_tls(settings: Settings) -> ClientTls | None:

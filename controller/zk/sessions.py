@@ -13,6 +13,7 @@ ZooKeeper.
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any, Final, Protocol
 
 import structlog
@@ -25,7 +26,7 @@ from controller import errors
 from controller.reactor.ports import Clock
 from controller.settings import Settings
 from controller.zk.clients import LeasedClient, client_options
-from controller.zk.security import Login, cluster_acl
+from controller.zk.security import cluster_acl, present_credentials
 from controller.znodes import paths
 
 _BROKEN: Final = (
@@ -101,8 +102,8 @@ def build_client(settings: Settings, clock: Clock) -> LeasedClient:
         InvalidInputError: the settings ask for SASL and the library for it is not installed.
 
     """
-    options = client_options(settings)
-    return LeasedClient(clock, Login(settings), connection_retry=dict(RECONNECT), **options)
+    options, credentials = client_options(settings), partial(present_credentials, settings)
+    return LeasedClient(clock, credentials, connection_retry=dict(RECONNECT), **options)
 
 
 class Session:

@@ -120,10 +120,10 @@ class ZkStore:
             if not is_paperwork(multis):
                 raise ControllerMovedError("the controller role is not ours")
             return leadership
-        return Fence(claim_check(claim.version), *leadership.checks)
+        return (claim_check(claim.version), *leadership)
 
     def _leadership_fence(self) -> Fence | None:
         if self._leadership is None:
-            return Fence()
+            return ()
         version = self._leadership.version
-        return None if version is None else Fence(epoch_check(version))
+        return None if version is None else (epoch_check(version),)

@@ -61,7 +61,6 @@ from controller.zk.cluster_znodes import (
 from controller.zk.readers import (
     Reader,
     Watch,
-    WatchedReader,
     ZnodeReads,
     decode_children,
     refusal,
@@ -145,31 +144,23 @@ class Watches:
 
     def read_topic_trees(self, topics: Sequence[str]) -> None:
         """List the znodes of topics that are to be deleted."""
-        wanted = tuple(topics)
-        znodes = PartitionZnodes(self._reader)
-        self._bulk_worker.put(lambda: self._inbox.put(TopicTreesRead(znodes.trees(wanted))))
+        read = partial(PartitionZnodes(self._reader).trees, tuple(topics))
+        self._bulk_worker.put(lambda: self._inbox.put(TopicTreesRead(read())))
 
     def read_submissions(self, names: Sequence[str]) -> None:
         """Read requests as submitted; on the thread of the levels, to see them at once."""
-        wanted = tuple(names)
-        self._levels_worker.put(
-            lambda: self._inbox.put(SubmissionsRead(self._requests.submissions(wanted)))
-        )
+        read = partial(self._requests.submissions, tuple(names))
+        self._levels_worker.put(lambda: self._inbox.put(SubmissionsRead(read())))
 
     def read_accepted(self, request: RequestId) -> None:
         """Read the accepted entries of a request."""
-        self._bulk_worker.put(
-            lambda: self._report_records(lambda: self._outcomes.accepted_of(request))
-        )
+        read = partial(self._outcomes.accepted_of, request)
+        self._bulk_worker.put(partial(self._report_records, read))
 
     def read_entity_configs(self, entities: Sequence[Entity]) -> None:
         """Read dynamic settings."""
-        wanted = tuple(entities)
-        self._bulk_worker.put(
-            lambda: self._report_records(
-                lambda: EntityConfigsRead(self._throttles.entity_configs(wanted))
-            )
-        )
+        read = partial(self._throttles.entity_configs, tuple(entities))
+        self._bulk_worker.put(partial(self._report_records, lambda: EntityConfigsRead(read())))
 
     def former_leader_fenced(self) -> None:
         """Drop reads of the daemons' records that began before now; safe from any thread."""
@@ -282,10 +273,10 @@ class Watches:
 
     def _read_states(self, partitions: tuple[TopicPartition, ...], *, watched: bool) -> None:
         self._read_if_marked(dict.fromkeys(p.topic for p in partitions))
-        watch_of = self._state_watch if watched else _watch_of
         read: dict[TopicPartition, PartitionState | str | None] = {}
         with self._lock:
             read_generation = self._read_generation
+        watch_of = self._state_watch if watched else None
         for partition, znode in self._reader.try_many(partitions, paths.state_path, watch_of):
             if znode is None or isinstance(znode, KazooException):
                 read[partition] = None if znode is None else refusal(znode)
@@ -309,10 +300,6 @@ class Watches:
         watcher = watch(fired)
         with self._lock:
             return self._states.setdefault(partition, watcher)
-
-
-def _watch_of(_: TopicPartition) -> Watch | None:
-    return None
 
 
 def _chunks(items: tuple[Item, ...]) -> Iterable[tuple[Item, ...]]:
@@ -395,4 +382,4 @@ def read_level(reader: Reader, level: ZnodeFamily, watcher: Watch) -> Event:
     Only the leading daemon writes the records of the daemons.
     """
     ours = _OURS.get(level)
-    return _WATCHED[level](WatchedReader(reader, watcher)) if ours is None else ours(reader)
+    return _WATCHED[level](reader.watching(watcher)) if ours is None else ours(reader)

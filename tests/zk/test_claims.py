@@ -28,7 +28,7 @@ class _Bench:
         self.client = FakeClient(timeout_s=timeout_s)
         self.client.put(paths.CONTROLLER_EPOCH, b"5")
         self.inbox = FakeInbox()
-        self.fence: Fence | None = Fence()
+        self.fence: Fence | None = ()
         session = connected_session(self.client)
         self.claims = Claims(
             session,
@@ -189,7 +189,7 @@ def test_a_second_multi_whose_answer_was_lost_is_found(bench: _Bench, *, done: b
 def test_a_leadership_that_is_lost_in_the_grace_gives_the_role_back(bench: _Bench) -> None:
     """Our znode without a daemon would keep brokers from electing."""
     bench.held_by_a_broker()
-    bench.fence = Fence(epoch_check(ZkVersion(3)))
+    bench.fence = (epoch_check(ZkVersion(3)),)
     gone = threading.Event()
     vacate = bench.vacate()
 
@@ -344,7 +344,7 @@ def test_only_the_leading_daemon_claims(bench: _Bench) -> None:
     bench.fence = None
     bench.claims.claim()
     assert bench.inbox.wait_for(ClaimFailed).reason == "another daemon leads"
-    bench.fence = Fence(epoch_check(ZkVersion(3)))
+    bench.fence = (epoch_check(ZkVersion(3)),)
     bench.client.script.append([BadVersionError()])
     bench.claims.claim()
     assert bench.inbox.wait_for(ClaimFailed, count=2).reason == "another daemon leads"

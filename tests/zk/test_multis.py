@@ -30,11 +30,11 @@ from controller.reactor.ports import (
     SetData,
     WriteError,
 )
-from controller.zk.multis import Fence, Multis, ancestors, claim_check, epoch_check
+from controller.zk.multis import Multis, ancestors, claim_check, epoch_check
 from controller.znodes import paths
 from tests.zk.fakes import FakeClient, connected_session
 
-FENCE = Fence(claim_check(ZkVersion(4)), epoch_check(ZkVersion(2)))
+FENCE = (claim_check(ZkVersion(4)), epoch_check(ZkVersion(2)))
 OK = [True] * 9
 
 

@@ -32,7 +32,7 @@ def test_an_absent_znode_is_watched_for_its_creation() -> None:
     """It is none, not an error."""
     client, fired = FakeClient(), []
     reader = _reader(client)
-    assert reader.get_watched("/a", watch(lambda: fired.append(1))) is None
+    assert reader.watching(watch(lambda: fired.append(1))).get("/a") is None
     client.put("/a", b"")
     assert fired == [1]
 
@@ -40,7 +40,7 @@ def test_an_absent_znode_is_watched_for_its_creation() -> None:
 def test_a_directory_in_the_making_is_watched() -> None:
     """Empty until it exists."""
     client, fired = FakeClient(), []
-    assert _reader(client).children_watched("/d", watch(lambda: fired.append(1))) == ()
+    assert _reader(client).watching(watch(lambda: fired.append(1))).children("/d") == ()
     client.fire("/d")
     assert fired == [1]
 
