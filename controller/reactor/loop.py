@@ -28,14 +28,7 @@ from controller.core.reassignments.records import (
     StopReplicaAnswered,
 )
 from controller.core.records import Event, TimerFired
-from controller.core.role.records import (
-    BrokerSettingsRead,
-    ControllerClaimed,
-    Deposed,
-    LeadershipGained,
-    LeadershipLost,
-    UpdateMetadataAnswered,
-)
+from controller.core.role import records as role
 from controller.core.topics.topic_configs import forget_old_configs
 from controller.core.view import ClusterView
 from controller.errors import FencedError
@@ -164,7 +157,7 @@ class Reactor:
             reason = f"no answer from ZooKeeper for {self._lease.timeout_s:g} s"
         else:
             return
-        self._fold(Deposed(reason), now)
+        self._fold(role.Deposed(reason), now)
         self._store.resign_controller()
 
     # --- one round -----------------------------------------------------------------------------
@@ -182,21 +175,21 @@ class Reactor:
 
     def _fold(self, event: Event, now: Instant) -> None:
         match event:
-            case LeaderAndIsrAnswered() | StopReplicaAnswered() | UpdateMetadataAnswered():
+            case LeaderAndIsrAnswered() | StopReplicaAnswered() | role.UpdateMetadataAnswered():
                 broker = self.view.cluster.brokers.get(event.broker)
                 if broker is not None and broker.epoch == event.broker_epoch:
                     self._outbox.note_answer(event.broker)
             case ReassignmentsAltered():
                 self._alter_queue.note_answer()
-            case Deposed():
+            case role.Deposed():
                 self._silence()
                 reread_own_records(self._store)
-            case LeadershipLost():
+            case role.LeadershipLost():
                 self._silence()
                 self.start()
-            case LeadershipGained():
+            case role.LeadershipGained():
                 reread_own_records(self._store)
-            case ControllerClaimed():
+            case role.ControllerClaimed():
                 # The last changes of the previous controller may not have been reported yet.
                 self._store.read(ports.ZnodeFamily.LEGACY_PLAN)
                 self._store.read(ports.ZnodeFamily.PREFERRED_ELECTION)
@@ -222,7 +215,7 @@ class Reactor:
 
     def _serve(self, event: Event) -> None:
         """Answer brokers and clients as the controller, once a claim succeeded and stands."""
-        if self._endpoint is None or not isinstance(event, ControllerClaimed):
+        if self._endpoint is None or not isinstance(event, role.ControllerClaimed):
             return
         if self.view.tenure.held is not None and self.view.is_native:
             self._endpoint.serve(self.view.tenure.held.epoch)
@@ -250,7 +243,7 @@ class Reactor:
         try:
             self._commits.commit(decision.changes, now)
         except FencedError as error:
-            self._fold(Deposed(str(error)), now)
+            self._fold(role.Deposed(str(error)), now)
             self._store.resign_controller()
             return
         committed = self._clock.now()
@@ -349,7 +342,9 @@ class Reactor:
             self._broker_settings.describe_brokers(tuple(brokers))
             return
         for broker in brokers:
-            self.put(BrokerSettingsRead(broker.id, broker.epoch, None, "its settings are not read"))
+            self.put(
+                role.BrokerSettingsRead(broker.id, broker.epoch, None, "its settings are not read")
+            )
 
     def _flush(self) -> None:
         now = self._clock.now()

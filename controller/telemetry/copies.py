@@ -29,7 +29,7 @@ from controller.core.model import (
 from controller.core.pacing.limits_in_force import throttle_of
 from controller.core.reassignments.phases import LABELS, AwaitingController, Expanding, Syncing
 from controller.core.reassignments.records import SpecEndedRecord
-from controller.core.records import Change
+from controller.core.records import Change, Event
 from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
 from controller.telemetry.phase_changes import AWAITING, STARTING, EnteredPhase
@@ -202,23 +202,23 @@ class Copies:
             if phase.phase in {STARTING, AWAITING, SYNCING}:
                 self._open(phase.partition, view, now, inherited=phase.before == EXPANDING)
 
-    def states_read(
-        self, event: StatesRead, view: ClusterView, now: Instant
-    ) -> Iterator[CopyEvent]:
-        """Follow the replicas that joined or left an ISR."""
-        for partition in event.states:
-            if partition in self._isr:
-                yield from self._settle(partition, view, now)
+    def follow_event(self, event: Event, view: ClusterView, now: Instant) -> Iterator[CopyEvent]:
+        """Follow changes of an ISR, steps of the cluster's controller, and reported bytes."""
+        match event:
+            case StatesRead(states=states):
+                for partition in states:
+                    if partition in self._isr:
+                        yield from self._settle(partition, view, now)
+            case TopicsRead(topics=topics):
+                for partition in [p for p in self._isr if p.topic in topics]:
+                    yield from self._settle(partition, view, now)
+                    self._open(partition, view, now, inherited=False)
+            case LogDirsDescribed():
+                yield from self._take_sizes(event, view, now)
+            case _:
+                pass
 
-    def topics_read(
-        self, event: TopicsRead, view: ClusterView, now: Instant
-    ) -> Iterator[CopyEvent]:
-        """Follow the steps that the cluster's controller begins, changes and ends."""
-        for partition in [p for p in self._isr if p.topic in event.topics]:
-            yield from self._settle(partition, view, now)
-            self._open(partition, view, now, inherited=False)
-
-    def sizes_described(
+    def _take_sizes(
         self, event: LogDirsDescribed, view: ClusterView, now: Instant
     ) -> Iterator[CopyEvent]:
         """Record the bytes of unfinished replicas."""

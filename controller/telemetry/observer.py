@@ -12,13 +12,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from controller.core.disks.records import LogDirsDescribed
-from controller.core.leadership.records import StatesRead
 from controller.core.model import BrokerId, Instant
 from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Decision, Event
 from controller.core.requests.records import RequestOutcomeRecord
 from controller.core.role.records import ControllerClaimed, Deposed, LeadershipLost
-from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, Inbox, WriteError
 from controller.telemetry.cluster_health import BlockedEvents, HealthEvents
@@ -90,7 +88,10 @@ class TelemetryObserver:
         """Log, count and time an event."""
         self._measure(event)
         self._leading = view.role.leading
-        self._follow_copies(event, view)
+        now = self._clock.now()
+        self._publish_copies(self._publisher.copies.follow_event(event, view, now))
+        if isinstance(event, LogDirsDescribed):
+            self._write(self._requests.sizes(event, view), keep=True)
         self._write(self._events.of(event, view), keep=True)
         self._measurements.event(event, view, had_tenure=self._had_tenure)
         if isinstance(event, Deposed | LeadershipLost):
@@ -102,19 +103,6 @@ class TelemetryObserver:
         self._had_tenure = view.tenure.held is not None
         self.tend(view, at_once=turned)
         self._last_callback = self._clock.now()
-
-    def _follow_copies(self, event: Event, view: ClusterView) -> None:
-        copies, now = self._publisher.copies, self._clock.now()
-        match event:
-            case StatesRead():
-                self._publish_copies(copies.states_read(event, view, now))
-            case TopicsRead():
-                self._publish_copies(copies.topics_read(event, view, now))
-            case LogDirsDescribed():
-                self._publish_copies(copies.sizes_described(event, view, now))
-                self._write(self._requests.sizes(event, view), keep=True)
-            case _:
-                pass
 
     def _publish_copies(self, events: Iterable[CopyEvent]) -> None:
         found = list(events)

@@ -173,7 +173,7 @@ class ControlForm:
         self._plans = plans
         self._audit = audit
         self._forms: Mapping[str, Callable[[Sent], Response]] = {
-            LOGOUT: self._log_out,
+            LOGOUT: lambda sent: redirect(LOGIN, Set_Cookie=access.log_out(sent.request)),
             CONTROL: self._control,
             PLAN: lambda sent: self._plans.preview(sent.form, sent.who),
             SUBMIT: self._submit,
@@ -223,9 +223,6 @@ class ControlForm:
         who, cookie = found
         self._audit(Attempt("login", "", who.name, request.client, "done"))
         return redirect(target, Set_Cookie=cookie)
-
-    def _log_out(self, sent: Sent) -> Response:
-        return redirect(LOGIN, Set_Cookie=self._access.log_out(sent.request))
 
     # --- actions ----------------------------------------------------------------------------------
 

@@ -40,7 +40,8 @@ from controller.web.http_connections import HttpConnection
 from controller.web.http_messages import HttpRequest, Response, is_number, text
 from controller.web.report_index import ReportIndex
 from controller.web.routes import Health, Routes
-from controller.web.steering import PagePlans, Steering, connection_of
+from controller.web.steering import CONNECT_S, PagePlans, Steering
+from controller.zk.operator_client import OperatorClient
 
 REQUEST_S: Final = 10.0
 """Time for a client to send a request and to read the response, in all."""
@@ -232,7 +233,7 @@ def build_http(  # noqa: PLR0913 - what it answers from
     access = _access(settings, clock)
     form = None
     if access is not None:
-        connect = partial(connection_of, settings)
+        connect = partial(OperatorClient, settings, connect_s=CONNECT_S)
         plans = PlanForm(PagePlans(settings, connect, lambda: _status_of(publisher)), clock)
         form = ControlForm(access, Steering(connect), plans, lambda attempt: _audit(attempt, audit))
     routes = Routes(

@@ -37,7 +37,8 @@ from controller.zk.operator_client import OperatorClient
 
 LINES_MAX: Final = 100
 """Changes, refusals and rows of a table on a page; the counts are of all."""
-_CONNECT_S: Final = 5.0
+CONNECT_S: Final = 5.0
+"""The longest wait of one action of a page for ZooKeeper."""
 _SELECTION_S: Final = 2.0
 """The seconds that a browser waits until an earlier cancellation has selected its partitions."""
 
@@ -70,11 +71,6 @@ MEANINGS: Final[Mapping[PageAction, str]] = {
     PageAction.WAIT: "No step begins whose copies could harm partitions below min.insync.replicas.",
 }
 """What each action does, as the form says it."""
-
-
-def connection_of(settings: Settings) -> OperatorClient:
-    """Return a connection to ZooKeeper for one action of a page."""
-    return OperatorClient(settings, connect_s=_CONNECT_S)
 
 
 class Steering:

@@ -58,7 +58,7 @@ def begun(built: ViewBuilder) -> Copies:
 
     def read(event: Event) -> None:
         assert isinstance(event, TopicsRead)
-        assert list(copies.topics_read(event, built.view, AT)) == []
+        assert list(copies.follow_event(event, built.view, AT)) == []
 
     def commit(record: PhaseRecord) -> None:
         assert moves(copies, built.view, type(record.phase), before.pop()) == []
@@ -81,7 +81,7 @@ def copy_events(
 ) -> list[CopyEvent]:
     """Let broker 4 report its bytes."""
     view.disks_process.sizes[tp()] = 1000
-    return list(copies.sizes_described(report(4, {tp(): size}), view, Instant(AT + after_s)))
+    return list(copies.follow_event(report(4, {tp(): size}), view, Instant(AT + after_s)))
 
 
 def isr(copies: Copies, view: ClusterView, *ids: int, after_s: float = 30.0) -> list[CopyEvent]:
@@ -89,7 +89,7 @@ def isr(copies: Copies, view: ClusterView, *ids: int, after_s: float = 30.0) -> 
     state = partition_state(1, ids)
     view.leadership.states[tp()] = state
     at = Instant(AT + after_s)
-    return list(copies.states_read(StatesRead({tp(): state}), view, at))
+    return list(copies.follow_event(StatesRead({tp(): state}), view, at))
 
 
 def a_copy(**changes: object) -> CopyEnded:
@@ -224,7 +224,7 @@ def test_copy_that_falls_behind_its_leader_does_not_gain(engine: EngineName) -> 
     def has(held: int, total: int, after_s: float) -> None:
         built.view.disks_process.sizes[tp()] = total
         read = report(4, {tp(): held})
-        assert list(copies.sizes_described(read, built.view, Instant(AT + after_s)))
+        assert list(copies.follow_event(read, built.view, Instant(AT + after_s)))
 
     has(100, 1000, 10.0)
     assert copies.gained_at(tp()) == AT + 10.0, "it began with none"
@@ -244,7 +244,7 @@ def test_copy_that_catches_up_after_a_burst_gains(engine: EngineName) -> None:
         total = 1_000 if number < 2 else 10_000
         built.view.disks_process.sizes[tp()] = total
         read = report(4, {tp(): 900 + number})
-        assert list(copies.sizes_described(read, built.view, Instant(AT + number)))
+        assert list(copies.follow_event(read, built.view, Instant(AT + number)))
     assert copies.gained_at(tp()) == AT + 2 * REPORTS_KEPT - 1
 
 
@@ -254,7 +254,7 @@ def test_report_without_the_leader_is_compared_with_the_known_size(engine: Engin
     view, copies = built.view, begun(built)
     copy_events(copies, view, 100)
     alone = report(4, {tp(): 200})
-    assert list(copies.sizes_described(alone, view, Instant(AT + 20)))
+    assert list(copies.follow_event(alone, view, Instant(AT + 20)))
     copy_events(copies, view, 300, after_s=30.0)
     assert copies.gained_at(tp()) == AT + 30.0
 
@@ -273,7 +273,7 @@ def requested(target: tuple[int, ...] = (1, 2, 3, 4)) -> tuple[ViewBuilder, Copi
 
 def read_topic(copies: Copies, built: ViewBuilder, after_s: float = 0.0) -> list[CopyEvent]:
     """Let the topic be read as it is."""
-    return list(copies.topics_read(topic_read(built), built.view, Instant(AT + after_s)))
+    return list(copies.follow_event(topic_read(built), built.view, Instant(AT + after_s)))
 
 
 def test_requested_copy_starts_when_it_is_seen() -> None:
