@@ -18,7 +18,7 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from controller.errors import InvalidInputError
+from controller.errors import InvalidInputError, errors_about
 from controller.followed_files import FollowedFiles
 
 PASSWORD_MAX: Final = 4096
@@ -46,11 +46,8 @@ class Password:
         if self.file is None:
             return "" if self.value is None else self.value.get_secret_value()
         setting = f"{self.setting}_file: {self.file}"
-        try:
-            with self.file.open("rb") as file:
-                content = file.read(PASSWORD_MAX + 1)
-        except OSError as error:
-            raise InvalidInputError(f"{setting}: {error.strerror or error}") from error
+        with errors_about(setting), self.file.open("rb") as file:
+            content = file.read(PASSWORD_MAX + 1)
         try:
             password = content.decode().removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import PydanticBaseSettingsSource
 
-from controller.errors import InvalidInputError
+from controller.errors import InvalidInputError, errors_about
 from controller.settings import Settings, flag_of, is_secret, name_of, variable_of
 
 CONFIG_VARIABLE: Final = "REASSIGNER_CONFIG"
@@ -96,9 +96,8 @@ def _from_file(path: Path | None) -> _Given:
     if path is None:
         return _Given({}, {})
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidInputError(f"{path}: {error.strerror or error}") from error
+        with errors_about(path):
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInputError(f"{path}: not a TOML file: {error}") from error
     fields = {name_of(f): f for f in Settings.model_fields}

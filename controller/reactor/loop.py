@@ -341,10 +341,9 @@ class Reactor:
         if self._broker_settings is not None:
             self._broker_settings.describe_brokers(tuple(brokers))
             return
+        why = "its settings are not read"
         for broker in brokers:
-            self.put(
-                role.BrokerSettingsRead(broker.id, broker.epoch, None, "its settings are not read")
-            )
+            self.put(role.BrokerSettingsRead(broker.id, broker.epoch, None, why))
 
     def _flush(self) -> None:
         now = self._clock.now()

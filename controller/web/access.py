@@ -32,7 +32,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from controller.core.model import Instant
-from controller.errors import InvalidInputError
+from controller.errors import InvalidInputError, errors_about
 from controller.followed_files import FollowedFiles
 from controller.reactor.ports import Clock
 from controller.setting_values import TOKEN_MIN
@@ -128,10 +128,8 @@ def read_tokens(path: Path) -> tuple[Holder, ...]:
 
     """
     try:
-        with path.open("rb") as file:
+        with errors_about(f"http_tokens: {path}"), path.open("rb") as file:
             content = tomllib.loads(file.read(FILE_BYTES_MAX).decode())
-    except OSError as error:
-        raise InvalidInputError(f"http_tokens: {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError):
         # The text of the error may quote the line, and with it a token.
         raise InvalidInputError(f"http_tokens: {path}: not a TOML file") from None
