@@ -27,7 +27,7 @@ from controller.errors import (
 from controller.planning.plan_text import PlanPart, find_plan, find_topics
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.json_documents import UnreadableError
-from controller.znodes.plans import Refusals, approved_entry, judge_plan, plan_entry
+from controller.znodes.plans import Refusals, judge_plan, plan_entry
 
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 SHOWN_MAX: Final = 20
@@ -173,7 +173,7 @@ def approval_document(
         **({} if cluster is None else {CLUSTER_KEY: cluster}),
         APPROVAL_KEY: {"hash": plan_hash(plan, expected, log_dirs)},
         "partitions": [
-            approved_entry(p, plan[p], expected[p], log_dirs.get(p, ())) for p in sorted(plan)
+            plan_entry(p, plan[p], log_dirs.get(p, ()), expected[p]) for p in sorted(plan)
         ],
     }
 

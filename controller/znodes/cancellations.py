@@ -106,7 +106,6 @@ def combine(
     Raises:
         CancellationPendingError: the one in the znode has to be selected first.
         ReassignmentConflictError: the one in the znode cannot be decoded.
-
     """
     if found is None:
         return wanted

@@ -7,7 +7,7 @@ an ignored unknown key would be a limit without effect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -45,17 +45,11 @@ _Choice = TypeVar("_Choice", QueueOrder, UnderMinIsr)
 def decode_pauses(data: bytes) -> Pauses:
     """Decode pauses."""
     members = _members(data, _PAUSES)
-    everything = _pause(members, "everything", members.mapping("everything"))
+    everything = _pause(members.within("everything", members.mapping("everything"), _PAUSE))
     return Pauses(
         everything if "everything" in members else None,
-        {
-            request: _pause(members, f"requests: {request}", value)
-            for request, value in _by_request(members).items()
-        },
-        {
-            broker: _pause(members, f"brokers: {broker}", value)
-            for broker, value in _by_broker(members).items()
-        },
+        {request: _pause(own) for request, own in _by_request(members, _PAUSE)},
+        {broker: _pause(own) for broker, own in _by_broker(members, _PAUSE)},
     )
 
 
@@ -71,8 +65,7 @@ def encode_pauses(pauses: Pauses) -> bytes:
     return documents.write_document(document)
 
 
-def _pause(outer: Members, key: str, value: object) -> Pause:
-    members = outer.within(key, value, _PAUSE)
+def _pause(members: Members) -> Pause:
     since_ms = members.number("since_ms", low=0, high=documents.LONG_MAX)
     return Pause(members.text("reason"), members.text("by"), since_ms or 0)
 
@@ -96,14 +89,8 @@ def decode_limits(data: bytes) -> Limits:
         order=_one_of(members, "order", _ORDERS),
         under_min_isr=_one_of(members, "under_min_isr", _BRAKES),
         window=members.window("window"),
-        brokers={
-            broker: _broker_limits(members, f"brokers: {broker}", value)
-            for broker, value in _by_broker(members).items()
-        },
-        requests={
-            request: _request_limits(members, f"requests: {request}", value)
-            for request, value in _by_request(members).items()
-        },
+        brokers={broker: _broker_limits(own) for broker, own in _by_broker(members, _BROKER)},
+        requests={request: _request_limits(own) for request, own in _by_request(members, _REQUEST)},
     )
 
 
@@ -138,8 +125,7 @@ def _one_of(members: Members, key: str, values: Mapping[str, _Choice]) -> _Choic
     return values[named]
 
 
-def _broker_limits(outer: Members, key: str, value: object) -> BrokerLimits:
-    members = outer.within(key, value, _BROKER)
+def _broker_limits(members: Members) -> BrokerLimits:
     # 0 is a limit too: no copies to, or from, that broker.
     return BrokerLimits(
         max_incoming=members.number("max_incoming", low=0),
@@ -147,8 +133,7 @@ def _broker_limits(outer: Members, key: str, value: object) -> BrokerLimits:
     )
 
 
-def _request_limits(outer: Members, key: str, value: object) -> RequestLimits:
-    members = outer.within(key, value, _REQUEST)
+def _request_limits(members: Members) -> RequestLimits:
     return RequestLimits(
         priority=members.number("priority", -PRIORITY_MAX, PRIORITY_MAX),
         step_size=members.step_size("step_size"),
@@ -182,16 +167,14 @@ def _members(data: bytes, known: frozenset[str]) -> Members:
     return Members(documents.read_versioned(data, unique=True), known)
 
 
-def _by_request(members: Members) -> dict[RequestId, object]:
-    named = members.mapping("requests").items()
-    return {read_request(name, "requests: "): value for name, value in named}
+def _by_request(members: Members, known: frozenset[str]) -> Iterator[tuple[RequestId, Members]]:
+    for name, value in members.mapping("requests").items():
+        yield read_request(name, "requests: "), members.within(f"requests: {name}", value, known)
 
 
-def _by_broker(members: Members) -> dict[BrokerId, object]:
-    read: dict[BrokerId, object] = {}
+def _by_broker(members: Members, known: frozenset[str]) -> Iterator[tuple[BrokerId, Members]]:
     for name, value in members.mapping("brokers").items():
         number = parse_number(name)
         if number is None:
             raise UnreadableError(f"brokers: {excerpt(name)} is not a broker id")
-        read[BrokerId(number)] = value
-    return read
+        yield BrokerId(number), members.within(f"brokers: {name}", value, known)

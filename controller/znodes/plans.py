@@ -105,7 +105,7 @@ def _entry(item: object) -> tuple[TopicPartition, Replicas, Replicas | None, Log
 
 def _contradiction(partition: TopicPartition, replicas: Replicas) -> tuple[str, str]:
     return (
-        excerpt(plan_entry(partition, replicas, ())),
+        excerpt(plan_entry(partition, replicas)),
         f"{partition} is listed more than once with different replicas or directories",
     )
 
@@ -140,16 +140,19 @@ def encode_legacy_plan(entries: Plan, log_dirs: NamedDirs = NO_DIRS) -> bytes:
 
 
 def plan_entry(
-    partition: TopicPartition, replicas: Replicas, log_dirs: LogDirs
+    partition: TopicPartition,
+    replicas: Replicas,
+    log_dirs: LogDirs = (),
+    expected: Replicas | None = None,
 ) -> documents.Document:
-    """Return an entry as plans list it; without ``log_dirs`` where it names none."""
-    named = {"log_dirs": listed_dirs(replicas, log_dirs)} if log_dirs else {}
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "replicas": replicas,
-        **named,
-    }
+    """Return an entry as plans list it; it may be approved for the expected replicas."""
+    entry: dict[str, object]
+    entry = {"topic": partition.topic, "partition": partition.partition, "replicas": replicas}
+    if log_dirs:
+        entry["log_dirs"] = listed_dirs(replicas, log_dirs)
+    if expected is not None:
+        entry["original_replicas"] = expected
+    return entry
 
 
 # --- submitted requests --------------------------------------------------------------------------
@@ -210,29 +213,18 @@ def encode_submission(
     log_dirs: NamedDirs = NO_DIRS,
 ) -> bytes:
     """Encode a request in its first form; in the second if only that can say all of it."""
+    document: dict[str, object] = {"version": 1}
     if expected is not None or not log_dirs.keys().isdisjoint(entries):
-        listed = [
-            plan_entry(p, r, log_dirs.get(p, ()))
-            if expected is None
-            else approved_entry(p, r, expected[p], log_dirs.get(p, ()))
+        document["partitions"] = [
+            plan_entry(p, r, log_dirs.get(p, ()), None if expected is None else expected[p])
             for p, r in entries.items()
         ]
-        return documents.write_document(
-            {"version": 1, "partitions": listed} | write_options(options)
-        )
-    assignments: dict[str, dict[str, Replicas]] = {}
-    for partition, replicas in entries.items():
-        assignments.setdefault(partition.topic, {})[str(partition.partition)] = replicas
-    return documents.write_document(
-        {"version": 1, "assignments": assignments} | write_options(options)
-    )
-
-
-def approved_entry(
-    partition: TopicPartition, replicas: Replicas, expected: Replicas, log_dirs: LogDirs = ()
-) -> documents.Document:
-    """Return an entry that is approved for the replicas of its partition."""
-    return {**plan_entry(partition, replicas, log_dirs), "original_replicas": expected}
+    else:
+        assignments: dict[str, dict[str, Replicas]] = {}
+        for partition, replicas in entries.items():
+            assignments.setdefault(partition.topic, {})[str(partition.partition)] = replicas
+        document["assignments"] = assignments
+    return documents.write_document(document | write_options(options))
 
 
 def _listed_entries(document: documents.Document) -> list[object]:
@@ -357,7 +349,7 @@ def _split(plan: Plan, expected: Plan | None, log_dirs: NamedDirs, room: int) ->
         if expected is not None or log_dirs:
             # A list of entries; without directories in this part, it gets shorter.
             before = () if expected is None else expected[partition]
-            entry = approved_entry(partition, replicas, before, log_dirs.get(partition, ()))
+            entry = plan_entry(partition, replicas, log_dirs.get(partition, ()), before)
             size = len(documents.write_document(entry)) + 1
             topic_size = 0
         else:
