@@ -110,7 +110,6 @@ class PollHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has
 
         Raises:
             ValueError: a socket is closed.
-
         """
         poll = select.poll()
         for each in writing:
@@ -325,7 +324,6 @@ def client_options(settings: Settings) -> dict[str, Any]:
     Raises:
         InvalidInputError: they ask for SASL and the library for it is not installed, or a file of
             theirs cannot be used.
-
     """
     if settings.zookeeper_sasl_mechanism and importlib.util.find_spec("puresasl") is None:
         raise InvalidInputError("zookeeper_sasl_mechanism needs the Python package pure-sasl")

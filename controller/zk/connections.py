@@ -59,7 +59,6 @@ class ZooKeeperConnection:
             SessionSuspendedError: ZooKeeper cannot be reached in time.
             RefusedError: ZooKeeper refuses the credentials.
             InvalidInputError: there is no Kafka cluster.
-
         """
         # kazoo's own start() warns on standard error where the chroot does not exist.
         if not self._client.start_async().wait(self._connect_s):
@@ -259,7 +258,6 @@ class ZooKeeperConnection:
 
         Raises:
             ReassignmentConflictError: others changed it each time in between.
-
         """
         for _ in range(RACES_MAX):
             found = self.get(path)
@@ -280,7 +278,6 @@ class ZooKeeperConnection:
 
         Raises:
             ReassignmentConflictError: others changed it each time in between.
-
         """
         for _ in range(RACES_MAX):
             found = self.get(path)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import structlog
@@ -154,7 +155,9 @@ class Leadership(BackgroundThread):
         """Fence the former leader; only while this daemon's candidacy exists."""
         epoch = self._reader.get(paths.EPOCH)
         if epoch is None:
-            self._create_epoch()
+            made = self._session.client.create_async(paths.EPOCH, b"0", makepath=True)
+            with suppress(NodeExistsError):
+                self._session.result_of(made)
             return self._raise_epoch(candidacy)
         known = int(epoch.data) if _EPOCH.fullmatch(epoch.data) else 0
         multi = self._session.client.transaction()
@@ -162,14 +165,6 @@ class Leadership(BackgroundThread):
         multi.set_data(paths.EPOCH, str(known + 1).encode("ascii"), epoch.version)
         _, stat = multi_answer(multi.commit_async(), self._session.timeout_s)
         return ZkVersion(stat.version)
-
-    def _create_epoch(self) -> None:
-        try:
-            self._session.result_of(
-                self._session.client.create_async(paths.EPOCH, b"0", makepath=True)
-            )
-        except NodeExistsError:
-            return
 
     def _lead(self) -> None:
         """Return when this daemon no longer leads."""
@@ -203,7 +198,5 @@ class Leadership(BackgroundThread):
             if isinstance(znode, KazooException):
                 raise znode
             if znode is not None and znode.owner == self._session.id:
-                try:
+                with suppress(NoNodeError):
                     self._session.result_of(self._session.client.delete_async(path))
-                except NoNodeError:
-                    continue

@@ -69,7 +69,6 @@ def multi_answer(pending: PendingCall, timeout_s: float) -> list[Any]:
         MultiRejected: nothing of it was written.
         SessionSuspendedError: its outcome is unknown.
         SessionLostError: the session is over, and its outcome is unknown.
-
     """
     try:
         results: list[Any] = answer(pending, timeout_s)

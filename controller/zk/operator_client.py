@@ -164,15 +164,6 @@ def _listing_bytes(names: Iterable[str]) -> int:
 
 
 def _acl_text(acl: Any) -> str:  # noqa: ANN401 - kazoo has no types
-    letters = "".join(
-        letter
-        for letter, bit in (
-            ("c", Permissions.CREATE),
-            ("d", Permissions.DELETE),
-            ("r", Permissions.READ),
-            ("w", Permissions.WRITE),
-            ("a", Permissions.ADMIN),
-        )
-        if acl.perms & bit
-    )
+    named = ("CREATE", "DELETE", "READ", "WRITE", "ADMIN")
+    letters = "".join(n[0].lower() for n in named if acl.perms & getattr(Permissions, n))
     return f"{acl.id.scheme}:{acl.id.id}:{letters}"

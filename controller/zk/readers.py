@@ -330,7 +330,6 @@ class Reader:
 
         Raises:
             KazooException: the refusal is not a matter of permissions, so it says nothing.
-
         """
         if not isinstance(error, NoAuthError):
             raise error

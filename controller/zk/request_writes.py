@@ -320,7 +320,6 @@ def check_options(options: RequestOptions) -> None:
 
     Raises:
         InvalidInputError: it would not, so that the whole request would be refused.
-
     """
     try:
         read_options(write_options(options))

@@ -56,7 +56,6 @@ class ThrottleWrites:
 
         Raises:
             ReassignmentConflictError: settings are unreadable, or others change them all the time.
-
         """
         entities = [
             *map(throttle_settings.broker_entity, brokers),
@@ -79,7 +78,6 @@ class ThrottleWrites:
 
         Raises:
             ReassignmentConflictError: the settings are unreadable.
-
         """
         connection = self._connection
         epoch = connection.get(paths.EPOCH)
@@ -160,23 +158,22 @@ class Retirement:
 
         Raises:
             ReassignmentConflictError: a daemon lives, or others change the same znodes each time.
-
         """
-        with self._hold_lock() as candidacy:
+        with self._hold_lock() as lock:
             kept: set[str] = set()
-            for retired in self._lift_all(candidacy):
+            for retired in self._lift_all(lock):
                 if not retired.is_done:
                     kept.add(retired.subject)
                 yield retired
             for root in (*SUBMITTED, paths.REASSIGNMENTS, paths.ORPHANS):
-                yield from self._delete(root, candidacy)
+                yield from self._delete(root, lock)
             own = {paths.ROOT, paths.LEADER, paths.EPOCH}
             if kept:
                 own |= {paths.APPLIED_THROTTLES, *kept}
-            yield from self._delete(paths.ROOT, candidacy, own)
+            yield from self._delete(paths.ROOT, lock, own)
             if kept:
                 return
-            if not self._end(candidacy):
+            if not self._end(lock):
                 what = "stays: a daemon has started and leads next, or a command wrote there"
                 yield Retired(paths.ROOT, what, is_done=False, stays=True)
 
@@ -186,7 +183,6 @@ class Retirement:
 
         Raises:
             ReassignmentConflictError: there is one.
-
         """
         first = next(iter(ClusterZnodes(self._connection).candidates()), candidacy)
         if first == candidacy:
@@ -205,38 +201,39 @@ class Retirement:
     # --- the lock --------------------------------------------------------------------------------
 
     @contextmanager
-    def _hold_lock(self) -> Iterator[str]:
-        """Hold the lock of the daemons' election; yield the name of the candidacy."""
+    def _hold_lock(self) -> Iterator[Check]:
+        """Hold the lock of the daemons' election; yield the check that this session has it."""
         self.refuse_daemons()
         connection = self._connection
         prefix = f"{paths.LEADER}/{uuid.uuid4().hex}{_CANDIDACY}"
         candidacy = connection.create_sequential(prefix, encode_leader(""), until_closed=True)
+        lock = Check(f"{paths.LEADER}/{candidacy}", ZkVersion(0))
         try:
             self.refuse_daemons(candidacy)
-            self._fence(candidacy)
-            yield candidacy
+            self._fence(lock)
+            yield lock
         finally:
-            connection.delete(f"{paths.LEADER}/{candidacy}", ZkVersion(0))
+            connection.delete(lock.path, lock.version)
 
-    def _fence(self, candidacy: str) -> None:
+    def _fence(self, lock: Check) -> None:
         """Raise the daemons' epoch: a daemon that was suspended writes nothing any more."""
         epoch = self._connection.get(paths.EPOCH)
         if epoch is None:
             return
         following = int(epoch.data) + 1 if epoch.data.isdigit() else 1
         raised = SetData(paths.EPOCH, str(following).encode("ascii"), epoch.version)
-        if not self._connection.commit([_lock_check(candidacy), raised]):
+        if not self._connection.commit([lock, raised]):
             raise ReassignmentConflictError("a daemon took the lead meanwhile: stop it first")
 
-    def _end(self, candidacy: str) -> bool:
+    def _end(self, lock: Check) -> bool:
         """Delete the lock with the root; False where a daemon waits for it, which leads next."""
         epoch = () if self._connection.get(paths.EPOCH) is None else (paths.EPOCH,)
-        own = (f"{paths.LEADER}/{candidacy}", paths.LEADER, *epoch, paths.ROOT)
+        own = (lock.path, paths.LEADER, *epoch, paths.ROOT)
         return self._connection.commit([Delete(path, None) for path in own])
 
     # --- what the records own --------------------------------------------------------------------
 
-    def _lift_all(self, candidacy: str) -> Iterator[Retired]:
+    def _lift_all(self, lock: Check) -> Iterator[Retired]:
         """Restore the settings before each throttle, and delete its record with that."""
         failed: dict[str, str] = {}
         for _ in range(RACES_MAX):
@@ -253,7 +250,7 @@ class Retirement:
             for throttle in left:
                 path = paths.applied_throttle_path(throttle.entity)
                 try:
-                    restored = self._writes.lift(throttle, _lock_check(candidacy))
+                    restored = self._writes.lift(throttle, lock)
                 except ReassignmentConflictError as error:
                     failed[path] = str(error)
                     continue
@@ -268,7 +265,7 @@ class Retirement:
 
     # --- the records -----------------------------------------------------------------------------
 
-    def _delete(self, root: str, candidacy: str, but: Collection[str] = ()) -> Iterator[Retired]:
+    def _delete(self, root: str, lock: Check, but: Collection[str] = ()) -> Iterator[Retired]:
         """Delete a znode with all below it, the deepest first, except those named."""
         deleted = 0
         for _ in range(RACES_MAX):
@@ -279,9 +276,7 @@ class Retirement:
                 break
             for first in range(0, len(found), TOGETHER):
                 some = found[first : first + TOGETHER]
-                if not self._connection.commit(
-                    [_lock_check(candidacy), *(Delete(path, None) for path in some)]
-                ):
+                if not self._connection.commit([lock, *(Delete(path, None) for path in some)]):
                     break
                 deleted += len(some)
         else:
@@ -301,8 +296,3 @@ class Retirement:
             if not level:
                 return found[::-1]
             found += level
-
-
-def _lock_check(candidacy: str) -> Check:
-    """Return the check that this session still holds the lock."""
-    return Check(f"{paths.LEADER}/{candidacy}", ZkVersion(0))

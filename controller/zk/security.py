@@ -42,7 +42,6 @@ def present_credentials(settings: Settings) -> Credentials:
 
     Raises:
         InvalidInputError: a file cannot be used.
-
     """
     credential = settings.password("zookeeper_auth_credential")
     scheme = settings.zookeeper_auth_scheme
@@ -101,7 +100,6 @@ def cluster_acl(acls_of: Callable[[str], tuple[list[Any], Any]]) -> list[Any]:
 
     Raises:
         InvalidInputError: ZooKeeper does not allow to read them.
-
     """
     for path in paths.KAFKA_ROOTS:
         try:

@@ -59,7 +59,6 @@ def answer(pending: PendingCall, timeout_s: float) -> Any:  # noqa: ANN401 - kaz
         SessionSuspendedError: no answer came in time; the operation may have happened.
         SessionLostError: the session is over.
         ZookeeperError: ZooKeeper refused the operation.
-
     """
     try:
         return pending.get(timeout=timeout_s)
@@ -100,7 +99,6 @@ def build_client(settings: Settings, clock: Clock) -> LeasedClient:
 
     Raises:
         InvalidInputError: the settings ask for SASL and the library for it is not installed.
-
     """
     options, credentials = client_options(settings), partial(present_credentials, settings)
     return LeasedClient(clock, credentials, connection_retry=dict(RECONNECT), **options)
@@ -140,7 +138,6 @@ class Session:
         Raises:
             SessionSuspendedError: there is no connection in time.
             InvalidInputError: the permissions of the cluster's znodes cannot be read.
-
         """
         self._running = True
         hosts = ",".join(f"{host}:{port}" for host, port in self.client.hosts)
