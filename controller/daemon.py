@@ -108,10 +108,12 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
     zookeeper = _zookeeper(settings, stack, clock, inbox, telemetry)
     brokers = _brokers(settings, stack, inbox, zookeeper.session)
     telemetry.publisher.unreachable = brokers.channels.unreachable
-    inbox.queries = (brokers.configs, brokers.log_dirs, brokers.reassignments)
+    queries = (brokers.configs, brokers.log_dirs, brokers.reassignments)
+    inbox.update_brokers = tuple(query.update_brokers for query in queries)
+    inbox.update_controller = brokers.reassignments.update_controller
     submissions = None
     if endpoint is not None and endpoint.followers:
-        inbox.queries = (*inbox.queries, *endpoint.followers)
+        inbox.update_brokers = (*inbox.update_brokers, *endpoint.followers)
         submissions = ClientSubmissions(arrivals, clock, lambda: OperatorClient(settings))
         submissions.start()
         stack.callback(submissions.stop)

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from controller.brokers.connection_settings import ConnectionSettings
 from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
@@ -39,7 +39,6 @@ class BrokerQuery(ABC):
         self._io = IoThread(name)
         # Touched on the IO thread only:
         self._brokers: dict[BrokerId, LiveBroker] = {}
-        self._controller: BrokerId | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -59,17 +58,10 @@ class BrokerQuery(ABC):
         """Replace the brokers to query."""
         self._io.post(partial(self._learn, {b.id: b for b in brokers}))
 
-    def update_controller(self, controller: BrokerId | None) -> None:
-        """Replace which broker is the controller; None: none is."""
-        self._io.post(partial(self._learn_controller, controller))
-
     # --- on the IO thread ----------------------------------------------------------------------
 
     def _learn(self, brokers: dict[BrokerId, LiveBroker]) -> None:
         self._brokers = brokers
-
-    def _learn_controller(self, controller: BrokerId | None) -> None:
-        self._controller = controller
 
     @abstractmethod
     def _close_all(self) -> None:
@@ -82,7 +74,6 @@ class PooledQuery(BrokerQuery):
     limits: ConnectionLimits
 
     def __init__(self, name: str, inbox: Inbox, connections: ConnectionSettings) -> None:
-        """Prepare; see ``BrokerQuery``."""
         super().__init__(name, inbox, connections)
         # Touched on the IO thread only:
         self._open: dict[BrokerId, tuple[LiveBroker, BrokerConnection]] = {}
@@ -121,18 +112,6 @@ class PooledQuery(BrokerQuery):
             self._close(broker)
 
 
-class BrokerDependent(Protocol):
-    """What has to know the brokers and the controller."""
-
-    def update_brokers(self, brokers: Iterable[LiveBroker]) -> None:
-        """Replace the brokers."""
-        ...
-
-    def update_controller(self, controller: BrokerId | None) -> None:
-        """Replace which broker is the controller; None: none is."""
-        ...
-
-
 @dataclass(eq=False, slots=True)
 class BrokerFollower:
     """
@@ -142,7 +121,9 @@ class BrokerFollower:
     """
 
     inner: Inbox
-    queries: tuple[BrokerDependent, ...] = ()
+    update_brokers: tuple[Callable[[Iterable[LiveBroker]], None], ...] = ()
+    update_controller: Callable[[BrokerId | None], None] = lambda _: None
+    """Called with the broker that is the controller; None: none is."""
     topics: frozenset[str] = frozenset()
     """The topics that were listed last."""
     names_by_id: dict[str, str] = field(default_factory=dict)
@@ -157,11 +138,10 @@ class BrokerFollower:
     def put(self, event: Event) -> None:
         """Update the adapters from the event and pass it on."""
         if isinstance(event, BrokersRead):
-            for query in self.queries:
-                query.update_brokers(event.brokers.values())
+            for update in self.update_brokers:
+                update(event.brokers.values())
         elif isinstance(event, ClaimGuardsRead):
-            for query in self.queries:
-                query.update_controller(event.controller_broker)
+            self.update_controller(event.controller_broker)
         elif isinstance(event, TopicsListed):
             self._topics_listed(event.topics)
         elif isinstance(event, TopicsRead):

@@ -19,6 +19,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
@@ -32,7 +33,7 @@ from controller.brokers.connections import BrokerConnection, ConnectionLimits, G
 from controller.brokers.messages import by_topic, frame_of
 from controller.clocks import pause_s
 from controller.core.cluster.model import LiveBroker
-from controller.core.model import AlterOutcome, TopicPartition
+from controller.core.model import AlterOutcome, BrokerId, TopicPartition
 from controller.core.reassignments.records import AlterResult, ReassignmentsAltered
 from controller.core.role.records import ReassignmentsProbed
 from controller.errors import BrokerUnreachableError, ProtocolError, TransientError
@@ -88,11 +89,11 @@ class ClusterController(BrokerQuery):
     """Implements ``reactor.ports.Reassignments``."""
 
     def __init__(self, inbox: Inbox, connections: ConnectionSettings) -> None:
-        """Prepare; see ``BrokerQuery``."""
         super().__init__("cluster-controller", inbox, connections)
         self._gate = Gate()
         self._vouched_at = time.monotonic()
         # Touched on the IO thread only:
+        self._controller: BrokerId | None = None
         self._open: tuple[LiveBroker, BrokerConnection, Gate] | None = None
         self._calls: deque[_Call] = deque()
         self._busy = False
@@ -101,6 +102,10 @@ class ClusterController(BrokerQuery):
         """End the thread; what was not sent is dropped."""
         self.forget()
         super().stop()
+
+    def update_controller(self, controller: BrokerId | None) -> None:
+        """Replace which broker is the controller; None: none is."""
+        self._io.post(partial(setattr, self, "_controller", controller))
 
     # --- Reassignments -------------------------------------------------------------------------
 

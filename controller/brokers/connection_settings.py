@@ -221,12 +221,9 @@ class ListenerChoice:
     def endpoint_of(self, broker: LiveBroker) -> Endpoint | None:
         """Return the broker's matching endpoint, None if it has none."""
         wanted = self.control_plane_listener or self.inter_broker_listener
-        for endpoint in broker.endpoints:
-            if wanted is None and endpoint.security_protocol == self.security_protocol:
-                return endpoint
-            if wanted is not None and endpoint.listener == wanted:
-                return endpoint
-        return None
+        of_protocol = (e for e in broker.endpoints if e.security_protocol == self.security_protocol)
+        of_name = (e for e in broker.endpoints if e.listener == wanted)
+        return next(of_protocol if wanted is None else of_name, None)
 
     def required_of(self, broker: LiveBroker) -> Endpoint:
         """

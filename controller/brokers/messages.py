@@ -18,7 +18,7 @@ import binascii
 import struct
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import new_class
 from typing import Any, Final, NamedTuple, TypeVar
@@ -133,8 +133,8 @@ class Frame:
     def readdressed(self, offset: int, broker_epoch: int) -> Frame:
         """Return the same request for another broker, whose epoch stands here in the body."""
         epoch = struct.pack(">q", broker_epoch)
-        body = b"".join((self.body[:offset], epoch, self.body[offset + len(epoch) :]))
-        return Frame(self.name, self.api_key, self.version, self.is_flexible, body)
+        parts = (self.body[:offset], epoch, self.body[offset + len(epoch) :])
+        return replace(self, body=b"".join(parts))
 
 
 def frame_of(message: ApiMessage) -> Frame:

@@ -77,23 +77,12 @@ def query_min_insync(
         return _min_insync(inbox, topics, deadline)
 
 
-class _Queue:
-    """An inbox on which one thread waits."""
-
-    def __init__(self) -> None:
-        self.events: queue.Queue[Event] = queue.Queue()
-
-    def put(self, event: Event) -> None:
-        """Add an event."""
-        self.events.put(event)
-
-
 @contextmanager
 def _setting_queries(
     connections: ConnectionSettings, brokers: Collection[LiveBroker], topics: Collection[str]
-) -> Iterator[_Queue]:
+) -> Iterator[queue.Queue[Event]]:
     """Query the settings of topics; the answers arrive in the queue."""
-    inbox = _Queue()
+    inbox: queue.Queue[Event] = queue.Queue()
     configs = TopicConfigQuery(inbox, connections)
     configs.start()
     try:
@@ -104,12 +93,14 @@ def _setting_queries(
         configs.stop()
 
 
-def _min_insync(inbox: _Queue, topics: Collection[str], deadline: float) -> Mapping[str, int | str]:
+def _min_insync(
+    inbox: queue.Queue[Event], topics: Collection[str], deadline: float
+) -> Mapping[str, int | str]:
     found: dict[str, int | str] = dict.fromkeys(topics, SILENT)
     waiting = set(topics)
     while waiting:
         try:
-            read = inbox.events.get(timeout=max(0.001, deadline - time.monotonic()))
+            read = inbox.get(timeout=max(0.001, deadline - time.monotonic()))
         except queue.Empty:
             break
         if isinstance(read, TopicConfigsRead):

@@ -105,9 +105,6 @@ class TopicValidation:
         """Replace the brokers; callable from any thread."""
         self._brokers = {b.id: b for b in brokers}
 
-    def update_controller(self, controller: BrokerId | None) -> None:
-        """Ignore which broker is the controller."""
-
     def defaults(self) -> TopicDefaults | None:
         """Return what new topics depend on; None: only Kafka's controller can create topics."""
         first = self._common_settings("topic_defaults", FOR_NEW_TOPICS)

@@ -24,10 +24,11 @@ from controller.endpoint.sasl import (
     PlainExchange,
     SaslExchange,
     ScramExchange,
-    UserFile,
+    Users,
 )
 from controller.endpoint.strict_decoding import UNPACED_MAX
 from controller.errors import RemoteProtocolError
+from controller.followed_files import FollowedFiles
 
 FRAMES_MAX: Final = 10
 """Frames of one authentication; SCRAM needs four."""
@@ -62,15 +63,16 @@ class Sasl:
     """The mechanisms that are enabled, and the users."""
 
     mechanisms: tuple[str, ...]
-    users: UserFile
+    users: FollowedFiles[Users]
 
     def exchange(self, mechanism: str) -> SaslExchange:
         """Begin an authentication by a mechanism that is enabled."""
         if mechanism not in self.mechanisms:
             raise UnauthenticatedError("a SASL mechanism that is not enabled")
+        users = self.users.content
         if mechanism not in SCRAM_HASHES:
-            return PlainExchange(self.users.is_password)
-        return ScramExchange(mechanism, lambda user: self.users.scram_keys(mechanism, user))
+            return PlainExchange(lambda user, password: users().is_password(user, password))
+        return ScramExchange(mechanism, lambda user: users().scram_keys(mechanism, user))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ async def _user_of(
                 step = exchange.step(token)
                 if isinstance(step, AuthenticationFailed):
                     raise UnauthenticatedError(f"authentication failed: {step.why}")
-                await peer.send(codec.encode(header, codec.SaslAuthenticateAnswer(step.token)))
+                await peer.send(codec.encode(header, codec.SaslAuthenticate(step.token)))
                 if isinstance(step, Authenticated):
                     return step.user
             case _:

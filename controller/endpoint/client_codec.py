@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 from kafka.protocol import admin
 from kafka.protocol.api_key import ApiKey
@@ -17,6 +18,7 @@ from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.endpoint import codec
 from controller.endpoint.strict_decoding import Fields, OversizedError
 from controller.errors import RemoteProtocolError
+from controller.kafka_errors import NONE
 
 FIRST_WITH_ERROR: Final = 1
 """The first version of ElectLeaders with an error of the whole request in the answer."""
@@ -123,17 +125,6 @@ def results_of(answer: ClientAnswer) -> int:
     return len(getattr(answer, "results", ()))
 
 
-def _list_response(version: int, answer: client_requests.ListReassignmentsAnswer) -> ApiMessage:
-    rows = ((topic, (number, *replicas)) for (topic, number), *replicas in answer.reassignments)
-    return admin.ListPartitionReassignmentsResponse(
-        version=version,
-        throttle_time_ms=0,
-        error_code=answer.error,
-        error_message=None,
-        topics=by_topic(rows),
-    )
-
-
 def _results(results: Iterable[PartitionResult]) -> list[tuple[str, list[tuple[Any, ...]]]]:
     return by_topic(
         (topic, (number, error, message)) for (topic, number), error, message in results
@@ -148,7 +139,6 @@ REQUESTS: Final[Mapping[int, codec.ServedRequest]] = {
         answer=client_requests.ElectLeadersAnswer,
         message_of=lambda version, answer: admin.ElectLeadersResponse(
             version=version,
-            throttle_time_ms=0,
             error_code=answer.error,
             replica_election_results=_results(answer.results),
         ),
@@ -161,7 +151,6 @@ REQUESTS: Final[Mapping[int, codec.ServedRequest]] = {
         answer=client_requests.AlterReassignmentsAnswer,
         message_of=lambda version, answer: admin.AlterPartitionReassignmentsResponse(
             version=version,
-            throttle_time_ms=0,
             error_code=answer.error,
             error_message=None,
             responses=_results(answer.results),
@@ -172,7 +161,12 @@ REQUESTS: Final[Mapping[int, codec.ServedRequest]] = {
         message=admin.ListPartitionReassignmentsRequest,
         value_of=_list,
         answer=client_requests.ListReassignmentsAnswer,
-        message_of=_list_response,
+        message_of=lambda version, answer: admin.ListPartitionReassignmentsResponse(
+            version=version,
+            error_code=answer.error,
+            error_message=None,
+            topics=by_topic((topic, (n, *rest)) for (topic, n), *rest in answer.reassignments),
+        ),
     ),
 }
 """What the daemon answers as the controller, by API key."""
@@ -190,82 +184,54 @@ def local_answer(header: codec.RequestHeader, frame: bytes, own_id: int) -> byte
     It has no log directory, group, transaction or setting. None: the request is about something
     else, or has a version for which a broker has to answer.
     """
-    known = _ENTRY_REQUESTS.get(header.api_key)
-    if known is None or not known.versions[0] <= header.version <= known.versions[1]:
+    if not codec.is_served(header, ENTRY_REQUESTS):
         return None
-    answer = known.answer_to(header, frame, own_id)
-    return None if answer is None else codec.respond(header, answer)
-
-
-def _no_groups(header: codec.RequestHeader, _frame: bytes, _own_id: int) -> ApiMessage:
-    return admin.ListGroupsResponse(
-        version=header.version, throttle_time_ms=0, error_code=0, groups=[]
+    known = ENTRY_REQUESTS[header.api_key]
+    fields: dict[str, object] = {}
+    if known.message is not None:
+        _, body = codec.read_request(frame, ENTRY_REQUESTS)
+        named = [(r["resource_type"], r["resource_name"]) for r in body["resources"]]
+        ours = {(kind, str(own_id)) for kind in (BROKER, BROKER_LOGGER)}
+        if not named or not ours.issuperset(named):
+            return None
+        fields = known.without_settings(named)
+    # Version 0 of DescribeLogDirs is laid out as version 1.
+    is_first = header.api_key == ApiKey.DescribeLogDirs and not header.version
+    return codec.respond(
+        header, known.response(version=1 if is_first else header.version, **fields)
     )
 
 
-def _no_log_dirs(header: codec.RequestHeader, _frame: bytes, _own_id: int) -> ApiMessage:
-    # Version 0 is laid out as version 1.
-    version = max(header.version, 1)
-    return admin.DescribeLogDirsResponse(
-        version=version, throttle_time_ms=0, error_code=0, results=[]
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryRequest(codec.ReadableRequest):
+    """
+    A kind of request that concerns the daemon as an entry in the list of brokers.
+
+    The answer has no error and, but for what ``without_settings`` returns, nothing in it.
+    """
+
+    message: Any = None
+    """None: nothing of it is read but the header."""
+    response: type[ApiMessage]
+    without_settings: Callable[[list[tuple[int, str]]], dict[str, object]] = lambda _: {}
+    """Returns fields of the response for resources, given by type and name."""
 
 
-def _no_transactions(header: codec.RequestHeader, _frame: bytes, _own_id: int) -> ApiMessage:
-    return admin.ListTransactionsResponse(
-        version=header.version,
-        throttle_time_ms=0,
-        error_code=0,
-        unknown_state_filters=[],
-        transaction_states=[],
-    )
-
-
-def _own_resources(
-    header: codec.RequestHeader, frame: bytes, own_id: int, message: type[ApiMessage]
-) -> list[tuple[int, str]]:
-    """Return the type and name of the resources, if all are the daemon as a broker."""
-    known = _ENTRY_REQUESTS[header.api_key]
-    readable = codec.ReadableRequest(versions=known.versions, message=message)
-    _, body = codec.read_request(frame, {header.api_key: readable})
-    named = [(r["resource_type"], r["resource_name"]) for r in body["resources"]]
-    ours = {(kind, str(own_id)) for kind in (BROKER, BROKER_LOGGER)}
-    return named if ours.issuperset(named) else []
-
-
-def _no_settings(header: codec.RequestHeader, frame: bytes, own_id: int) -> ApiMessage | None:
-    """Answer that the daemon has no settings."""
-    named = _own_resources(header, frame, own_id, admin.DescribeConfigsRequest)
-    if not named:
-        return None
-    rows: list[object] = [(0, None, kind, name, []) for kind, name in named]
-    return admin.DescribeConfigsResponse(version=header.version, throttle_time_ms=0, results=rows)
-
-
-def _no_changes(header: codec.RequestHeader, frame: bytes, own_id: int) -> ApiMessage | None:
-    """Answer that changing the settings of the daemon succeeds."""
-    named = _own_resources(header, frame, own_id, admin.IncrementalAlterConfigsRequest)
-    if not named:
-        return None
-    rows = [(0, None, kind, name) for kind, name in named]
-    return admin.IncrementalAlterConfigsResponse(
-        version=header.version, throttle_time_ms=0, responses=rows
-    )
-
-
-class _EntryRequest(NamedTuple):
-    """A kind of request that concerns the daemon as an entry in the list of brokers."""
-
-    versions: tuple[int, int]
-    answer_to: Callable[[codec.RequestHeader, bytes, int], ApiMessage | None]
-
-
-_ENTRY_REQUESTS: Final[Mapping[int, _EntryRequest]] = {
-    ApiKey.ListGroups: _EntryRequest((0, 5), _no_groups),
-    ApiKey.DescribeConfigs: _EntryRequest((1, 4), _no_settings),
-    ApiKey.DescribeLogDirs: _EntryRequest((0, 4), _no_log_dirs),
-    ApiKey.IncrementalAlterConfigs: _EntryRequest((0, 1), _no_changes),
-    ApiKey.ListTransactions: _EntryRequest((0, 1), _no_transactions),
+ENTRY_REQUESTS: Final[Mapping[int, EntryRequest]] = {
+    ApiKey.ListGroups: EntryRequest(versions=(0, 5), response=admin.ListGroupsResponse),
+    ApiKey.DescribeConfigs: EntryRequest(
+        versions=(1, 4),
+        message=admin.DescribeConfigsRequest,
+        response=admin.DescribeConfigsResponse,
+        without_settings=lambda named: {"results": [(NONE, None, *each, []) for each in named]},
+    ),
+    ApiKey.DescribeLogDirs: EntryRequest(versions=(0, 4), response=admin.DescribeLogDirsResponse),
+    ApiKey.IncrementalAlterConfigs: EntryRequest(
+        versions=(0, 1),
+        message=admin.IncrementalAlterConfigsRequest,
+        response=admin.IncrementalAlterConfigsResponse,
+        without_settings=lambda named: {"responses": [(NONE, None, *each) for each in named]},
+    ),
+    ApiKey.ListTransactions: EntryRequest(versions=(0, 1), response=admin.ListTransactionsResponse),
 }
-LOCAL: Final[Mapping[int, tuple[int, int]]] = {k: r.versions for k, r in _ENTRY_REQUESTS.items()}
-"""Lowest and highest version of what concerns the daemon as an entry in the list of brokers."""
+"""By API key."""

@@ -90,6 +90,18 @@ RESULTS: Final = ("answered", "not_controller", "by_broker", "ceded", "refused")
 """Results by which the metrics count."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A request, and the connection to the broker that answers in the name of its client."""
+
+    peer: Peer
+    upstream: Upstream
+    header: codec.RequestHeader
+    frame: bytes
+    permission: Permission | None
+    """To be used once the broker permits the request; None: the role is not held."""
+
+
 @dataclass(eq=False, slots=True)
 class ClientService:
     """Implements ``Service`` for every request."""
@@ -113,29 +125,31 @@ class ClientService:
         key = header.api_key
         if key in UNRELAYED or key < 0:
             raise RemoteProtocolError(f"API key {key} is not relayed")
-        upstream = await self._upstream_of(peer)
+        upstream, tenure = await self._upstream_of(peer), self.tickets.tenure
+        # The author as the record of a request shows it; the broker knows the principal.
+        who = f"{header.client_id or 'a client'} at {peer.address}"
+        permission = None if tenure is None else Permission(who, upstream.broker, tenure)
+        call = _Call(peer, upstream, header, frame, permission)
         if not peer.is_authenticated:
             # Nothing that such a peer sends is decoded here.
-            return await self._relayed(peer, upstream, header, frame)
+            return await self._relayed(call)
         if key in CEDABLE:
-            return await self._serve_or_cede(peer, upstream, header, frame)
+            return await self._serve_or_cede(call)
         if key in client_codec.SERVED:
-            return await self._as_controller(peer, upstream, header, frame)
+            return await self._as_controller(call)
         if key in self.brokers.versions:
-            return await self._for_broker(peer, upstream, header, frame)
+            return await self._for_broker(call)
         local = None
         if len(frame) <= UNPACED_MAX:  # Any peer may send it, and what is meant is short.
             local = client_codec.local_answer(header, frame, self.own_id)
-        return local or await self._relayed(peer, upstream, header, frame)
+        return local or await self._relayed(call)
 
-    async def _relayed(
-        self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
-    ) -> Answer:
+    async def _relayed(self, call: _Call) -> Answer:
         """Let a broker answer, which also authenticates the peer."""
-        arriving = await upstream.begin(frame)
+        header, arriving = call.header, await call.upstream.begin(call.frame)
         if header.api_key not in _LOOKED_INTO:
             # Before authentication, a broker closes the connection instead.
-            peer.is_authenticated = True
+            call.peer.is_authenticated = True
             return arriving
         answer = await arriving.whole()
         if header.api_key == ApiKey.ApiVersions:
@@ -144,7 +158,7 @@ class ClientService:
             if relayed_frames.is_refused(header, answer):
                 # An error is final for a client, and a broker may stop on it.
                 raise RemoteProtocolError("a broker refuses the credentials of a peer")
-            peer.is_authenticated |= relayed_frames.ends_exchange(header, answer)
+            call.peer.is_authenticated |= relayed_frames.ends_exchange(header, answer)
         return with_length(answer)
 
     async def _upstream_of(self, peer: Peer) -> Upstream:
@@ -155,9 +169,7 @@ class ClientService:
 
     # --- what the controller answers -----------------------------------------------------------
 
-    async def _for_broker(
-        self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
-    ) -> Answer | None:
+    async def _for_broker(self, call: _Call) -> Answer | None:
         """
         Answer a broker as its controller, if another broker permits it to ask.
 
@@ -165,83 +177,72 @@ class ClientService:
         request that the controller answers through the daemon would keep it here. With the role, no
         broker may answer in the place of the controller.
         """
-        tenure = self.tickets.tenure
-        if tenure is None:
+        peer, header, frame = call.peer, call.header, call.frame
+        if call.permission is None:
             return self.brokers.refusal(header)
-        answer = await upstream.exchange(frame, PERMIT_S)
+        answer = await call.upstream.exchange(frame, PERMIT_S)
         error = relayed_frames.error_for_broker(header, answer)
         if error in {NOT_CONTROLLER, STALE_CONTROLLER_EPOCH}:
-            permission = Permission(_who(peer, header), upstream.broker, tenure)
-            return await self.brokers.answer_permitted(peer, header, frame, permission)
+            return await self.brokers.answer_permitted(peer, header, frame, call.permission)
         return with_length(answer) if error == CLUSTER_AUTHORIZATION_FAILED else None
 
-    async def _as_controller(
-        self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
-    ) -> Answer | None:
+    async def _as_controller(self, call: _Call) -> Answer | None:
         """Answer as the controller what a broker permits and does not answer itself."""
-        tenure = self.tickets.tenure
-        arriving = await upstream.begin(frame)
+        peer, header, permission = call.peer, call.header, call.permission
+        arriving = await call.upstream.begin(call.frame)
         error = relayed_frames.first_error(header, arriving.head)
-        if error != NOT_CONTROLLER and (error is not None or tenure is None):
-            self._count(header, "by_broker")
+        if error != NOT_CONTROLLER and (error is not None or permission is None):
+            self._count(call, "by_broker")
             return arriving
         answer = await arriving.whole()
-        who = _who(peer, header)
-        permission = None if tenure is None else Permission(who, upstream.broker, tenure)
         given: ClientAnswer | None = None
         if permission is not None:
             _, request = await self._thread.run(
-                len(frame), partial(client_codec.decode, frame, who)
+                len(call.frame), partial(client_codec.decode, call.frame, permission.peer)
             )
             if request is None:
-                self._count(header, "refused")
+                self._count(call, "refused")
                 return client_codec.refusal(header, INVALID_REQUEST)
             peer.hold_decoded(client_codec.partitions_of(request) * PARTITION_BYTES)
             within_s = request.timeout_s + GRACE_S if isinstance(request, ElectLeaders) else None
             given = await self.tickets.answer_to(request, permission, within_s)
         if given is None or given.error == NOT_CONTROLLER:
-            self._count(header, "not_controller")
+            self._count(call, "not_controller")
             peer.is_left = True
             return with_length(answer)
-        self._count(header, "answered")
+        self._count(call, "answered")
         size = client_codec.results_of(given) * RESULT_BYTES
         own = await self._thread.run(size, partial(client_codec.encode, header, given))
-        upstream.hold(len(own))
+        call.upstream.hold(len(own))
         return own
 
     # --- what only Kafka's controller carries out ----------------------------------------------
 
-    async def _serve_or_cede(
-        self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
-    ) -> Answer | None:
+    async def _serve_or_cede(self, call: _Call) -> Answer | None:
         """
         Carry out what concerns topics; give the role back for what only Kafka's controller can do.
 
         A request that the client may not make is relayed as it is.
         """
-        tenure = self.tickets.tenure
-        operation = CEDABLE[header.api_key]
-        wanted, seen = await self._read_wanted(peer, upstream, header, frame)
+        peer, header, upstream = call.peer, call.header, call.upstream
+        wanted, seen = await self._read_wanted(call)
         if seen.controller == self.own_id:
-            permission = None
-            if tenure is not None:
-                permission = Permission(_who(peer, header), upstream.broker, tenure)
             served = None
-            if wanted is not None and permission is not None:
-                served = await self.topics.answer(header, wanted, seen, upstream, permission)
+            if wanted is not None and call.permission is not None:
+                served = await self.topics.answer(header, wanted, seen, upstream, call.permission)
             if served is not None:
                 answer, error = served
                 peer.is_left = error == NOT_CONTROLLER
-                self._count(header, "not_controller" if peer.is_left else "answered")
+                self._count(call, "not_controller" if peer.is_left else "answered")
                 return answer
-            if operation in seen.operations:
-                return await self._cede(peer, upstream, header, frame, permission)
+            if CEDABLE[header.api_key] in seen.operations:
+                return await self._cede(call)
         peer.is_left = seen.controller != upstream.broker
-        self._count(header, "by_broker")
-        return await upstream.begin(frame)
+        self._count(call, "by_broker")
+        return await upstream.begin(call.frame)
 
     async def _read_wanted(
-        self, peer: Peer, upstream: Upstream, header: codec.RequestHeader, frame: bytes
+        self, call: _Call
     ) -> tuple[TopicsWanted | None, relayed_frames.SeenController]:
         """
         Return a request and what the client may do; without the request, a broker has to answer.
@@ -249,35 +250,30 @@ class ClientService:
         Rights on topics can be asked for when the names are known. So a long request is read only
         for a client with a right on the cluster.
         """
-        if len(frame) > SMALL_FRAME:
-            seen = await self._look(upstream)
-            enough = {CEDABLE[header.api_key], ALTER}
-            if enough.isdisjoint(seen.cluster or ()):
+        key, size = call.header.api_key, len(call.frame)
+        if size > SMALL_FRAME:
+            seen = await self._look(call.upstream)
+            if {CEDABLE[key], ALTER}.isdisjoint(seen.cluster or ()):
                 return None, seen
-        if header.api_key in TOPIC_REQUESTS:
-            peer.hold_decoded(len(frame) * TOPICS_FACTOR)
-        wanted = await self.topics.decode(header, frame)
+        if key in TOPIC_REQUESTS:
+            call.peer.hold_decoded(size * TOPICS_FACTOR)
+        wanted = await self.topics.decode(call.header, call.frame)
         names = () if wanted is None else self.topics.names(wanted)
-        return wanted, await self._look(upstream, names)
+        return wanted, await self._look(call.upstream, names)
 
-    async def _cede(
-        self,
-        peer: Peer,
-        upstream: Upstream,
-        header: codec.RequestHeader,
-        frame: bytes,
-        permission: Permission | None,
-    ) -> Answer | None:
+    async def _cede(self, call: _Call) -> Answer | None:
         """
         Have the role given back, and ask the controller that brokers name then.
 
         Where the role was not held, and brokers name this id, another daemon has it: the client has
         to connect to that one.
         """
+        peer, upstream, permission = call.peer, call.upstream, call.permission
         now = asyncio.get_running_loop().time
         until = self.tickets.held_until + SETTLE_S
         if permission is not None and self.tickets.is_current(permission):
-            await self.tickets.answer_to(CedeRole(ApiKey(header.api_key).name), permission, CEDE_S)
+            request = CedeRole(ApiKey(call.header.api_key).name)
+            await self.tickets.answer_to(request, permission, CEDE_S)
             until = now() + CEDE_S
         seen = await self._look(upstream)
         nobody = {self.own_id, _NO_CONTROLLER}
@@ -294,8 +290,8 @@ class ClientService:
                 upstream.close()
                 upstream = peer.companion
         peer.is_left = seen.controller != upstream.broker
-        self._count(header, "not_controller" if seen.controller == self.own_id else "ceded")
-        return await upstream.begin(frame)
+        self._count(call, "not_controller" if seen.controller == self.own_id else "ceded")
+        return await upstream.begin(call.frame)
 
     async def _look(
         self, upstream: Upstream, topics: tuple[str, ...] = ()
@@ -305,10 +301,5 @@ class ClientService:
         answer = await upstream.exchange(request, PERMIT_S)
         return await self._thread.run(len(answer), partial(relayed_frames.metadata_of, answer))
 
-    def _count(self, header: codec.RequestHeader, result: str) -> None:
-        self.observer.endpoint_answered(ApiKey(header.api_key).name, result)
-
-
-def _who(peer: Peer, header: codec.RequestHeader) -> str:
-    """Return the author of a request, as its record shows it; the broker knows the principal."""
-    return f"{header.client_id or 'a client'} at {peer.address}"
+    def _count(self, call: _Call, result: str) -> None:
+        self.observer.endpoint_answered(ApiKey(call.header.api_key).name, result)

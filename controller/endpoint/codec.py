@@ -90,13 +90,6 @@ class SaslHandshake:
 
 
 @dataclass(frozen=True, slots=True)
-class SaslAuthenticate:
-    """One message of a client in a SASL exchange."""
-
-    auth_bytes: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class SaslHandshakeAnswer:
     """
     The mechanisms that are enabled.
@@ -108,15 +101,19 @@ class SaslHandshakeAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class SaslAuthenticateAnswer:
-    """One message of the server in a SASL exchange; as with the handshake, never a refusal."""
+class SaslAuthenticate:
+    """
+    One message in a SASL exchange, of the client or of the server.
+
+    That of the server is never a refusal, as with the handshake.
+    """
 
     auth_bytes: bytes = field(repr=False)
 
 
 Kind = TypeVar("Kind", bound=ReadableRequest)
 Request = ApiVersions | SaslHandshake | SaslAuthenticate | broker_requests.RequestFromBroker
-Answer = SaslHandshakeAnswer | SaslAuthenticateAnswer | broker_requests.BrokerAnswer
+Answer = SaslHandshakeAnswer | SaslAuthenticate | broker_requests.BrokerAnswer
 
 
 # --- requests ------------------------------------------------------------------------------------
@@ -165,11 +162,16 @@ def _open_frame(frame: bytes) -> tuple[RequestHeader, Cursor]:
     return _header(cursor), cursor
 
 
+def is_served(header: RequestHeader, requests: Mapping[int, ReadableRequest]) -> bool:
+    """Return whether a request is of one of these kinds, and of one of their versions."""
+    lowest, highest = requests[header.api_key].versions if header.api_key in requests else (0, -1)
+    return lowest <= header.version <= highest
+
+
 def _served_request(header: RequestHeader, requests: Mapping[int, Kind]) -> Kind:
-    found = requests.get(header.api_key)
-    if found is None or not found.versions[0] <= header.version <= found.versions[1]:
+    if not is_served(header, requests):
         raise RemoteProtocolError(f"API key {header.api_key} v{header.version} is not served")
-    return found
+    return requests[header.api_key]
 
 
 def _controlled_shutdown(_version: int, body: Fields) -> broker_requests.ControlledShutdown:
@@ -281,7 +283,7 @@ def _alter_partition_response(
             raise ProtocolError(f"a result of {result.topic} without the topic of v{version}")
         rows.append((topic, _isr_row(version, result)))
     return messages.AlterPartitionResponse(
-        version=version, throttle_time_ms=0, error_code=answer.error, topics=by_topic(rows)
+        version=version, error_code=answer.error, topics=by_topic(rows)
     )
 
 
@@ -314,21 +316,17 @@ REQUESTS: Final[Mapping[int, ServedRequest]] = {
         value_of=lambda _, body: SaslHandshake(body["mechanism"]),
         answer=SaslHandshakeAnswer,
         message_of=lambda version, answer: sasl.SaslHandshakeResponse(
-            version=version, error_code=NONE, mechanisms=list(answer.mechanisms)
+            version=version, mechanisms=list(answer.mechanisms)
         ),
     ),
     ApiKey.SaslAuthenticate: ServedRequest(
         versions=(0, 2),
         message=sasl.SaslAuthenticateRequest,
         value_of=lambda _, body: SaslAuthenticate(body["auth_bytes"]),
-        answer=SaslAuthenticateAnswer,
+        answer=SaslAuthenticate,
         # A lifetime of 0 means that the session lasts as long as the connection (KIP-368).
         message_of=lambda version, answer: sasl.SaslAuthenticateResponse(
-            version=version,
-            error_code=NONE,
-            error_message=None,
-            auth_bytes=answer.auth_bytes,
-            session_lifetime_ms=0,
+            version=version, error_message=None, auth_bytes=answer.auth_bytes
         ),
     ),
     ApiKey.AlterPartition: ServedRequest(
@@ -351,7 +349,6 @@ REQUESTS: Final[Mapping[int, ServedRequest]] = {
         answer=broker_requests.ProducerIdsAnswer,
         message_of=lambda version, answer: messages.AllocateProducerIdsResponse(
             version=version,
-            throttle_time_ms=0,
             error_code=answer.error,
             producer_id_start=answer.first,
             producer_id_len=answer.length,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
-from controller.brokers.broker_queries import BrokerDependent, BrokerFollower
+from controller.brokers.broker_queries import BrokerFollower
 from controller.brokers.connection_settings import connection_settings_of
 from controller.brokers.topic_validation import TopicValidation
 from controller.core.cluster.model import Endpoint, LiveBroker
@@ -21,7 +21,7 @@ from controller.endpoint.broker_service import BrokerService, Tickets
 from controller.endpoint.client_service import ClientService
 from controller.endpoint.peers import EndpointLimits, EndpointObserver, FrameMemory
 from controller.endpoint.relay import Relay
-from controller.endpoint.sasl import UserFile
+from controller.endpoint.sasl import user_file
 from controller.endpoint.server import EndpointServer
 from controller.endpoint.topic_service import TopicService
 from controller.reactor.ports import Inbox
@@ -41,8 +41,8 @@ class ListedEndpoint:
     """What the loop answers requests with."""
     entry: LiveBroker
     """The daemon as brokers know it."""
-    followers: tuple[BrokerDependent, ...] = ()
-    """Need to know the brokers; empty: clients are not served."""
+    followers: tuple[Callable[[Iterable[LiveBroker]], None], ...] = ()
+    """To be called with the brokers; empty: clients are not served."""
 
     def start(self) -> None:
         """Accept connections from now on."""
@@ -92,7 +92,7 @@ def build_endpoint(
     server = EndpointServer(listen, clients, observer, limits=limits, authentication=authentication)
     tickets.post = server.post
     entry = entry_of(settings, server.address)
-    return ListedEndpoint(server, tickets, entry, (relay, validation))
+    return ListedEndpoint(server, tickets, entry, (relay.update_brokers, validation.update_brokers))
 
 
 def _is_tls(settings: Settings) -> bool:
@@ -121,7 +121,7 @@ def _server_tls(settings: Settings) -> ServerTls | None:
 def _sasl(settings: Settings) -> Sasl | None:
     if not _is_sasl(settings) or settings.endpoint_users is None:
         return None
-    users = UserFile(settings.endpoint_users, lambda why: _warn("endpoint_users_invalid", why))
+    users = user_file(settings.endpoint_users, lambda why: _warn("endpoint_users_invalid", why))
     return Sasl(tuple(settings.endpoint_sasl_mechanisms.split(",")), users)
 
 

@@ -95,15 +95,12 @@ class EndpointObserver(Protocol):
 
     def endpoint_connections(self, count: int) -> None:
         """So many connections are open now."""
-        ...
 
     def endpoint_refused(self, reason: str) -> None:
         """A connection was closed; the reason is one of few."""
-        ...
 
     def endpoint_answered(self, request: str, result: str) -> None:
         """A request of this class was answered so; both have few values."""
-        ...
 
 
 class Companion(Protocol):
@@ -111,11 +108,9 @@ class Companion(Protocol):
 
     def release(self) -> None:
         """Release the memory of the answer, which was sent."""
-        ...
 
     def close(self) -> None:
         """Close it at once."""
-        ...
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

@@ -195,9 +195,6 @@ class Relay:
         """Replace the brokers; callable from any thread."""
         self.brokers = {b.id: b for b in brokers}
 
-    def update_controller(self, controller: BrokerId | None) -> None:
-        """Ignore which broker is the controller."""
-
     async def connected(self, address: str, wanted: BrokerId | None = None) -> Upstream:
         """
         Connect to a broker: to the wanted one, else to that of the client's address.

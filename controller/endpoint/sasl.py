@@ -150,32 +150,17 @@ def _text(token: bytes) -> str:
 # --- users --------------------------------------------------------------------------------------
 
 
-class UserFile:
-    """Users and passwords; used on one thread."""
+def user_file(path: Path, problem: Callable[[str], None]) -> FollowedFiles[Users]:
+    """
+    Read the file; ``problem`` is called with what is wrong when it became invalid.
 
-    def __init__(self, path: Path, problem: Callable[[str], None]) -> None:
-        """
-        Read the file; ``problem`` is called with what is wrong when it became invalid.
-
-        Raises:
-            InvalidInputError: it cannot be read, is invalid, or others may read it.
-        """
-        self._file = FollowedFiles((path,), lambda: _Users(read_users(path)), problem)
-
-    def is_password(self, user: str, password: str) -> bool:
-        """Return whether a user has this password."""
-        return self._file.content().is_password(user, password)
-
-    def scram_keys(self, mechanism: str, user: str) -> ScramKeys:
-        """
-        Return the keys of a user.
-
-        An unknown user gets a salt of its own, as known ones do, and keys that no proof matches.
-        """
-        return self._file.content().scram_keys(mechanism, user)
+    Raises:
+        InvalidInputError: it cannot be read, is invalid, or others may read it.
+    """
+    return FollowedFiles((path,), lambda: Users(read_users(path)), problem)
 
 
-class _Users:
+class Users:
     """
     The users of one version of the file.
 
@@ -195,12 +180,18 @@ class _Users:
         }
 
     def is_password(self, user: str, password: str) -> bool:
+        """Return whether a user has this password."""
         known = self._passwords.get(user)
         # Digests under a key of this process: the time shows neither a length nor a prefix.
         expected = self._digest(known if known is not None else secrets.token_hex())
         return hmac.compare_digest(expected, self._digest(password)) and known is not None
 
     def scram_keys(self, mechanism: str, user: str) -> ScramKeys:
+        """
+        Return the keys of a user.
+
+        An unknown user gets a salt of its own, as known ones do, and keys that no proof matches.
+        """
         size = hashlib.new(SCRAM_HASHES[mechanism]).digest_size
         stored_key, server_key = secrets.token_bytes(size), secrets.token_bytes(size)
         unknown = (self._salt(mechanism, user), stored_key, server_key, ITERATIONS)

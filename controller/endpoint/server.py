@@ -51,7 +51,6 @@ class Service(Protocol):
     @property
     def versions(self) -> Mapping[int, tuple[int, int]] | None:
         """Lowest and highest version by API key, as ApiVersions lists them; None: any request."""
-        ...
 
     async def answer(self, peer: Peer, header: codec.RequestHeader, frame: bytes) -> Answer | None:
         """
@@ -63,7 +62,6 @@ class Service(Protocol):
             ProtocolError: the request or its answer is invalid; the connection is closed.
             OSError: what serves it failed; the connection is closed.
         """
-        ...
 
 
 class EndpointServer(AsyncServer[Peer]):
@@ -78,19 +76,7 @@ class EndpointServer(AsyncServer[Peer]):
         limits: EndpointLimits | None = None,
         authentication: Authentication | None = None,
     ) -> None:
-        """
-        Take the address, port 0 a free port; peers can connect after ``start``.
-
-        Args:
-            address: Where to listen.
-            service: Answers requests.
-            observer: Counts what happens.
-            limits: Of time, size and number.
-            authentication: How peers authenticate before their requests are answered.
-
-        Raises:
-            InvalidInputError: the address is in use or does not belong to this machine.
-        """
+        """Take the address; see ``AsyncServer``."""
         limits = limits or EndpointLimits()
         memory = FrameMemory(limits.frames_bytes, limits.address_bytes)
         self._decoded = FrameMemory(limits.decoded_bytes, limits.address_decoded_bytes)

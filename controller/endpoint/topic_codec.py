@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 from kafka.protocol import admin
@@ -59,11 +60,6 @@ FIRST_WITH_CONFIGS: Final = 5
 """The first version of CreateTopics whose answer has the settings of the topic (KIP-525)."""
 TOPICS_FRAME_MAX: Final = 1024 * 1024
 """The longest request in bytes; KRaft permits 10,000 topics in one, which are shorter."""
-_FIRST_WITH_ID: Final = 7
-_FIRST_BY_ID: Final = 6
-"""The first version of DeleteTopics that names topics by their ids, too."""
-_FIRST_WITH_REASON: Final = 5
-"""The first version of DeleteTopics whose answer has texts."""
 
 
 class NamedTopic(NamedTuple):
@@ -73,7 +69,7 @@ class NamedTopic(NamedTuple):
     topic_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsWanted:
     """A request as a client sent it."""
 
@@ -81,10 +77,10 @@ class TopicsWanted:
     """The topics of a CreateTopics, without an id."""
     more: tuple[MorePartitions, ...]
     """The topics of a CreatePartitions."""
-    timeout_s: float
-    validate_only: bool = False
-    deleted: tuple[NamedTopic, ...] = ()
+    deleted: tuple[NamedTopic, ...]
     """The topics of a DeleteTopics, as often as it names them."""
+    timeout_s: float
+    validate_only: bool
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -103,16 +99,13 @@ def decode(frame: bytes) -> tuple[RequestHeader, TopicsWanted]:
     if len(frame) > TOPICS_FRAME_MAX:
         raise RemoteProtocolError(f"a request for topics of {len(frame)} bytes")
     header, body = read_request(frame, TOPIC_REQUESTS)
-    if header.api_key == ApiKey.DeleteTopics:
-        return header, TopicsWanted(
-            (), (), body["timeout_ms"] / 1000, deleted=_topics_to_delete(body)
-        )
-    is_new = header.api_key == ApiKey.CreateTopics
+    key = header.api_key
     return header, TopicsWanted(
-        tuple(map(_new, body["topics"])) if is_new else (),
-        () if is_new else tuple(map(_more, body["topics"])),
-        body["timeout_ms"] / 1000,
-        body.get("validate_only", False),  # CreateTopics has it as of version 1.
+        new=tuple(map(_new, body["topics"])) if key == ApiKey.CreateTopics else (),
+        more=tuple(map(_more, body["topics"])) if key == ApiKey.CreatePartitions else (),
+        deleted=_topics_to_delete(body) if key == ApiKey.DeleteTopics else (),
+        timeout_s=body["timeout_ms"] / 1000,
+        validate_only=body.get("validate_only", False),  # CreateTopics has it as of version 1.
     )
 
 
@@ -152,12 +145,12 @@ def encode(header: RequestHeader, answer: TopicAnswer, effective: Effective) -> 
     body: ApiMessage
     if key == ApiKey.CreateTopics and isinstance(answer, client_requests.CreateTopicsAnswer):
         rows = [_create_response(version, result, effective) for result in answer.results]
-        body = admin.CreateTopicsResponse(version=version, throttle_time_ms=0, topics=rows)
+        body = admin.CreateTopicsResponse(version=version, topics=rows)
     elif key == ApiKey.CreatePartitions and isinstance(
         answer, client_requests.CreatePartitionsAnswer
     ):
         grown = [(result.name, result.error, result.message) for result in answer.results]
-        body = admin.CreatePartitionsResponse(version=version, throttle_time_ms=0, results=grown)
+        body = admin.CreatePartitionsResponse(version=version, results=grown)
     else:
         raise ProtocolError(f"{type(answer).__name__} does not answer API key {key}")
     return respond(header, body)
@@ -167,16 +160,14 @@ def _create_response(version: int, result: TopicResult, effective: Effective) ->
     row = admin.CreateTopicsResponse.CreatableTopicResult(
         version=version, name=result.name, error_code=result.error, error_message=result.message
     )
-    if version < FIRST_WITH_CONFIGS:
-        return row
+    # The message ignores fields that its version lacks.
     found = () if result.error else effective.get(result.name, kafka_errors.UNKNOWN_SERVER_ERROR)
     is_shown = not result.error and not isinstance(found, int)
     row.topic_config_error_code = found if isinstance(found, int) else 0
     row.num_partitions = result.num_partitions if is_shown else client_requests.BY_DEFAULT
     row.replication_factor = result.replication_factor if is_shown else client_requests.BY_DEFAULT
     row.configs = [] if isinstance(found, int) else [tuple(config) for config in found]
-    if version >= _FIRST_WITH_ID:
-        row.topic_id = topic_uuid(result.topic_id) if not result.error else None
+    row.topic_id = topic_uuid(result.topic_id) if not result.error else None
     return row
 
 
@@ -190,17 +181,10 @@ class DeletionResult(NamedTuple):
 
 def encode_deletion(header: RequestHeader, results: Iterable[DeletionResult]) -> bytes:
     """Return the frame of the answer to a DeleteTopics, with the results in its order."""
-    rows = [_deletion(header.version, result) for result in results]
-    body = admin.DeleteTopicsResponse(version=header.version, throttle_time_ms=0, responses=rows)
-    return respond(header, body)
-
-
-def _deletion(version: int, result: DeletionResult) -> ApiMessage:
-    row = admin.DeleteTopicsResponse.DeletableTopicResult(
-        version=version, name=result.topic.name, error_code=result.error
-    )
-    if version >= _FIRST_BY_ID:
-        row.topic_id = topic_uuid(result.topic.topic_id)
-    if version >= _FIRST_WITH_REASON:
-        row.error_message = result.message
-    return row
+    row_of = partial(admin.DeleteTopicsResponse.DeletableTopicResult, version=header.version)
+    # The message ignores fields that its version lacks: the id, and the text.
+    rows = [
+        row_of(name=t.name, topic_id=topic_uuid(t.topic_id), error_code=error, error_message=text)
+        for t, error, text in results
+    ]
+    return respond(header, admin.DeleteTopicsResponse(version=header.version, responses=rows))

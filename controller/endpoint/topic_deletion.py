@@ -27,12 +27,17 @@ from controller.core.calls.client_requests import (
     TopicToDelete,
 )
 from controller.core.model import Zxid
-from controller.endpoint import topic_codec
 from controller.endpoint.broker_service import Tickets
 from controller.endpoint.codec import RequestHeader
 from controller.endpoint.relay import Upstream
 from controller.endpoint.relayed_frames import SeenController
-from controller.endpoint.topic_codec import DeletionResult, NamedTopic, TopicsWanted
+from controller.endpoint.topic_codec import (
+    DELETE,
+    DeletionResult,
+    NamedTopic,
+    TopicsWanted,
+    encode_deletion,
+)
 from controller.kafka_errors import (
     INVALID_REQUEST,
     NONE,
@@ -97,7 +102,7 @@ class TopicDeletionService:
         header, wanted = call.header, call.wanted
         error = _error_of_all(header, wanted, is_enabled=is_enabled)
         if error is not None:
-            return _encode(header, [DeletionResult(t, error) for t in wanted.deleted])
+            return encode_deletion(header, [DeletionResult(t, error) for t in wanted.deleted]), NONE
         try:
             judged = [self._judge(topic, call.seen) for topic in wanted.deleted]
         except RightsUnknownError:
@@ -112,12 +117,12 @@ class TopicDeletionService:
                 return None
             if answered.error:
                 refused = [DeletionResult(t, answered.error) for t in wanted.deleted]
-                return _encode(header, refused, answered.error)
+                return encode_deletion(header, refused), answered.error
             found = {result.name: result for result in answered.results}
         marked = {name: result.czxid for name, result in found.items() if not result.error}
         is_awaited = marked and wanted.timeout_s > 0
         left = await self._await_end(marked, call) if is_awaited else set(marked)
-        return _encode(header, [_result_of(result, found, left) for result in judged])
+        return encode_deletion(header, [_result_of(r, found, left) for r in judged]), NONE
 
     async def _await_end(self, marked: Mapping[str, Zxid], call: TopicCall) -> set[str]:
         """
@@ -159,7 +164,7 @@ class TopicDeletionService:
         shown = NamedTopic(name, topic.topic_id)
         if name is None or name in seen.hidden:
             return DeletionResult(shown, TOPIC_AUTHORIZATION_FAILED)
-        is_permitted = seen.permits(name, topic_codec.DELETE)
+        is_permitted = seen.permits(name, DELETE)
         if is_permitted is None:
             raise RightsUnknownError(name)
         return DeletionResult(shown, NONE if is_permitted else TOPIC_AUTHORIZATION_FAILED)
@@ -193,9 +198,3 @@ def _result_of(
         return result
     error = REQUEST_TIMED_OUT if name in left else found[name].error
     return DeletionResult(result.topic, error, found[name].message)
-
-
-def _encode(
-    header: RequestHeader, results: list[DeletionResult], error: int = NONE
-) -> tuple[bytes, int]:
-    return topic_codec.encode_deletion(header, results), error

@@ -37,7 +37,7 @@ from controller.core.calls.client_requests import (
 from controller.endpoint import relayed_frames, topic_codec
 from controller.endpoint.broker_service import Tickets
 from controller.endpoint.client_codec import TIMEOUT_MAX_S
-from controller.endpoint.codec import RequestHeader
+from controller.endpoint.codec import RequestHeader, is_served
 from controller.endpoint.relay import Upstream
 from controller.endpoint.strict_decoding import DecodingThread
 from controller.endpoint.topic_codec import DeletionResult, Effective, TopicsWanted
@@ -87,8 +87,7 @@ class TopicService:
 
     async def decode(self, header: RequestHeader, frame: bytes) -> TopicsWanted | None:
         """Read a request; None: a broker has to answer."""
-        lowest, highest = topic_codec.TOPICS_SERVED.get(header.api_key, (0, -1))
-        if not lowest <= header.version <= highest:
+        if not is_served(header, topic_codec.TOPIC_REQUESTS):
             return None
         _, wanted = await self._thread.run(len(frame), partial(topic_codec.decode, frame))
         return wanted
@@ -160,16 +159,15 @@ class TopicService:
         self, call: TopicCall, permitted: Collection[str], *, is_new: bool
     ) -> TopicAnswer | None:
         """Return the answer for the permitted topics; None: a broker has to answer."""
-        request: RequestOnTopics | None = None
-        try:
-            if is_new:
+        more = tuple(topic for topic in call.wanted.more if topic.name in permitted)
+        request: RequestOnTopics | None
+        request = CreatePartitions(more, call.wanted.timeout_s, call.wanted.validate_only)
+        if is_new:
+            try:
                 request = await self._creation(call, permitted)
-            else:
-                more = tuple(topic for topic in call.wanted.more if topic.name in permitted)
-                request = CreatePartitions(more, call.wanted.timeout_s, call.wanted.validate_only)
-        except TimeoutError:
-            late = (TopicResult(name, REQUEST_TIMED_OUT) for name in sorted(permitted))
-            return CreateTopicsAnswer(NONE, tuple(late))
+            except TimeoutError:
+                late = (TopicResult(name, REQUEST_TIMED_OUT) for name in sorted(permitted))
+                return CreateTopicsAnswer(NONE, tuple(late))
         if request is None:
             return None
         given = topic_answer(request, ())

@@ -46,7 +46,7 @@ RESULTS: Final = (
 )
 VERSIONS: Final = {
     **client_codec.SERVED,
-    **client_codec.LOCAL,
+    **{key: request.versions for key, request in client_codec.ENTRY_REQUESTS.items()},
     **topic_codec.TOPICS_SERVED,
 }
 TOPIC_ID: Final = "AQIDBAUGBwgJCgsMDQ4PEA"
@@ -284,7 +284,7 @@ def request(
             only = is_full and version >= 1
             return (
                 {"timeoutMs": 12_500, "validateOnly": only, "topics": [new] * is_full},
-                TopicsWanted((topic,) * is_full, (), 12.5, only),
+                _topics(12.5, new=(topic,) * is_full, validate_only=only),
             )
         case ApiKey.DeleteTopics:
             return _deletion(version, is_full=is_full)
@@ -298,7 +298,7 @@ def request(
                 MorePartitions(LONG, 2**31 - 1, (_ids(3, 4), _ids(1))),
                 MorePartitions("orders", 5, None),
             )
-            wanted = TopicsWanted((), more if is_full else (), -0.001, is_full)
+            wanted = _topics(-0.001, more=more if is_full else (), validate_only=is_full)
             if not is_full:
                 grown_too.clear()
             return {"timeoutMs": -1, "validateOnly": is_full, "topics": grown_too}, wanted
@@ -315,12 +315,23 @@ def _deletion(version: int, *, is_full: bool) -> tuple[dict[str, Any], object]:
     doomed = (NamedTopic(LONG, None), NamedTopic("orders", None)) * is_full
     if version < 6:
         names = [topic.name for topic in doomed]
-        return {"topicNames": names, "timeoutMs": 12_500}, TopicsWanted(
-            (), (), 12.5, deleted=doomed
-        )
+        return {"topicNames": names, "timeoutMs": 12_500}, _topics(12.5, deleted=doomed)
     doomed += (NamedTopic(None, TOPIC_ID),) * is_full
     rows = [{"name": t.name, "topicId": t.topic_id or "A" * 22} for t in doomed]
-    return {"topics": rows, "timeoutMs": -1}, TopicsWanted((), (), -0.001, deleted=doomed)
+    return {"topics": rows, "timeoutMs": -1}, _topics(-0.001, deleted=doomed)
+
+
+def _topics(
+    timeout_s: float,
+    *,
+    new: tuple[NewTopic, ...] = (),
+    more: tuple[MorePartitions, ...] = (),
+    deleted: tuple[NamedTopic, ...] = (),
+    validate_only: bool = False,
+) -> TopicsWanted:
+    return TopicsWanted(
+        new=new, more=more, deleted=deleted, timeout_s=timeout_s, validate_only=validate_only
+    )
 
 
 def _ids(*numbers: int) -> Replicas:

@@ -69,7 +69,7 @@ def answer(key: int, version: int, *, is_full: bool) -> tuple[codec.Answer | Non
         case ApiKey.SaslAuthenticate:
             proof = b"\x00v=proof\xff" if is_full else b""
             meant = {"errorCode": 0, "errorMessage": None, "authBytes": _base64(proof)}
-            return codec.SaslAuthenticateAnswer(proof), (
+            return codec.SaslAuthenticate(proof), (
                 meant | ({"sessionLifetimeMs": 0} if version >= 1 else {})
             )
         case ApiKey.AlterPartition:

@@ -148,7 +148,7 @@ def _client_outcome_of(frame: bytes) -> str:
         if requested is not None:
             client_codec.encode(header, client_requests.error_answer(requested, 41))
         return type(requested).__name__
-    if header.api_key in client_codec.LOCAL:
+    if header.api_key in client_codec.ENTRY_REQUESTS:
         local = client_codec.local_answer(header, frame, OWN_ID)
         return "relayed" if local is None else "local"
     lowest, highest = topic_codec.TOPICS_SERVED.get(header.api_key, (0, -1))
@@ -194,7 +194,7 @@ def answer_to(request: codec.Request) -> codec.Answer | None:
         case codec.SaslHandshake():
             return codec.SaslHandshakeAnswer((request.mechanism,))
         case codec.SaslAuthenticate():
-            return codec.SaslAuthenticateAnswer(request.auth_bytes)
+            return codec.SaslAuthenticate(request.auth_bytes)
         case _:
             return None
 

@@ -112,11 +112,11 @@ def request_frame(key: int, version: int) -> bytes:
 
 CLIENT_VERSIONS = [
     (key, version)
-    for offered in (client_codec.SERVED, client_codec.LOCAL, topic_codec.TOPICS_SERVED)
-    for key, (lowest, highest) in offered.items()
-    for version in range(lowest, highest + 1)
+    for offered in (client_codec.REQUESTS, client_codec.ENTRY_REQUESTS, topic_codec.TOPIC_REQUESTS)
+    for key, request in offered.items()
+    for version in range(request.versions[0], request.versions[1] + 1)
     # Of some, the daemon looks at nothing but the header.
-    if offered is not client_codec.LOCAL or key in _CLIENT_MESSAGES
+    if request.message is not None
 ]
 
 

@@ -19,8 +19,9 @@ from controller.credentials import ServerTls
 from controller.endpoint import codec
 from controller.endpoint.authentication import Authentication, Sasl, subject_of
 from controller.endpoint.peers import EndpointLimits
-from controller.endpoint.sasl import UserFile
+from controller.endpoint.sasl import Users, user_file
 from controller.errors import InvalidInputError
+from controller.followed_files import FollowedFiles
 from controller.setting_values import SASL_SERVED
 from tests.certificates import Pair
 from tests.endpoint.requests import frame_of, request_frame
@@ -31,12 +32,12 @@ HELLO = framed(request_frame(ApiKey.ApiVersions, 3))
 WAIT_S = EndpointLimits(unauthenticated_s=2.0)
 
 
-def users(tmp_path: Path) -> UserFile:
+def users(tmp_path: Path) -> FollowedFiles[Users]:
     """Return a file with two users."""
     path = tmp_path / "users"
     path.touch(mode=0o600)
     path.write_text("kafka:secret\nann:hers\n")
-    return UserFile(path, print)
+    return user_file(path, print)
 
 
 @contextmanager

@@ -371,7 +371,7 @@ def answer_frame(read: codec.RequestHeader) -> bytes:
         case ApiKey.ApiVersions:
             return codec.api_versions_response(read, codec.ADVERTISED)
         case ApiKey.SaslAuthenticate:
-            return codec.encode(read, codec.SaslAuthenticateAnswer(b"v=proof"))
+            return codec.encode(read, codec.SaslAuthenticate(b"v=proof"))
         case ApiKey.AlterPartition:
             return codec.encode(read, AlterPartitionAnswer(0, (result(0), result(7))))
         case _:

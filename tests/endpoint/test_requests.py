@@ -40,7 +40,7 @@ def test_each_request_of_a_client_has_one_way_to_its_answer() -> None:
     """``ClientService.answer`` tries these in turn: what stands in two never gets to the second."""
     ways: list[Collection[int]] = [
         *(client_service.UNRELAYED, client_service.CEDABLE),
-        *(client_codec.SERVED, client_codec.LOCAL),
+        *(client_codec.SERVED, client_codec.ENTRY_REQUESTS),
     ]
     keys = [key for way in ways for key in way]
     assert len(set(keys)) == len(keys)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.endpoint.sasl import SCRAM_HASHES, UserFile, derive_keys, read_users
+from controller.endpoint.sasl import SCRAM_HASHES, derive_keys, read_users, user_file
 from controller.errors import InvalidInputError
 
 
@@ -36,10 +36,10 @@ def no_problem(why: str) -> None:
 def test_passwords_may_contain_colons_and_spaces(path: Path) -> None:
     """The first colon ends the name; nothing else is special."""
     assert read_users(path) == {"ann": "secret", "kafka": "a:b c "}
-    users = UserFile(path, no_problem)
-    assert users.is_password("kafka", "a:b c ")
-    assert not users.is_password("kafka", "a:b c")
-    assert not users.is_password("nobody", "secret")
+    users = user_file(path, no_problem)
+    assert users.content().is_password("kafka", "a:b c ")
+    assert not users.content().is_password("kafka", "a:b c")
+    assert not users.content().is_password("nobody", "secret")
 
 
 def test_windows_line_ends_are_no_part_of_a_password(tmp_path: Path) -> None:
@@ -92,45 +92,45 @@ def test_missing_and_binary_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_changed_file_is_read_again(path: Path) -> None:
     """A password is replaced without a restart, for PLAIN and for SCRAM."""
-    users = UserFile(path, no_problem)
-    before = users.scram_keys("SCRAM-SHA-256", "ann")
-    assert users.scram_keys("SCRAM-SHA-256", "ann") == before
+    users = user_file(path, no_problem)
+    before = users.content().scram_keys("SCRAM-SHA-256", "ann")
+    assert users.content().scram_keys("SCRAM-SHA-256", "ann") == before
     written(path, "ann:another")
-    assert users.is_password("ann", "another")
-    assert not users.is_password("ann", "secret")
-    assert users.scram_keys("SCRAM-SHA-256", "ann")[1] != before[1]
+    assert users.content().is_password("ann", "another")
+    assert not users.content().is_password("ann", "secret")
+    assert users.content().scram_keys("SCRAM-SHA-256", "ann")[1] != before[1]
 
 
 def test_a_file_that_became_invalid_changes_nothing(path: Path) -> None:
     """The users of before stay, and the problem is reported once."""
     problems: list[str] = []
-    users = UserFile(path, problems.append)
+    users = user_file(path, problems.append)
     written(path, "nonsense")
     for _ in range(3):
-        assert users.is_password("ann", "secret")
+        assert users.content().is_password("ann", "secret")
     os.remove(path)  # noqa: PTH107 - as an operator does
-    assert users.is_password("ann", "secret")
+    assert users.content().is_password("ann", "secret")
     assert len(problems) == 2
 
 
 @pytest.mark.parametrize("mechanism", SCRAM_HASHES)
 def test_unknown_users_look_like_known_ones(path: Path, mechanism: str) -> None:
     """The server's first message does not show whether a user exists."""
-    users = UserFile(path, no_problem)
-    salt, *_, iterations = users.scram_keys(mechanism, "nobody")
-    assert (salt, iterations) == users.scram_keys(mechanism, "nobody")[::3]
-    assert salt != users.scram_keys(mechanism, "nobody else")[0]
-    known, unknown = (users.scram_keys(mechanism, name) for name in ("ann", "nobody"))
+    users = user_file(path, no_problem)
+    salt, *_, iterations = users.content().scram_keys(mechanism, "nobody")
+    assert (salt, iterations) == users.content().scram_keys(mechanism, "nobody")[::3]
+    assert salt != users.content().scram_keys(mechanism, "nobody else")[0]
+    known, unknown = (users.content().scram_keys(mechanism, name) for name in ("ann", "nobody"))
     assert [len(key) for key in known[:3]] == [len(key) for key in unknown[:3]]
 
 
 def test_no_key_is_derived_while_a_peer_waits(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time does not show who exists, or logged in before, and hostile peers cost little."""
-    users = UserFile(path, no_problem)
+    users = user_file(path, no_problem)
     monkeypatch.setattr(hashlib, "pbkdf2_hmac", None)
     for name in ("ann", "ann", "nobody", "kafka"):
         for mechanism in SCRAM_HASHES:
-            assert users.scram_keys(mechanism, name)
+            assert users.content().scram_keys(mechanism, name)
 
 
 def test_keys_are_those_that_kafka_keeps_in_zookeeper() -> None:
