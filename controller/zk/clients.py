@@ -18,7 +18,7 @@ import select
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 from kazoo.client import KazooClient
@@ -50,11 +50,6 @@ _log = structlog.stdlib.get_logger(__name__)
 
 _LOOK_S: Final = 0.5
 """Between two looks for other credentials while a pause passes."""
-
-
-class _Socket(Protocol):
-    def fileno(self) -> int:
-        """Return the descriptor, below 0 for a socket that is closed."""
 
 
 class PollHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
@@ -100,11 +95,11 @@ class PollHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has
 
     def select(
         self,
-        reading: Sequence[_Socket],
-        writing: Sequence[_Socket],
-        _exceptional: Sequence[_Socket],
+        reading: Sequence[socket.socket],
+        writing: Sequence[socket.socket],
+        _exceptional: Sequence[socket.socket],
         timeout: float | None = None,
-    ) -> tuple[list[_Socket], list[_Socket], list[Any]]:
+    ) -> tuple[list[socket.socket], list[socket.socket], list[Any]]:
         """
         Wait until a socket is ready, ``timeout`` seconds or for ever; any number may be open.
 
@@ -127,7 +122,7 @@ class PollHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has
         )
 
 
-def _descriptor(open_socket: _Socket) -> int:
+def _descriptor(open_socket: socket.socket) -> int:
     descriptor = open_socket.fileno()
     if descriptor < 0:
         raise ValueError("the socket is closed")
@@ -181,6 +176,11 @@ class _Connection(ConnectionHandler):  # type: ignore[misc] # kazoo has no types
             raise AuthFailedError(repr(error)) from error
 
 
+def _in_place_of(made: Any, kind: type[_Connection]) -> Any:  # noqa: ANN401 - kazoo has no types
+    """Return a connection of this kind for the client that made its own."""
+    return kind(made.client, made.retry_sleeper, logger=made.logger, sasl_options=made.sasl_options)
+
+
 class CommandClient(KazooClient):  # type: ignore[misc] # as above
     """A client for one command, which gives up when its login is refused."""
 
@@ -188,10 +188,7 @@ class CommandClient(KazooClient):  # type: ignore[misc] # as above
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - kazoo's
         super().__init__(**options)
-        made = self._connection
-        self._connection = _Connection(
-            self, made.retry_sleeper, logger=made.logger, sasl_options=made.sasl_options
-        )
+        self._connection = _in_place_of(self._connection, _Connection)
 
 
 class LeasedClient(KazooClient):  # type: ignore[misc] # kazoo has no types
@@ -212,10 +209,7 @@ class LeasedClient(KazooClient):  # type: ignore[misc] # kazoo has no types
         super().__init__(**options)
         self.credentials = credentials
         self.lease = ClientLease(clock, options["timeout"])
-        made = self._connection
-        self._connection = _LeasedConnection(
-            self, made.retry_sleeper, logger=made.logger, sasl_options=made.sasl_options
-        )
+        self._connection = _in_place_of(self._connection, _LeasedConnection)
 
     def _session_callback(self, state: str) -> None:
         if state != KeeperState.CONNECTED or self._connection.is_logged_in:

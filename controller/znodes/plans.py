@@ -342,10 +342,12 @@ def submissions_of(  # noqa: PLR0913 - the parts of a plan
 
 
 def _split(plan: Plan, expected: Plan | None, log_dirs: NamedDirs, room: int) -> Iterator[Plan]:
-    """Split a plan into parts of at most ``room`` bytes, topic by topic."""
+    """Split a plan, topic by topic in its order, into parts of at most ``room`` bytes."""
     part: dict[TopicPartition, Replicas] = {}
     used, current = 0, None
-    for partition, replicas in _by_topic(plan):
+    topics = {topic: n for n, topic in enumerate(dict.fromkeys(p.topic for p in plan))}
+    for partition in sorted(plan, key=lambda p: topics[p.topic]):
+        replicas = plan[partition]
         if expected is not None or log_dirs:
             # A list of entries; without directories in this part, it gets shorter.
             before = () if expected is None else expected[partition]
@@ -365,13 +367,3 @@ def _split(plan: Plan, expected: Plan | None, log_dirs: NamedDirs, room: int) ->
         current = partition.topic
     if part:
         yield part
-
-
-def _by_topic(plan: Plan) -> Iterator[tuple[TopicPartition, Replicas]]:
-    """Yield the entries topic by topic, in the order of the plan."""
-    topics: dict[str, list[TopicPartition]] = {}
-    for partition in plan:
-        topics.setdefault(partition.topic, []).append(partition)
-    for partitions in topics.values():
-        for partition in partitions:
-            yield partition, plan[partition]
