@@ -21,8 +21,8 @@ from typing import Final
 
 import structlog
 
+from controller.core.core_settings import Options
 from controller.core.model import TopicPartition
-from controller.core.options import Options
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.daemon import GARBAGE_THRESHOLD

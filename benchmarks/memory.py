@@ -13,8 +13,8 @@ import sys
 from typing import Final
 
 from benchmarks.figures import Extent, Figure
+from controller.core.core_settings import Options
 from controller.core.model import TopicPartition
-from controller.core.options import Options
 from tests.sim.daemons import DaemonLoop
 from tests.sim.histories import reactors
 from tests.sim.world import World

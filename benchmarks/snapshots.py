@@ -8,7 +8,7 @@ import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from benchmarks.clusters import MadeCluster
-from controller.pipeline.tables import BROKERS, LOG_DIRS, Manifest, Tables, write_tables
+from controller.pipeline.snapshot_tables import BROKERS, LOG_DIRS, Manifest, Tables, write_tables
 
 
 def write_cluster(spark: Any, made: MadeCluster, directory: str) -> None:

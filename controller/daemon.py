@@ -22,13 +22,13 @@ from typing import Final, NamedTuple
 import structlog
 
 from controller import installed_version
+from controller.brokers.broker_connections import quiet_kafka
 from controller.brokers.broker_queries import BrokerFollower
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.cluster_controller import ClusterController
+from controller.brokers.config_queries import TopicConfigQuery
 from controller.brokers.connection_settings import connection_settings_of
-from controller.brokers.connections import quiet_kafka
 from controller.brokers.log_dirs import BrokerLogDirs, Capacities, DiskCapacities, no_capacities
-from controller.brokers.topic_configs import TopicConfigQuery
 from controller.clocks import MonotonicClock
 from controller.core.model import BrokerId
 from controller.core.view import ClusterView
@@ -45,9 +45,9 @@ from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.observer import TelemetryObserver, TimedInbox
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.telemetry.timelines import replay
+from controller.web.http_server import HttpServer, build_http
 from controller.web.notifications import Delivery, DeliveryQueue, ExecHook, Slack, Target, Webhook
 from controller.web.routes import Health
-from controller.web.server import HttpServer, build_http
 from controller.zk.client_submissions import ClientSubmissions
 from controller.zk.daemon_election import Leadership
 from controller.zk.operator_client import OperatorClient

@@ -28,8 +28,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from controller.core.model import MinFree
-from controller.core.options import (
+from controller.core.core_settings import (
     REQUEST_BYTES,
     EngineName,
     ForeignMoves,
@@ -37,6 +36,7 @@ from controller.core.options import (
     Options,
     TenurePolicy,
 )
+from controller.core.model import MinFree
 from controller.core.pacing.controls import QueueOrder, UnderMinIsr
 from controller.credentials import Password
 from controller.setting_values import (

@@ -15,10 +15,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
+from controller.brokers.config_queries import TopicConfigQuery
 from controller.brokers.connection_settings import ConnectionSettings
 from controller.brokers.log_dirs import NAMED_MAX, BrokerLogDirs
 from controller.brokers.messages import BY_PROTOCOL, WITHOUT_IDS
-from controller.brokers.topic_configs import TopicConfigQuery
 from controller.clocks import MonotonicClock
 from controller.core.cluster.model import BEFORE_FEATURES
 from controller.core.disks.records import LogDirsDescribed

@@ -26,7 +26,7 @@ from controller.errors import RefusedError
 from controller.setting_sources import load_settings
 from controller.zk.operator_client import OUTCOMES_MAX, OperatorClient
 from controller.znodes import paths
-from controller.znodes.cluster import encode_leader
+from controller.znodes.brokers_and_controller import encode_leader
 from controller.znodes.histories import encode_outcome
 from controller.znodes.reassignments import encode_orphan, encode_spec
 from integration.rigs.real_store import Chroot

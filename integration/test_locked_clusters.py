@@ -21,7 +21,7 @@ from kazoo.exceptions import NoNodeError
 from kazoo.security import ACL, make_acl
 
 from controller.cli.context import connect
-from controller.cli.snapshot import survey_cluster
+from controller.cli.pipeline_snapshot import survey_cluster
 from controller.setting_sources import load_settings
 from integration.rigs.daemon_process import Daemon
 from integration.rigs.kerberos import missing_programs

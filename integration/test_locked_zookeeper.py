@@ -18,7 +18,7 @@ from controller.clocks import MonotonicClock
 from controller.errors import RefusedError, SessionSuspendedError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
-from controller.zk.connections import ZooKeeperConnection
+from controller.zk.operator_connection import ZooKeeperConnection
 from controller.zk.sessions import Session, build_client
 from controller.znodes import paths
 from integration.rigs.kerberos import missing_programs

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.snapshot import read_rates
+from controller.cli.pipeline_snapshot import read_rates
 from controller.errors import InvalidInputError
 from integration.rigs.prometheus import PROGRAM, Prometheus
 

@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataRequest
 
+from controller.brokers.broker_connections import BrokerConnection
 from controller.brokers.broker_queries import query_all
 from controller.brokers.channels import BrokerChannels, ChannelOptions
+from controller.brokers.config_queries import LIMITS
 from controller.brokers.connection_settings import ConnectionSettings, ListenerChoice
-from controller.brokers.connections import BrokerConnection
 from controller.brokers.messages import frame_of, topic_uuid
-from controller.brokers.topic_configs import LIMITS
 from controller.core.cluster.model import LiveBroker
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import BrokerId, TopicPartition

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from controller.core.core_settings import EngineName, LegacyMode, Options, TenurePolicy
 from controller.core.model import MinFree
-from controller.core.options import EngineName, LegacyMode, Options, TenurePolicy
 from controller.errors import InvalidInputError
 from controller.setting_sources import load_settings
 from controller.setting_values import (

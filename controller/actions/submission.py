@@ -13,7 +13,7 @@ from typing import assert_never
 from controller.core.model import Route
 from controller.core.requests.submissions import RequestOptions, legacy_request_id, queue_request_id
 from controller.errors import ReassignmentConflictError
-from controller.previews.access import ClusterQueries
+from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.plan_facts import DryRun, dry_run
 from controller.previews.plan_files import Plan, PlanFile, check_basis
 from controller.previews.validation import since_words

@@ -2,6 +2,7 @@
 Connections to Kafka brokers; the only room with a Kafka client.
 
 ``messages`` and ``controller_requests`` are the controller's protocol, ``channels`` sends its
-requests in order. ``topic_configs``, ``log_dirs``, ``topic_validation`` and ``cluster_controller``
-are queries of the daemon, ``surveys`` those of commands; ``cluster_ids`` asks by librdkafka.
+requests in order. ``config_queries``, ``log_dirs``, ``topic_validation`` and
+``cluster_controller`` are queries of the daemon, ``surveys`` those of commands; ``cluster_ids``
+asks by librdkafka.
 """

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+from controller.brokers.broker_connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.connection_settings import ConnectionSettings
-from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.io_threads import IoThread
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, TopicAssignment, Zxid

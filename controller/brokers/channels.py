@@ -7,8 +7,8 @@ until it is answered or the channel is closed. It decides nothing about the clus
 Invariants: the requests of a broker are answered in the order in which they were handed over;
 nothing is sent while ``may_send`` is false, that is, when the ZooKeeper session may have expired;
 after ``close`` or ``close_all`` has returned, nothing is sent and no answer of the channel is
-delivered (``connections.Gate``); an answer is marked as ``resent`` only if an earlier attempt had
-been sent completely.
+delivered (``broker_connections.Gate``); an answer is marked as ``resent`` only if an earlier
+attempt had been sent completely.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tenacity import wait_random_exponential
 from tenacity.wait import wait_base
 
 from controller import kafka_errors
+from controller.brokers.broker_connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.connection_settings import ConnectionSettings
-from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.controller_requests import Answered, Encoder, event_of
 from controller.brokers.io_threads import IoThread
 from controller.brokers.messages import common_versions, sent_versions

@@ -27,9 +27,9 @@ from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 from tenacity import wait_random_exponential
 
+from controller.brokers.broker_connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.broker_queries import BrokerQuery
 from controller.brokers.connection_settings import ConnectionSettings
-from controller.brokers.connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.messages import by_topic, frame_of
 from controller.clocks import pause_s
 from controller.core.cluster.model import LiveBroker

@@ -1,7 +1,7 @@
 """
 Settings of connections to brokers: the choice of a listener, TLS and SASL, and the pace of logins.
 
-``connections`` connects. The security protocol of a connection is always that of the chosen
+``broker_connections`` connects. The security protocol of a connection is always that of the chosen
 listener in the broker's registration.
 
 Directories behind brokers lock accounts after a few wrong passwords. Each daemon has several

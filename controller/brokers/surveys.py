@@ -15,11 +15,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from controller.brokers.broker_connections import BrokerConnection, ConnectionLimits
 from controller.brokers.broker_queries import query_all
+from controller.brokers.config_queries import BROKER, LIMITS, TOPIC, TopicConfigQuery
 from controller.brokers.connection_settings import ConnectionSettings
-from controller.brokers.connections import BrokerConnection, ConnectionLimits
 from controller.brokers.log_dirs import Capacities, describe_all, description_of, no_capacities
-from controller.brokers.topic_configs import BROKER, LIMITS, TOPIC, TopicConfigQuery
 from controller.brokers.topic_validation import rejection_of, validate
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, LogDir, TopicPartition

@@ -26,11 +26,9 @@ from kafka.protocol.admin import AlterConfigsRequest
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
+from controller.brokers.broker_connections import BrokerConnection, ConnectionLimits
 from controller.brokers.broker_queries import query_all
-from controller.brokers.connection_settings import ConnectionSettings
-from controller.brokers.connections import BrokerConnection, ConnectionLimits
-from controller.brokers.messages import frame_of
-from controller.brokers.topic_configs import (
+from controller.brokers.config_queries import (
     BROKER,
     DELETION,
     LIMITS,
@@ -38,6 +36,8 @@ from controller.brokers.topic_configs import (
     TOPIC,
     describe_configs,
 )
+from controller.brokers.connection_settings import ConnectionSettings
+from controller.brokers.messages import frame_of
 from controller.core.calls.client_requests import (
     DYNAMIC_TOPIC_CONFIG,
     EffectiveConfig,

@@ -26,7 +26,7 @@ import typer
 from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines
 from controller.core.model import TopicPartition
 from controller.errors import SessionSuspendedError, TransientError
-from controller.previews.access import (
+from controller.previews.cluster_queries import (
     ClusterQueries,
     judge_settings,
     query_brokers,
@@ -37,8 +37,8 @@ from controller.units import MS_PER_S
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from controller.cli.tables import Screen
-    from controller.previews.access import JudgeSettings, QueryBrokers, QueryMinInsync
+    from controller.cli.terminal_tables import Screen
+    from controller.previews.cluster_queries import JudgeSettings, QueryBrokers, QueryMinInsync
     from controller.settings import HttpAccess, Settings
     from controller.zk.operator_client import OperatorClient
 
@@ -156,9 +156,9 @@ class CommandContext:
         """Return the terminal for tables; None if output goes elsewhere, or it cannot draw them."""
         if not self.is_terminal() or self.environ.get("TERM") == "dumb":
             return None
-        from controller.cli import tables  # noqa: PLC0415 - lines of text need no tables
+        from controller.cli import terminal_tables  # noqa: PLC0415 - lines of text need no tables
 
-        return tables.screen_of(self.environ, all_rows=self.all_rows)
+        return terminal_tables.screen_of(self.environ, all_rows=self.all_rows)
 
     def settings(self, **given: object) -> Settings:
         """Load the settings, with values of options; see ``setting_sources.load_settings``."""

@@ -20,8 +20,8 @@ from rich.text import Text
 from controller.cli.context import CommandContext, query_leader
 from controller.cli.options import command, flag, option
 from controller.cli.output import Exit, print_line, print_lines
-from controller.cli.tables import Column, Listing, Name, fields
-from controller.core.options import EngineName
+from controller.cli.terminal_tables import Column, Listing, Name, fields
+from controller.core.core_settings import EngineName
 from controller.core.pacing.throttle_settings import Entity
 from controller.core.reassignments.gates import ids
 from controller.doctor.checks import examine

@@ -21,7 +21,7 @@ from controller.cli.options import argument, command
 from controller.cli.output import print_note
 from controller.cli.request_state import open_requests, outcome_line, refusal_document
 from controller.cli.status_text import state_words, wait_words
-from controller.cli.tables import fields, paragraph
+from controller.cli.terminal_tables import fields, paragraph
 from controller.core import model
 from controller.core.blocked_reasons import COPYING
 from controller.core.model import ReassignmentSpec, Replicas, TopicPartition

@@ -13,14 +13,14 @@ from controller.cli.options import argument, command, flag, option
 from controller.cli.output import Exit, print_json, print_line, print_note, write_json
 from controller.cli.plan_preview import forecast_screen
 from controller.cli.stock.formats import plan_document, proposal_text, read_brokers, topics_of
-from controller.cli.tables import Screen, paragraph
+from controller.cli.terminal_tables import Screen, paragraph
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.requests.submissions import RequestOptions
 from controller.errors import InvalidInputError
 from controller.planning.plan_goal import Proposal
 from controller.planning.proposer import propose
 from controller.previews import proposal
-from controller.previews.access import ClusterQueries
+from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import read_entries
 from controller.previews.forecast_table import forecast_lines
 from controller.previews.plan_facts import Preview, forecast_of

@@ -22,7 +22,7 @@ from controller.cli.output import print_line
 from controller.cli.request_state import refused_count
 from controller.cli.status_screen import time_left
 from controller.cli.status_text import pause_lines, request_line
-from controller.cli.tables import Column, Listing, Name, fields, number_text, paragraph
+from controller.cli.terminal_tables import Column, Listing, Name, fields, number_text, paragraph
 from controller.core.model import ReassignmentSpec, RequestId
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.core.requests.submissions import RequestOptions, Submission

@@ -13,7 +13,7 @@ from controller.cli import options
 from controller.cli.context import CommandContext
 from controller.cli.options import argument, command, flag, option
 from controller.cli.output import Exit, print_line, write_json
-from controller.cli.snapshot import MASTER, MEMORY, OUT, snapshot, spark_session
+from controller.cli.pipeline_snapshot import MASTER, MEMORY, OUT, snapshot, spark_session
 from controller.core.model import LogDirs, TopicPartition
 from controller.errors import InvalidInputError
 from controller.previews import plan_files

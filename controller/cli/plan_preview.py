@@ -14,7 +14,7 @@ from rich.text import Text
 
 from controller.cli.context import CommandContext
 from controller.cli.output import NOTHING_WRITTEN, Exit, print_line, print_note, write_json
-from controller.cli.tables import Column, Listing, Name, paragraph
+from controller.cli.terminal_tables import Column, Listing, Name, paragraph
 from controller.core.model import Replicas, TopicPartition
 from controller.core.requests.submissions import NamedDirs, plan_hash
 from controller.errors import ReassignmentConflictError

@@ -21,7 +21,7 @@ from controller.cli.context import CommandContext
 from controller.cli.options import ROWS_MAX
 from controller.cli.output import print_line
 from controller.cli.status_screen import status_screen
-from controller.cli.tables import bar, paragraph
+from controller.cli.terminal_tables import bar, paragraph
 
 Show = Callable[[str, int, int, Mapping[str, Any] | None], None]
 """

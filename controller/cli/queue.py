@@ -19,7 +19,7 @@ from controller.cli.status_text import pause_lines
 from controller.cli.submitting import write_submission
 from controller.core.requests.submissions import queue_request_id
 from controller.errors import InvalidInputError
-from controller.previews.access import ClusterQueries
+from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import read_entries
 from controller.previews.plan_facts import present_dirs
 from controller.previews.plan_files import PlanFile, document_of

@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from controller.cli import status_text
-from controller.cli.tables import Column, Listing, Name, bar, number_text, paragraph
+from controller.cli.terminal_tables import Column, Listing, Name, bar, number_text, paragraph
 from controller.core.blocked_reasons import COPYING, IN_TURN
 from controller.core.model import BlockedBy
 from controller.telemetry.advice import advice_for

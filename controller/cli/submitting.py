@@ -22,7 +22,7 @@ from controller.cli.progress_display import display_of
 from controller.cli.status_text import status_about
 from controller.core.model import RequestId
 from controller.errors import ControllerError
-from controller.previews.access import ClusterQueries
+from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import read_entries
 from controller.previews.plan_facts import present_dirs
 from controller.previews.plan_files import Plan

@@ -47,7 +47,7 @@ from controller.core.reassignments.start_pending import (
     step_or_wait,
 )
 from controller.core.records import Change, Decision, Record
-from controller.core.requests import completion, plans, submitted
+from controller.core.requests import completion, legacy_plan_and_queue, submitted
 from controller.core.requests.acceptance import PlanEntry
 from controller.core.requests.cancellation import follow_cancellation, needs_the_role
 from controller.core.requests.model import PlanNode
@@ -117,7 +117,7 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
         # Entries removed from the plan are known only now; everything else is examined again then.
         held = hold_of(view)
         noted = tuple(c for p in due.partitions for c in step_or_wait(view, p, held, now))
-        return [*before, Decision(noted), plans.end_removed(view, due)]
+        return [*before, Decision(noted), legacy_plan_and_queue.end_removed(view, due)]
     # Cancellations precede everything else that is requested, and any step.
     cancelled = Decision()
     if due.cancel or due.plan or due.claimed or due.capacity:
@@ -132,14 +132,14 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     parts.append(topic_configs.request_for_unhealthy(view, due, now, unhealthy))
     if due.plan:
         starting = {c.partition for c in partitions.changes if c.partition is not None}
-        parts.append(plans.follow_plan(view, due, now, starting | respecified))
+        parts.append(legacy_plan_and_queue.follow_plan(view, due, now, starting | respecified))
     if (
         view.reassignments_tenure.may_have_foreign
         and (due.plan or due.claimed)
-        and plans.is_judged(view)
+        and legacy_plan_and_queue.is_judged(view)
     ):
         # Before requests, which then know the foreign reassignments that they replace.
-        parts.append(plans.adopt_foreign(view))
+        parts.append(legacy_plan_and_queue.adopt_foreign(view))
     parts += [cancelled, *requested]
     parts += engines.duties_after(view, due, now, budget)
     parts.append(limits_in_force.adapt_limit(view, due, now))
@@ -165,7 +165,7 @@ def _decide_requests(view: ClusterView, due: Worklist, now: Instant) -> list[Dec
     if due.submissions or due.claimed:
         parts.append(submitted.accept_submissions(view, now))
     if due.queue or due.capacity or due.claimed:
-        parts.append(plans.drain_queue(view, now))
+        parts.append(legacy_plan_and_queue.drain_queue(view, now))
     if due.endings or due.claimed:
         parts.append(completion.conclude(view, now))
     if due.order or due.claimed:
@@ -287,7 +287,7 @@ def _end_deleted(view: ClusterView, partition: TopicPartition) -> Change | None:
         topic = view.topics.by_name.get(partition.topic)
         what = "topic" if topic is None or partition.partition in topic.partitions else "partition"
         ending, why = f"{what} deleted", f"the {what} was deleted"
-    end = plans.spec_end(partition, reassignment, ending)
+    end = legacy_plan_and_queue.spec_end(partition, reassignment, ending)
     if reassignment.spec.route is Route.FOREIGN:
         # A foreign reassignment has no request whose outcome would be recorded.
         return Change((end,), partition=partition)

@@ -16,11 +16,11 @@ from controller.core import model
 from controller.core.bases import Ledger, Lifetime
 from controller.core.calls.model import CallLedger
 from controller.core.cluster.model import ClusterLedger, LiveBroker
+from controller.core.core_settings import EngineName, Options
 from controller.core.deletions.model import DeletionHistory, DeletionLedger, DeletionSession
 from controller.core.disks.model import DiskHistory, DiskLedger
 from controller.core.leadership.model import LeadershipHistory, LeadershipLedger
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
-from controller.core.options import EngineName, Options
 from controller.core.pacing.model import (
     PacingHistory,
     PacingLeadership,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from controller.core.options import EngineName
+from controller.core.core_settings import EngineName
 
 NO_DAEMON: Final = (
     "start a daemon; if none will run here again: reassigner doctor --fix --no-daemon"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from controller.core import model
 from controller.core.cluster.model import LiveBroker
-from controller.core.options import EngineName
+from controller.core.core_settings import EngineName
 from controller.core.pacing.model import Participants
 from controller.core.pacing.throttle_settings import AppliedThrottle, Entity
 from controller.core.reassignments.model import Orphan

@@ -19,10 +19,10 @@ from controller.credentials import ClientTls, ServerTls
 from controller.endpoint.authentication import Authentication, Sasl
 from controller.endpoint.broker_service import BrokerService, Tickets
 from controller.endpoint.client_service import ClientService
+from controller.endpoint.endpoint_server import EndpointServer
 from controller.endpoint.peers import EndpointLimits, EndpointObserver, FrameMemory
 from controller.endpoint.relay import Relay
 from controller.endpoint.sasl import user_file
-from controller.endpoint.server import EndpointServer
 from controller.endpoint.topic_service import TopicService
 from controller.reactor.ports import Inbox
 from controller.setting_values import HttpAddress, advertised_address

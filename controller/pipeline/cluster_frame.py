@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 from controller.errors import InvalidInputError
 from controller.pipeline.placement_ledger import UNLIMITED, Brokers, PlacementLedger
 from controller.pipeline.plan_options import PlanOptions
-from controller.pipeline.tables import Tables
+from controller.pipeline.snapshot_tables import Tables
 
 HASH_BITS: Final = 53
 CHUNK: Final = 50_000

@@ -30,7 +30,7 @@ from controller.pipeline.directory_plan import (
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.plan_summary import PlanSummary, summarize
 from controller.pipeline.planner import Planner, Progress
-from controller.pipeline.tables import Manifest, Tables, check_tables, read_tables
+from controller.pipeline.snapshot_tables import Manifest, Tables, check_tables, read_tables
 from controller.pipeline.volume_table import ANY, VolumeTable, load_volumes
 from controller.pipeline.waves import Cutter, Wave, WaveLimits
 

@@ -19,7 +19,7 @@ from controller.errors import InvalidInputError, ensure
 from controller.pipeline.cluster_frame import Cluster, CollectedRows, dice, in_order, movable_topics
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.planner import Planned, Progress
-from controller.pipeline.tables import Tables
+from controller.pipeline.snapshot_tables import Tables
 from controller.pipeline.volume_table import (
     DirectoryFill,
     DirectoryPlacement,

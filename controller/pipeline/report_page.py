@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 from controller.errors import InvalidInputError, errors_about
 from controller.pipeline.planner import Progress
 from controller.pipeline.report import Report, build_report, read_journals
-from controller.pipeline.tables import read_tables
+from controller.pipeline.snapshot_tables import read_tables
 
 GIB: Final = float(1 << 30)
 BROKERS_NAMED: Final = 40

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError, errors_about
 from controller.pipeline.planner import Progress
-from controller.pipeline.tables import (
+from controller.pipeline.snapshot_tables import (
     BROKERS,
     LOG_DIRS,
     ROWS_SHOWN,

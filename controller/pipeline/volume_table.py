@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from controller.errors import InvalidInputError
-from controller.pipeline.tables import Tables
+from controller.pipeline.snapshot_tables import Tables
 from controller.planning.volumes import Volume
 
 ANY: Final = "any"

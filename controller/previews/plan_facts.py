@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from controller.core import model
+from controller.core.core_settings import Options
 from controller.core.model import BlockedBy, BrokerId, Route, TopicPartition
-from controller.core.options import Options
 from controller.core.pacing.controls import UNTHROTTLED, Controls
 from controller.core.requests.submissions import NO_DIRS, NamedDirs, RequestOptions
 from controller.doctor.snapshot import Disks
 from controller.planning.copy_schedule import ForecastLimits, ForecastMove
 from controller.planning.forecast import Forecast, Plan, Rates, Wait, forecast
-from controller.previews.access import ClusterQueries
+from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import Entry, read_entries
 from controller.previews.plan_files import PlanFile
 from controller.previews.proposal import sizes_of

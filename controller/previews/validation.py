@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.core import model
-from controller.core.options import Options
+from controller.core.core_settings import Options
 from controller.core.pacing.controls import Pause
 from controller.core.requests.acceptance import PlanEntry, refusal_of
 from controller.core.requests.submissions import NO_DIRS, NamedDirs
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
-from controller.previews.access import ClusterQueries
+from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import Entry
 from controller.previews.plan_files import document_of
 from controller.units import ids, names_text, show_time

@@ -27,7 +27,7 @@ from controller.telemetry.json_values import Clocks
 from controller.telemetry.partition_documents import Filter, PartitionDocuments
 from controller.telemetry.progress import ProgressTracker, volumes_of
 from controller.telemetry.rates import CopyRates, Samples
-from controller.telemetry.status import status_of
+from controller.telemetry.status_document import status_of
 from controller.telemetry.timelines import Timelines
 
 INTERVAL_S: Final = 0.2

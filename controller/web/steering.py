@@ -22,7 +22,7 @@ from controller.core.pacing.controls import Pause, UnderMinIsr
 from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews import forecast_table, proposal
-from controller.previews.access import (
+from controller.previews.cluster_queries import (
     ClusterQueries,
     QueryBrokers,
     QueryMinInsync,

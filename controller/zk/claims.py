@@ -35,7 +35,7 @@ from controller.zk.readers import Reader, Znode, watch
 from controller.zk.sessions import Session
 from controller.zk.workers import Worker
 from controller.znodes import paths
-from controller.znodes.cluster import (
+from controller.znodes.brokers_and_controller import (
     NOT_KRAFT,
     decode_controller,
     decode_controller_epoch,

@@ -31,7 +31,7 @@ from controller.zk.readers import (
 )
 from controller.znodes import entity_configs as codecs
 from controller.znodes import paths
-from controller.znodes.cluster import (
+from controller.znodes.brokers_and_controller import (
     NOT_KRAFT,
     decode_broker,
     decode_cluster_id,

@@ -34,7 +34,7 @@ from controller.zk.readers import Reader, watch
 from controller.zk.sessions import Session
 from controller.zk.workers import BackgroundThread
 from controller.znodes import paths
-from controller.znodes.cluster import encode_leader
+from controller.znodes.brokers_and_controller import encode_leader
 
 _EPOCH: Final = re.compile(rb"[0-9]{1,18}")
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 from kazoo import exceptions
 
 from controller import errors
+from controller.core.core_settings import REQUEST_BYTES
 from controller.core.model import ZkVersion
-from controller.core.options import REQUEST_BYTES
 from controller.reactor import ports
 from controller.zk.security import acl_at
 from controller.zk.sessions import PendingCall, Session, answer

@@ -20,7 +20,7 @@ from controller.core.requests.outcomes import Summary
 from controller.doctor.snapshot import Znodes
 from controller.settings import Settings
 from controller.zk.cluster_znodes import ClusterZnodes, PartitionZnodes, ThrottleZnodes, topic_of
-from controller.zk.connections import CONNECT_S, ZooKeeperConnection
+from controller.zk.operator_connection import CONNECT_S, ZooKeeperConnection
 from controller.zk.readers import Znode, decode_many
 from controller.zk.request_writes import RequestWrites
 from controller.zk.request_znodes import OutcomeZnodes, RequestZnodes, plan_of

@@ -1,10 +1,10 @@
 """
 Reads of znodes: their results, the readers' interface, and the daemon's readers.
 
-Two readers implement ``ZnodeReads``: those here for the daemon, with watches, and ``connections``
-for one command. A znode that does not exist is None, not an error. Reads are pipelined, and not for
-kazoo's threads: every method waits for its answers. A watch is a callback that fires at most once
-and carries nothing.
+Two readers implement ``ZnodeReads``: those here for the daemon, with watches, and
+``operator_connection`` for one command. A znode that does not exist is None, not an error. Reads
+are pipelined, and not for kazoo's threads: every method waits for its answers. A watch is a
+callback that fires at most once and carries nothing.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from controller.errors import (
     InvalidInputError,
     ReassignmentConflictError,
 )
-from controller.zk.connections import RACES_MAX, ZooKeeperConnection, contention_error
+from controller.zk.operator_connection import RACES_MAX, ZooKeeperConnection, contention_error
 from controller.zk.readers import Znode
 from controller.zk.request_znodes import cancellation_of, plan_of
 from controller.znodes import operator_controls, paths

@@ -25,9 +25,9 @@ from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Check, Delete, SetData
 from controller.reactor.znode_operations import config_operations, lifting
 from controller.zk.cluster_znodes import ClusterZnodes, ThrottleZnodes
-from controller.zk.connections import RACES_MAX, ZooKeeperConnection, contention_error
+from controller.zk.operator_connection import RACES_MAX, ZooKeeperConnection, contention_error
 from controller.znodes import paths
-from controller.znodes.cluster import encode_leader
+from controller.znodes.brokers_and_controller import encode_leader
 from controller.znodes.entity_configs import decode_entity_config
 
 _THROTTLES: Final = frozenset({*throttle_settings.LISTS, *throttle_settings.RATES})

@@ -11,8 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from controller.core.core_settings import REQUEST_BYTES
 from controller.core.model import BrokerId
-from controller.core.options import REQUEST_BYTES
 from controller.core.role.records import ClaimFailed
 from controller.errors import ControllerMovedError
 from controller.reactor.ports import Committed, Inbox, Operation, Rejected

@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import Metric
 
 from controller.core.model import BlockedBy, RefusalReason
 from controller.core.reassignments.phases import LABELS
-from controller.endpoint import broker_service, client_service, server
+from controller.endpoint import broker_service, client_service, endpoint_server
 from controller.reactor.ports import WriteError
 from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.gauges import BOUNDS, BYTE_STATES, PARTITION_STATES, REQUEST_STATES
@@ -61,7 +61,7 @@ LABEL_VALUES: Final = {
         *dict.fromkeys((*broker_service.RESULTS.values(), broker_service.OTHER)),
         *(r for r in client_service.RESULTS if r not in broker_service.RESULTS.values()),
     ),
-    "reason of reassigner_endpoint_closed_total": server.CLOSED,
+    "reason of reassigner_endpoint_closed_total": endpoint_server.CLOSED,
     "event": ("the events of `controller/core/records.py`",),
     "broker": ("ids of registered brokers, and of those with a part in the work",),
     "log_dir": ("paths of the brokers' log directories",),

@@ -11,7 +11,7 @@ import typer
 from controller.brokers import cluster_ids, surveys
 from controller.cli.app import build_app
 from controller.cli.context import HTTP_TIMEOUT_S, CommandContext
-from controller.zk.connections import CONNECT_S
+from controller.zk.operator_connection import CONNECT_S
 from docs.generate.command_tree import Option, Verb, command_tree
 
 _HEAD: Final = """# Command line

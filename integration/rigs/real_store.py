@@ -18,15 +18,15 @@ from kazoo.exceptions import NoNodeError
 from kazoo.security import make_digest_acl
 
 from controller.clocks import MonotonicClock
+from controller.core.core_settings import REQUEST_BYTES
 from controller.core.model import BrokerId, ZkVersion
-from controller.core.options import REQUEST_BYTES
 from controller.core.records import Event
 from controller.zk.clients import LeasedClient
 from controller.zk.daemon_election import Leadership
 from controller.zk.sessions import RECONNECT, Session
 from controller.zk.store import ZkStore
 from controller.znodes import paths
-from controller.znodes.cluster import encode_controller
+from controller.znodes.brokers_and_controller import encode_controller
 from tests.contracts.rigs import CONTROLLER_ID
 
 WITHIN_S: Final = 15.0

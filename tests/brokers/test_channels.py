@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from tenacity import wait_random_exponential
 
+from controller.brokers.broker_connections import ConnectionLimits
 from controller.brokers.channels import BrokerChannels, ChannelOptions, ChannelState
 from controller.brokers.connection_settings import ConnectionSettings, ListenerChoice
-from controller.brokers.connections import ConnectionLimits
 from controller.brokers.messages import LeaderAndIsrResponse
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.leadership.records import LeaderAndIsrAnswered

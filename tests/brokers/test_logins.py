@@ -18,8 +18,8 @@ from kafka.protocol.sasl import (
 )
 
 from controller.brokers.channels import BrokerChannels, ChannelOptions
+from controller.brokers.config_queries import TopicConfigQuery
 from controller.brokers.connection_settings import ConnectionSettings, ListenerChoice, Security
-from controller.brokers.topic_configs import TopicConfigQuery
 from controller.core.cluster.model import LiveBroker
 from controller.core.topics.model import NEVER_REQUESTED
 from controller.credentials import ClientTls, Password

@@ -12,8 +12,8 @@ import pytest
 from kafka.protocol.admin import AlterConfigsResponse, DescribeConfigsResponse
 from kafka.protocol.api_key import ApiKey
 
+from controller.brokers.config_queries import LIMITS
 from controller.brokers.connection_settings import ConnectionSettings
-from controller.brokers.topic_configs import LIMITS
 from controller.brokers.topic_validation import SILENT_S, TopicValidation
 from controller.core.calls.client_requests import EffectiveConfig, TopicDefaults
 from tests.brokers.fakes import KAFKA_2_6, Answer, FakeBroker, Hold, Reaction, Received

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from controller.cli.app import COMMANDS, build_app
 from controller.cli.context import CommandContext
-from controller.core.options import TenurePolicy
+from controller.core.core_settings import TenurePolicy
 from docs.generate.verbs import command_line
 from tests.cli.builders import FakeCluster, Terminal
 

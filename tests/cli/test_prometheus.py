@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from controller.cli.snapshot import QUERY, read_rates
+from controller.cli.pipeline_snapshot import QUERY, read_rates
 from controller.errors import InvalidInputError
 
 

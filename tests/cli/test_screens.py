@@ -19,7 +19,7 @@ from rich.text import Text
 
 from controller.cli.options import ROWS_MAX
 from controller.cli.status_screen import PATIENT, status_screen
-from controller.cli.tables import Column, Listing, Name, bar, screen_of, shorten
+from controller.cli.terminal_tables import Column, Listing, Name, bar, screen_of, shorten
 from controller.core.blocked_reasons import IN_TURN
 from controller.core.model import NO_LEADER, BlockedBy, OutcomeKind, RequestId
 from controller.core.requests.submissions import RequestOptions

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from controller.core.calls.broker_requests import Permission
 from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.core_settings import Options
 from controller.core.cycle import apply, observe, record_effect, take_due, versions_moved
 from controller.core.decide import decide
 from controller.core.deletions.model import TopicTree
@@ -51,7 +52,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.pacing.controls import Controls
 from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, WallClockRead
 from controller.core.reassignments.records import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from controller.core.core_settings import Options
 from controller.core.cycle import apply, observe
 from controller.core.leadership.records import StatesRead
 from controller.core.model import (
@@ -22,7 +23,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.reassignments.records import SpecRecord
 from controller.core.role.model import Tenure
 from controller.core.topics.model import Topic

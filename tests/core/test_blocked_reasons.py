@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.core.blocked_reasons import BlockedReasons, since_of
+from controller.core.core_settings import Options
 from controller.core.cycle import apply, observe, record_effect, take_due
 from controller.core.effects import DescribeBrokerSettings
 from controller.core.model import (
@@ -19,7 +20,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.reassignments.gates import leader_missing, state_unknown, sync_gate
 from controller.core.reassignments.phases import Syncing
 from controller.core.reassignments.records import BlockedRecord

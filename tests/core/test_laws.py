@@ -7,11 +7,11 @@ import copy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.core.core_settings import Options
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.effects import SendStopReplica
 from controller.core.model import BrokerId, Replicas
-from controller.core.options import Options
 from controller.core.reassignments.phases import Stopping
 from controller.core.reassignments.steps import next_step
 from tests.core.builders import Driver, tp

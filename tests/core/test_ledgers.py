@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from controller.core.bases import Ledger, Lifetime
+from controller.core.core_settings import Options
 from controller.core.model import TopicPartition
-from controller.core.options import Options
 from controller.core.view import ClusterView
 
 CORE: Final = Path(__file__).parents[2] / "controller" / "core"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.model import Blocked, BlockedBy
-from controller.core.options import Options
 from controller.core.records import TimerFired
 from controller.core.wakeups import (
     ALTER_ANSWER_TIMER,

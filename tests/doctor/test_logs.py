@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.core_settings import EngineName
 from controller.core.model import BrokerId, Zxid
-from controller.core.options import EngineName
 from controller.doctor.partition_checks import orphans, stray_logs
 from controller.doctor.snapshot import Disks
 from tests.core.builders import tp

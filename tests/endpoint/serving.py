@@ -17,8 +17,8 @@ from controller.core.calls.records import BrokerRequestReceived
 from controller.core.records import Event
 from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import ANSWER_S, BrokerService, Tickets
+from controller.endpoint.endpoint_server import EndpointServer
 from controller.endpoint.peers import EndpointLimits
-from controller.endpoint.server import EndpointServer
 from controller.setting_values import HttpAddress
 
 WITHIN_S = 10.0

@@ -51,9 +51,9 @@ from controller.endpoint import client_codec, codec, relayed_frames, topic_codec
 from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import FIRST, BrokerService, Tickets
 from controller.endpoint.client_service import ClientService
+from controller.endpoint.endpoint_server import EndpointServer
 from controller.endpoint.peers import SMALL_FRAME, EndpointLimits, FrameMemory
 from controller.endpoint.relay import Relay, Upstream
-from controller.endpoint.server import EndpointServer
 from controller.endpoint.topic_service import PATIENCE_S, TopicService
 from controller.kafka_errors import NOT_CONTROLLER, STALE_CONTROLLER_EPOCH
 from controller.setting_values import HttpAddress

@@ -10,6 +10,7 @@ from controller import kafka_errors as kafka_errors
 from controller.core.cluster.model import (
     LiveBroker as LiveBroker,
 )
+from controller.core.core_settings import Options as Options
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered as LeaderAndIsrAnswered,
 )
@@ -58,7 +59,6 @@ from controller.core.model import (
 from controller.core.model import (
     Zxid as Zxid,
 )
-from controller.core.options import Options as Options
 from controller.core.pacing.records import WallClockRead as WallClockRead
 from controller.core.reassignments.records import (
     StopReplicaAnswered as StopReplicaAnswered,
@@ -164,13 +164,13 @@ from controller.reactor.reads import OWN_RECORDS as OWN_RECORDS
 from controller.reactor.znode_operations import is_paperwork as is_paperwork
 from controller.zk.multis import too_large as too_large
 from controller.znodes import paths as paths
-from controller.znodes.cancellations import encode_cancellation as encode_cancellation
-from controller.znodes.cluster import (
+from controller.znodes.brokers_and_controller import (
     decode_controller_epoch as decode_controller_epoch,
 )
-from controller.znodes.cluster import (
+from controller.znodes.brokers_and_controller import (
     encode_controller as encode_controller,
 )
+from controller.znodes.cancellations import encode_cancellation as encode_cancellation
 from controller.znodes.plans import encode_legacy_plan as encode_legacy_plan
 from controller.znodes.plans import encode_submission as encode_submission
 from controller.znodes.topics import decode_state as decode_state

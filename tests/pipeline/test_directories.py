@@ -18,7 +18,7 @@ from benchmarks.snapshots import write_cluster
 from controller.errors import InvalidInputError
 from controller.pipeline import commands
 from controller.pipeline.plan_options import PlanOptions
-from controller.pipeline.tables import read_tables, write_tables
+from controller.pipeline.snapshot_tables import read_tables, write_tables
 from controller.pipeline.volume_table import DirectoryPlacement, VolumeTable
 from controller.pipeline.waves import WaveLimits
 from controller.planning.volumes import Volume

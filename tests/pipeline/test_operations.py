@@ -16,7 +16,7 @@ from controller.pipeline.cluster_frame import load
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.plan_summary import Loads, PlanSummary, summarize
 from controller.pipeline.planner import Planner
-from controller.pipeline.tables import RATES, Tables, check_tables, read_tables
+from controller.pipeline.snapshot_tables import RATES, Tables, check_tables, read_tables
 
 pytestmark = pytest.mark.spark
 

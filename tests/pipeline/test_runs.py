@@ -17,8 +17,14 @@ from controller.pipeline import commands
 from controller.pipeline.cluster_frame import load
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.planner import Planner
+from controller.pipeline.snapshot_tables import (
+    BROKERS,
+    Tables,
+    check_tables,
+    read_tables,
+    write_tables,
+)
 from controller.pipeline.snapshot_writer import snapshot_of_files
-from controller.pipeline.tables import BROKERS, Tables, check_tables, read_tables, write_tables
 from controller.pipeline.waves import WaveLimits
 
 pytestmark = pytest.mark.spark

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from controller.core.cluster.model import LiveBroker
+from controller.core.core_settings import Options
 from controller.core.effects import AlterReassignment, ElectPreferred, ProbeReassignments
 from controller.core.leadership.records import StateChanged, StatesRead
 from controller.core.model import BrokerId, Instant, TopicConfig, TopicPartition, ZkVersion
-from controller.core.options import Options
 from controller.core.role.records import BrokersRead
 from controller.core.topics.records import TopicConfigsRead
 from controller.core.topics.topic_configs import forget_old_configs

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.cycle import observe, take_due
 from controller.core.decide import decide
 from controller.core.effects import Effect
@@ -22,7 +23,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.reassignments.records import SpecEndedRecord
 from controller.core.records import Change, TimerFired
 from controller.core.requests.cancellation import follow_cancellation

@@ -8,6 +8,7 @@ from itertools import islice
 import pytest
 
 from controller.core.calls.client_requests import TopicResult
+from controller.core.core_settings import Options
 from controller.core.cycle import apply
 from controller.core.deletions.records import DeletionRequestedRecord
 from controller.core.leadership.records import IsrRecord, StateCreatedRecord, StateRecord
@@ -31,7 +32,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
 from controller.core.pacing.throttle_settings import AppliedThrottle, broker_entity, topic_entity
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord

@@ -10,9 +10,9 @@ from typing import cast
 import pytest
 
 from controller.clocks import MonotonicClock
+from controller.core.core_settings import Options
 from controller.core.cycle import take_due
 from controller.core.model import Instant
-from controller.core.options import Options
 from controller.core.records import TimerFired
 from controller.core.requests.records import SubmissionsListed
 from controller.core.view import ClusterView

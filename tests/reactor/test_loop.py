@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.core.cluster.model import LiveBroker
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.model import BrokerId, ControllerEpoch, Instant, TopicPartition
-from controller.core.options import Options, TenurePolicy
 from controller.core.pacing.records import AppliedThrottlesRead
 from controller.core.reassignments.records import OrphansRead, SpecsRead
 from controller.core.records import Change, Event

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 import pytest
 
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.deletions.model import LEADER_DURING_DELETE
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import SendUpdateMetadata
 from controller.core.leadership.records import StatesRead
 from controller.core.model import BrokerId, ControllerEpoch, Instant, TopicPartition
-from controller.core.options import Options, TenurePolicy
 from controller.core.role.records import ControllerClaimed, Deposed
 from controller.reactor import outbox as outboxes
 from controller.reactor import shared_metadata

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.leadership.records import StateRecord
 from controller.core.model import (
     ControllerEpoch,
@@ -14,7 +15,6 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.options import Options
 from controller.core.records import Change
 from controller.core.topics.records import AssignmentRecord
 from controller.reactor.commits import Commits, stale_checks

@@ -15,6 +15,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
+from controller.core.core_settings import (
+    EngineName,
+    ForeignMoves,
+    LegacyMode,
+    Options,
+    TenurePolicy,
+)
 from controller.core.model import (
     BrokerId,
     MinFree,
@@ -23,7 +30,6 @@ from controller.core.model import (
     TopicConfig,
     TopicPartition,
 )
-from controller.core.options import EngineName, ForeignMoves, LegacyMode, Options, TenurePolicy
 from controller.core.pacing.controls import Limits, Pause, Pauses, UnderMinIsr
 from controller.core.pacing.records import WallClockRead
 from controller.core.requests.submissions import CancelScope, RequestOptions, StepSize

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, cast
 
+from controller.core.core_settings import EngineName, ForeignMoves, Options
 from controller.core.model import (
     Replicas,
     TopicPartition,
 )
-from controller.core.options import EngineName, ForeignMoves, Options
 from controller.core.reassignments.phases import Ended
 from controller.core.records import Decision
 from controller.core.view import ClusterView

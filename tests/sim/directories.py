@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 from controller.core.cluster.model import LiveBroker
+from controller.core.core_settings import EngineName, Options
 from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed
 from controller.core.model import Instant, PlacedReplica, TopicPartition
-from controller.core.options import EngineName, Options
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.reactor.ports import Inbox

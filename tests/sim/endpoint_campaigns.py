@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
-from controller.core.options import EngineName
+from controller.core.core_settings import EngineName
 from tests.sim.campaigns import FAILURES_MAX, REQUESTING, campaign, failure_text, seeds_of
 from tests.sim.endpoint_rules import EndpointRule
 from tests.sim.histories import play

@@ -13,8 +13,8 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.model import BrokerId, RequestId
-from controller.core.options import Options, TenurePolicy
 from controller.core.records import Change, Decision, Event
 from controller.core.role.tenure_reset import REJECTED_RETRY_S
 from controller.core.view import ClusterView

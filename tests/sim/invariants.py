@@ -25,7 +25,7 @@ from controller.core.model import (
 )
 from controller.reactor.ports import Check, LeaderAndIsr, LeaderAndIsrState
 from controller.znodes import paths
-from controller.znodes.cluster import decode_controller
+from controller.znodes.brokers_and_controller import decode_controller
 from controller.znodes.plans import decode_legacy_plan
 from tests.sim.data_rules import DataRules
 from tests.sim.decoded import read_topic

@@ -40,7 +40,7 @@ from controller.reactor.ports import (
     UpdateMetadataState,
 )
 from controller.znodes import paths
-from controller.znodes.cluster import decode_broker
+from controller.znodes.brokers_and_controller import decode_broker
 from controller.znodes.topics import encode_state, encode_topic
 from tests.sim.brokers import DELETED_LEADER
 from tests.sim.decoded import read_state, read_topic

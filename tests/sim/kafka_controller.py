@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from controller.core.model import ControllerEpoch, ZkVersion
 from controller.reactor.ports import SetData
 from controller.znodes import paths
-from controller.znodes.cluster import encode_controller
+from controller.znodes.brokers_and_controller import encode_controller
 from tests.sim.controller_endpoints import KafkaEndpoint
 from tests.sim.kafka_duties import KafkaDuties
 from tests.sim.zookeeper import Make, SessionExpiredError, TransactionFailedError

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from controller.core.options import LegacyMode, Options, TenurePolicy
+from controller.core.core_settings import LegacyMode, Options, TenurePolicy
 from tests.sim.faults import Weights
 from tests.sim.operators import Actions
 

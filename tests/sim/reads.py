@@ -42,7 +42,7 @@ from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.reactor.ports import Inbox, ZnodeFamily
 from controller.reactor.reads import CANCELLABLE, OWN_RECORDS
 from controller.znodes import paths
-from controller.znodes.cluster import (
+from controller.znodes.brokers_and_controller import (
     decode_broker,
     decode_controller,
     decode_feature,

@@ -21,7 +21,7 @@ from controller.core.model import (
 )
 from controller.reactor.ports import Check
 from controller.znodes import paths
-from controller.znodes.cluster import decode_controller
+from controller.znodes.brokers_and_controller import decode_controller
 from controller.znodes.entity_configs import decode_entity_config
 from tests.sim.brokers import SimBroker
 from tests.sim.endpoint_rules import EndpointRules

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from controller.core.core_settings import Options
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
     TopicPartition,
 )
-from controller.core.options import Options
 from controller.znodes import paths
 from integration.rigs.failpoints import Failpoint
 from tests.sim.builders import ids

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from controller.core.core_settings import Options
 from controller.core.leadership.model import RECOVERED
 from controller.core.model import NO_LEADER, BrokerId, PartitionState, TopicPartition
-from controller.core.options import Options
 from controller.reactor.ports import Check
 from controller.znodes import paths
 from tests.sim.copy_rules import CopyRules

@@ -47,7 +47,7 @@ from controller.reactor.znode_operations import is_paperwork
 from controller.zk.claims import GRACE_S
 from controller.zk.multis import too_large
 from controller.znodes import paths
-from controller.znodes.cluster import (
+from controller.znodes.brokers_and_controller import (
     decode_controller,
     decode_controller_epoch,
     encode_controller,

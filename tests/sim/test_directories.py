@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from controller.core.core_settings import EngineName, Options
 from controller.core.model import (
     BrokerId,
     LogDirs,
@@ -16,7 +17,6 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
-from controller.core.options import EngineName, Options
 from controller.core.pacing.controls import Pause, Pauses
 from controller.core.reassignments.records import SpecEndedRecord
 from controller.core.records import Change

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 import pytest
 
 from controller import kafka_errors
+from controller.core.core_settings import EngineName, Options
 from controller.core.model import BrokerId, LogDirs, TopicPartition
-from controller.core.options import EngineName, Options
 from controller.core.pacing.controls import Pause, Pauses
 from tests.sim.brokers import SimBroker
 from tests.sim.directories import SimLogDirs, placing

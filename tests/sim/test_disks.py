@@ -7,8 +7,8 @@ from typing import Final, cast
 
 import pytest
 
+from controller.core.core_settings import EngineName, Options
 from controller.core.model import BlockedBy, BrokerId, LogDirs, MinFree, TopicPartition
-from controller.core.options import EngineName, Options
 from controller.core.reassignments.records import BlockedRecord, PhaseRecord
 from controller.core.reassignments.step_start import NO_ROOM
 from controller.core.records import Change

@@ -18,8 +18,8 @@ from controller.core.calls.broker_requests import (
     ProducerIdsAnswer,
     RequestFromBroker,
 )
+from controller.core.core_settings import TenurePolicy
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, Replicas, ZkVersion
-from controller.core.options import TenurePolicy
 from controller.reactor.ports import Check, SetData
 from controller.znodes import paths
 from controller.znodes.topics import encode_state

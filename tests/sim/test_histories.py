@@ -15,8 +15,8 @@ from typing import Final
 
 import pytest
 
+from controller.core.core_settings import LegacyMode, TenurePolicy
 from controller.core.model import TopicPartition
-from controller.core.options import LegacyMode, TenurePolicy
 from controller.core.reassignments.partition_context import PartitionContext
 from controller.reactor.ports import WriteError
 from controller.znodes import paths

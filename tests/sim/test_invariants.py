@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -24,7 +25,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.reassignments.model import Reassignment
 from controller.core.records import Change, Decision
 from controller.core.role.model import Tenure

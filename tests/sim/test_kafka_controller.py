@@ -6,7 +6,7 @@ import pytest
 
 from controller.core.model import BrokerId, PartitionAssignment, TopicPartition
 from controller.znodes import paths
-from controller.znodes.cluster import decode_controller
+from controller.znodes.brokers_and_controller import decode_controller
 from tests.sim.builders import ids
 from tests.sim.seeds import seeds
 from tests.sim.world import World

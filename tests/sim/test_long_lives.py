@@ -14,8 +14,8 @@ from typing import Final
 
 import pytest
 
+from controller.core.core_settings import EngineName, Options
 from controller.core.model import BrokerId, TopicConfig
-from controller.core.options import EngineName, Options
 from controller.znodes import paths
 from tests.sim.daemons import Build
 from tests.sim.delegated_histories import DelegatedPlot, daemons_of

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.model import TopicPartition
-from controller.core.options import Options
 from controller.reactor.ports import Check, CreateSequential, Delete
 from controller.znodes import paths
 from tests.sim.builders import ids

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.model import BrokerId, RefusalReason, RequestId, TopicPartition
-from controller.core.options import Options
 from controller.core.records import Change
 from controller.core.requests.outcomes import Summary
 from controller.core.requests.submissions import CancelScope, RequestOptions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -11,7 +12,6 @@ from controller.core.model import (
     TopicPartition,
     Zxid,
 )
-from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.model import Orphan
 from controller.znodes import paths
 from controller.znodes.reassignments import encode_orphan

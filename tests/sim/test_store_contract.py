@@ -10,7 +10,7 @@ from controller.core.model import BrokerId, ZkVersion
 from controller.core.records import Event
 from controller.reactor.ports import Check, Delete
 from controller.znodes import paths
-from controller.znodes.cluster import encode_controller
+from controller.znodes.brokers_and_controller import encode_controller
 from tests.contracts.leadership_contract import LeadershipContract
 from tests.contracts.request_contract import RequestContract
 from tests.contracts.rigs import CONTROLLER_ID, AnyEvent, StoreRig

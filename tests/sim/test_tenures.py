@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.deletions.model import DELETION_PATIENCE_S
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.options import Options
 from controller.core.pacing.controls import Pause, Pauses
 from controller.core.role.claims_and_resignations import PROGRESS_PATIENCE_S
 from controller.core.role.tenure_reset import REJECTED_RETRY_S

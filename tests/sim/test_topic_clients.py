@@ -20,8 +20,8 @@ from controller.core.calls.client_requests import (
     TopicDefaults,
     TopicResult,
 )
+from controller.core.core_settings import TenurePolicy
 from controller.core.model import PartitionAssignment, TopicPartition, ZkVersion
-from controller.core.options import TenurePolicy
 from controller.reactor.ports import Check, Create, SetData
 from controller.znodes import paths
 from controller.znodes.entity_configs import encode_entity_config

@@ -8,8 +8,8 @@ import pytest
 
 from controller import kafka_errors
 from controller.core.cluster.model import BEFORE_FEATURES
+from controller.core.core_settings import TenurePolicy
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.options import TenurePolicy
 from controller.reactor.ports import LeaderAndIsr
 from controller.znodes import paths
 from controller.znodes.topics import encode_topic

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.options import Options
 from controller.znodes import paths
 from tests.sim.faults import Faults
 from tests.sim.histories import reactors

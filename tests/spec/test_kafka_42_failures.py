@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.effects import SendStopReplica
 from controller.core.model import (
     BlockedBy,
@@ -23,7 +24,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.role.records import BrokersRead
 from controller.core.topics.records import TopicsRead
 from controller.znodes import paths

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.leadership.records import StateRecord
 from controller.core.model import BrokerId
-from controller.core.options import Options
 from controller.core.reassignments.steps import next_step, steps_to
 from controller.core.topics.records import AssignmentRecord
 from tests.core.builders import Driver, replicas, tp

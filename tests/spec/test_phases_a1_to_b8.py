@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from controller.core.core_settings import Options
 from controller.core.effects import SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
 from controller.core.model import BrokerId, PartitionAssignment
-from controller.core.options import Options
 from controller.core.reassignments.phases import Shrinking, Stopping, Syncing
 from tests.core.builders import Driver, replicas, tp
 

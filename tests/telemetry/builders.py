@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from controller.core.core_settings import EngineName, Options
 from controller.core.model import (
     BrokerId,
     ControllerEpoch,
@@ -22,7 +23,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import EngineName, Options
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import (
     AwaitingController,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.options import EngineName
+from controller.core.core_settings import EngineName
 
 
 @pytest.fixture(params=[EngineName.NATIVE, EngineName.DELEGATED], ids=lambda e: e.value)

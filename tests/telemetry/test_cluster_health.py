@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from controller.core.core_settings import Options
 from controller.core.cycle import observe
 from controller.core.model import BrokerId, Instant, ZkVersion
-from controller.core.options import Options
 from controller.core.pacing.records import (
     AppliedThrottleEndedRecord,
     AppliedThrottleRecord,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from controller.core.core_settings import EngineName
 from controller.core.leadership.records import StatesRead
 from controller.core.model import BrokerId, Instant
-from controller.core.options import EngineName
 from controller.core.reassignments.phases import (
     LABELS,
     AwaitingController,

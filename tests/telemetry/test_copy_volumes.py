@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from controller.core.core_settings import EngineName
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.options import EngineName
 from controller.core.reassignments.phases import AwaitingController, Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.progress import BrokerVolume, RequestVolume, Volumes, volumes_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from controller.core.core_settings import EngineName
 from controller.core.model import BrokerId
-from controller.core.options import EngineName
 from controller.telemetry import gauges
 from controller.telemetry.copies import Received
 from controller.telemetry.metrics import Metrics

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controller.core.core_settings import Options
 from controller.core.disks.records import LogDirEventsRead
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
@@ -29,7 +30,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.phases import Syncing
 from controller.core.reassignments.records import (

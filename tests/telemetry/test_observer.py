@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from controller.core.core_settings import EngineName
 from controller.core.leadership.records import StateRecord, StatesRead
 from controller.core.model import (
     Blocked,
@@ -21,7 +22,6 @@ from controller.core.model import (
     Route,
     ZkVersion,
 )
-from controller.core.options import EngineName
 from controller.core.reassignments.phases import Ended, Expanding, Starting, Syncing
 from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord
 from controller.core.records import Change, Decision, Event, TimerFired

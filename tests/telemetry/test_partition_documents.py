@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from controller.core.core_settings import EngineName
 from controller.core.model import Blocked, BlockedBy, TopicPartition, ZkVersion, Zxid
-from controller.core.options import EngineName
 from controller.core.reassignments.phases import Syncing
 from controller.core.requests.model import PlanNode
 from controller.core.view import ClusterView

@@ -25,8 +25,8 @@ from controller.telemetry.status_publisher import StatusPublisher
 from controller.web.access import Access, Tokens
 from controller.web.forms import Attempt, ControlForm, PlanForm
 from controller.web.http_messages import FORM
+from controller.web.http_server import HttpServer
 from controller.web.routes import Health, Routes
-from controller.web.server import HttpServer
 from controller.web.steering import PageAction, PagePlans, PlanPreview, PreviewTable, Steering
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator

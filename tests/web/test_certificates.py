@@ -14,7 +14,7 @@ import pytest
 
 from controller.credentials import ServerTls
 from controller.errors import InvalidInputError
-from controller.web import server as web_server
+from controller.web import http_server as web_server
 from tests.certificates import Pair
 from tests.web.serving import TOKEN, WITHIN_S, Served
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
+from controller.core.core_settings import EngineName
 from controller.core.disks.model import Silence
 from controller.core.model import (
     Blocked,
@@ -19,7 +20,6 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
-from controller.core.options import EngineName
 from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, UnderMinIsr
 from controller.core.reassignments.phases import Syncing
 from controller.core.requests.submissions import RequestOptions
@@ -29,7 +29,7 @@ from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
 from controller.telemetry.partition_documents import Filter, PartitionDocuments
 from controller.telemetry.progress import ProgressTracker, volumes_of
-from controller.telemetry.status import status_of
+from controller.telemetry.status_document import status_of
 from controller.telemetry.timelines import Timeline, Timelines
 from controller.web.access import Identity, TokenRole
 from controller.web.pages import (

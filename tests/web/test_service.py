@@ -6,7 +6,7 @@ import pytest
 
 from controller.errors import InvalidInputError
 from controller.setting_sources import load_settings
-from controller.web.server import check_exposure
+from controller.web.http_server import check_exposure
 
 TLS = {"http_tls_certfile": "none.crt", "http_tls_keyfile": "none.key"}
 

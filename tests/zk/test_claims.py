@@ -14,7 +14,7 @@ from controller.core.role.records import ClaimFailed, ControllerClaimed, Deposed
 from controller.zk.claims import ATTEMPTS, Claims
 from controller.zk.multis import Fence, epoch_check
 from controller.znodes import paths
-from controller.znodes.cluster import encode_controller
+from controller.znodes.brokers_and_controller import encode_controller
 from tests.zk.fakes import SESSION, WITHIN_S, FakeClient, FakeInbox, Stat, connected_session
 
 US = BrokerId(1_000_000)

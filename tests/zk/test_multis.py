@@ -16,8 +16,8 @@ from kazoo.exceptions import (
 )
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
+from controller.core.core_settings import REQUEST_BYTES
 from controller.core.model import ZkVersion
-from controller.core.options import REQUEST_BYTES
 from controller.errors import CommitUnknownError, ControllerMovedError, SessionLostError
 from controller.reactor.ports import (
     Check,

@@ -20,11 +20,11 @@ from controller.core.pacing.throttle_settings import (
 from controller.core.reassignments.model import Orphan
 from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Operation
-from controller.zk.connections import ZooKeeperConnection
+from controller.zk.operator_connection import ZooKeeperConnection
 from controller.zk.readers import Key, Znode
 from controller.zk.retirement import TOGETHER, Retired, Retirement
 from controller.znodes import paths
-from controller.znodes.cluster import encode_leader
+from controller.znodes.brokers_and_controller import encode_leader
 from controller.znodes.entity_configs import (
     decode_entity_config,
     encode_applied_throttle,

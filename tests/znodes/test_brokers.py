@@ -7,7 +7,7 @@ from hypothesis import given
 
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import BrokerId
-from controller.znodes.cluster import decode_broker
+from controller.znodes.brokers_and_controller import decode_broker
 from tests.znodes.strategies import ANY_BYTES, document
 
 ID = BrokerId(4)

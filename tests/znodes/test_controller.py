@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.znodes.cluster import (
+from controller.znodes.brokers_and_controller import (
     ControllerNode,
     decode_controller,
     decode_controller_epoch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from controller.znodes.cluster import (
+from controller.znodes.brokers_and_controller import (
     decode_feature,
     decode_leader,
     decode_migration,

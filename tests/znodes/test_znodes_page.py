@@ -12,8 +12,8 @@ import pytest
 
 from controller.core.model import RequestId, ZkVersion, Zxid
 from controller.znodes import (
+    brokers_and_controller,
     cancellations,
-    cluster,
     entity_configs,
     histories,
     operator_controls,
@@ -93,9 +93,9 @@ def rewritten_goal(data: bytes, path: str) -> bytes:
 def rewritten_leader(data: bytes, path: str) -> bytes:
     """Read and write a candidate's address."""
     del path
-    read = cluster.decode_leader(data)
+    read = brokers_and_controller.decode_leader(data)
     assert read is not None
-    return cluster.encode_leader(read)
+    return brokers_and_controller.encode_leader(read)
 
 
 def rewritten_lease(data: bytes, path: str) -> bytes:

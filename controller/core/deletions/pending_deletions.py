@@ -29,10 +29,10 @@ from controller.core.calls.client_requests import (
     TopicResult,
     TopicToDelete,
 )
+from controller.core.core_settings import EngineName, TenurePolicy
 from controller.core.deletions.model import DELETION_PATIENCE_S
 from controller.core.deletions.records import DeletionRequestedRecord
 from controller.core.model import START, BrokerId, Instant, TopicPartition, Zxid
-from controller.core.options import EngineName, TenurePolicy
 from controller.core.records import Change
 from controller.core.view import ClusterView
 

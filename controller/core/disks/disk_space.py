@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from controller.core import wakeups
+from controller.core.core_settings import EngineName
 from controller.core.disks.model import KEPT_S, SAME_VOLUME_BYTES, BrokerDisk, Copy, DiskLedger
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import (
@@ -37,7 +38,6 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
-from controller.core.options import EngineName
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import AwaitingController, Placing
 from controller.core.view import ClusterView

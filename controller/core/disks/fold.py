@@ -12,11 +12,11 @@ from typing import Final, assert_never
 
 from controller import kafka_errors
 from controller.core import effects, wakeups
+from controller.core.core_settings import EngineName
 from controller.core.disks import disk_space, records
 from controller.core.disks import placements as named
 from controller.core.disks.model import Silence, SizeReport
 from controller.core.model import BrokerId, Instant, TopicPartition
-from controller.core.options import EngineName
 from controller.core.reassignments import phases
 from controller.core.reassignments.model import Reassignment
 from controller.core.view import ClusterView

@@ -20,10 +20,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, assert_never
 
 from controller.core import wakeups
+from controller.core.core_settings import EngineName
 from controller.core.disks import disk_space
 from controller.core.effects import DescribeLogDirs, DescribePurpose, Effect, SetTimer
 from controller.core.model import BrokerId, Instant, LogDirs, TopicPartition
-from controller.core.options import EngineName
 from controller.core.records import Decision
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist

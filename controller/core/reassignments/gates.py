@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final, NamedTuple
 
-from controller.core import model, options
+from controller.core import core_settings, model
 from controller.core.deletions import pending_deletions
 from controller.core.model import Blocked, BlockedBy, BrokerId, Replicas, Route, TopicPartition
 from controller.core.reassignments.orphans import is_kept
@@ -71,7 +71,7 @@ def _deletion_gate(view: ClusterView, topic: str) -> Blocked | None:
     if topic not in (view.deletions_session.markers or ()):
         return None
     if pending_deletions.left_to_a_broker(view, {topic}):
-        is_on_demand = view.options.tenure is options.TenurePolicy.ON_DEMAND
+        is_on_demand = view.options.tenure is core_settings.TenurePolicy.ON_DEMAND
         if topic in view.deletions_process.yielded or not is_on_demand:
             return None
     return Blocked(BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {topic}")
@@ -244,16 +244,18 @@ def preconditions_of(view: ClusterView, partition: TopicPartition) -> AlterPreco
 # controller does; the setting ``foreign_moves`` decides how ours relate to them.
 
 
-def _foreign_policy(view: ClusterView) -> options.ForeignMoves:
+def _foreign_policy(view: ClusterView) -> core_settings.ForeignMoves:
     """Return the policy for foreign reassignments; the native engine has to adopt them."""
-    if view.role.engine is options.EngineName.DELEGATED:
+    if view.role.engine is core_settings.EngineName.DELEGATED:
         return view.options.foreign_moves
-    return options.ForeignMoves.ADOPT
+    return core_settings.ForeignMoves.ADOPT
 
 
 def is_limited(view: ClusterView, spec: model.ReassignmentSpec) -> bool:
     """Return whether the steps of a reassignment count against the limits."""
-    return spec.route is not Route.FOREIGN or _foreign_policy(view) is options.ForeignMoves.ADOPT
+    return (
+        spec.route is not Route.FOREIGN or _foreign_policy(view) is core_settings.ForeignMoves.ADOPT
+    )
 
 
 def foreign_spec(
@@ -271,7 +273,7 @@ def foreign_spec(
 
 def foreign_gate(view: ClusterView, spec: model.ReassignmentSpec) -> Blocked | None:
     """Return why a step waits for foreign reassignments; a rollback does not wait."""
-    if _foreign_policy(view) is not options.ForeignMoves.WAIT or spec.rolls_back:
+    if _foreign_policy(view) is not core_settings.ForeignMoves.WAIT or spec.rolls_back:
         return None
     if view.reassignments_tenure.may_have_foreign:
         return Blocked(BlockedBy.FOREIGN_MOVES, "foreign reassignments are being read")
@@ -289,7 +291,7 @@ def is_ours(
     The alter entry itself is not recorded. The replicas that it adds were in this target or an
     earlier one of the partition; those that it removes were there before.
     """
-    if _foreign_policy(view) is options.ForeignMoves.ADOPT or spec.original is None:
+    if _foreign_policy(view) is core_settings.ForeignMoves.ADOPT or spec.original is None:
         return True
     named = {*spec.target, *spec.original, *spec.abandoned}
     return named.issuperset(assignment.replicas)
@@ -300,7 +302,7 @@ def refusal_for_foreign(
 ) -> model.Refusal | None:
     """Return the refusal of an entry while foreign reassignments exist, under ``refuse``."""
     count = view.requests.foreign_count
-    if _foreign_policy(view) is not options.ForeignMoves.REFUSE or not count:
+    if _foreign_policy(view) is not core_settings.ForeignMoves.REFUSE or not count:
         return None
     running = view.reassignments.by_partition.get(partition)
     if running is not None and running.spec.route is not Route.FOREIGN:
@@ -316,7 +318,7 @@ def refusal_for_foreign(
 
 def waits_for_foreign(view: ClusterView, partition: TopicPartition) -> bool:
     """Return whether an entry has to wait for the foreign reassignment of its partition."""
-    if _foreign_policy(view) is options.ForeignMoves.ADOPT:
+    if _foreign_policy(view) is core_settings.ForeignMoves.ADOPT:
         return False
     running = view.reassignments.by_partition.get(partition)
     if running is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from controller.core import effects, model, options
+from controller.core import core_settings, effects, model
 from controller.core.leadership import duties
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.reassignments import records
@@ -193,7 +193,7 @@ def left_where_it_stands(
     With the delegated engine the cluster's controller does not report what it left.
     """
     assignment = view.topics.assignment(partition)
-    if assignment is None or view.role.engine is options.EngineName.DELEGATED:
+    if assignment is None or view.role.engine is core_settings.EngineName.DELEGATED:
         return ()
     return left_behind(view, partition, reassignment, assignment.replicas)
 

@@ -22,13 +22,13 @@ from enum import Enum, auto
 from itertools import islice
 from typing import Final
 
-from controller.core import model, options
+from controller.core import core_settings, model
 from controller.core.model import Instant, Route, TopicPartition
 from controller.core.reassignments import gates, orphans
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Decision, Record
-from controller.core.requests import outcomes, plans, records, undo
+from controller.core.requests import legacy_plan_and_queue, outcomes, records, undo
 from controller.core.requests.acceptance import refuse_unreadable
 from controller.core.requests.completion import unix_ms
 from controller.core.requests.submission_parts import is_skipped
@@ -121,7 +121,7 @@ def _is_all_known(view: ClusterView) -> bool:
     if view.tenure.held is not None and view.reassignments_tenure.may_have_foreign:
         return False
     legacy = view.requests.legacy
-    return legacy is None or (not legacy.stale and plans.is_judged(view))
+    return legacy is None or (not legacy.stale and legacy_plan_and_queue.is_judged(view))
 
 
 def needs_the_role(view: ClusterView) -> bool:
@@ -151,7 +151,7 @@ def _selects(
         return False
     if spec.route is Route.FOREIGN:
         # A foreign reassignment is not in "everything", only where it is named or adopted.
-        is_adopted = view.options.foreign_moves is options.ForeignMoves.ADOPT
+        is_adopted = view.options.foreign_moves is core_settings.ForeignMoves.ADOPT
         return named or (cancellation.is_everything and is_adopted)
     return cancellation.is_everything or named or spec.request in cancellation.requests
 

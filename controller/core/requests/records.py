@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from controller.core import model
 from controller.core.bases import Durable, Fact, Shared, Volatile
+from controller.core.core_settings import EngineName
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
-from controller.core.options import EngineName
 from controller.core.requests import outcomes
 from controller.core.requests.submissions import (
     AcceptedEntry,

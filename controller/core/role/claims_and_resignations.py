@@ -11,14 +11,14 @@ everything. With the delegated engine the tenure lasts as long as the daemon lea
 
 from __future__ import annotations
 
-from controller.core import effects, options
+from controller.core import core_settings, effects
 from controller.core.calls import client_calls
 from controller.core.cluster import protocols
 from controller.core.deletions import pending_deletions
 from controller.core.model import START, Blocked, BlockedBy, Instant, Route
 from controller.core.pacing.budget import next_opening, request_hold
 from controller.core.records import Change, Decision, Record
-from controller.core.requests import cancellation, plans, submitted
+from controller.core.requests import cancellation, legacy_plan_and_queue, submitted
 from controller.core.role import eligibility, engines, records
 from controller.core.view import ClusterView
 
@@ -52,7 +52,7 @@ def has_work(view: ClusterView, now: Instant) -> bool:
         return True
     if pending_deletions.is_underway(view) or client_calls.is_underway(view):
         return True
-    if view.tenure.held is not None and plans.would_be_started(view):
+    if view.tenure.held is not None and legacy_plan_and_queue.would_be_started(view):
         return True
     held = {
         name: request_hold(view, name, now) is not None
@@ -62,7 +62,7 @@ def has_work(view: ClusterView, now: Instant) -> bool:
     if not all(held.values()) or _leads_back(view):
         return True
     if view.requests.legacy is not None and (
-        plans.has_undecided(view)
+        legacy_plan_and_queue.has_undecided(view)
         or not any(requests.by_id[name].route is Route.LEGACY for name in held)
     ):
         return True
@@ -120,7 +120,7 @@ def _has_queue(view: ClusterView) -> bool:
         return False
     if queue.unreadable is not None or queue.refused or not queue.entries:
         return True
-    return not plans.is_standing_still(view)
+    return not legacy_plan_and_queue.is_standing_still(view)
 
 
 def has_orphans(view: ClusterView, now: Instant) -> bool:
@@ -197,7 +197,7 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
         is_at_work = view.is_moving_ours or (
             pending_deletions.is_hurried(view) and (has_work(view, now) or has_orphans(view, now))
         )
-        if plans.has_undecided(view) or (is_at_work and now < until):
+        if legacy_plan_and_queue.has_undecided(view) or (is_at_work and now < until):
             return Decision(
                 effects=(effects.SetTimer(DELETION_TIMER, until),) if now < until else ()
             )
@@ -206,19 +206,21 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
     wanted = client_calls.is_role_wanted(view)
     if wanted is not None and view.tenure.held is not None:
         until = Instant(view.tenure.held.since + client_calls.CEDE_AFTER_S)
-        is_free = not plans.has_undecided(view) and client_calls.is_cede_due(view, now)
+        is_free = not legacy_plan_and_queue.has_undecided(view) and client_calls.is_cede_due(
+            view, now
+        )
         if now >= until and is_free:
             ceded = records.RoleCededRecord(wanted)
             return _resign(view, f"a broker has to carry out {wanted} for a client", ceded)
         return Decision(effects=(effects.SetTimer(CEDE_TIMER, max(until, Instant(now + 0.5))),))
-    if view.options.tenure is options.TenurePolicy.PERMANENT:
+    if view.options.tenure is core_settings.TenurePolicy.PERMANENT:
         return Decision()
     return _linger(view, now)
 
 
 def _resign(view: ClusterView, reason: str, *last: Record) -> Decision:
     """Give up the role in the middle of the work, leaving nothing for a broker to start."""
-    written = (*plans.entries_to_remove(view), *last)
+    written = (*legacy_plan_and_queue.entries_to_remove(view), *last)
     resign = effects.ResignController(reason)
     if not written:
         return Decision(effects=(resign,))
@@ -241,7 +243,7 @@ def _claim(view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
         return ()
     wanted = (
         not view.is_native
-        or view.options.tenure is options.TenurePolicy.PERMANENT
+        or view.options.tenure is core_settings.TenurePolicy.PERMANENT
         or has_work(view, now)
         or has_orphans(view, now)
     )

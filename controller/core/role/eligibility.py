@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.core_settings import EngineName
 from controller.core.leadership.fold import LASTING
 from controller.core.model import BrokerId, Instant, TopicPartition
-from controller.core.options import EngineName
 from controller.core.reassignments import phases
 from controller.core.reassignments.gates import ids
 from controller.core.reassignments.model import Reassignment

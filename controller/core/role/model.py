@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from controller.core import options
+from controller.core import core_settings
 from controller.core.bases import Ledger, Lifetime
 from controller.core.cluster.model import BEFORE_FEATURES
 from controller.core.model import START, BrokerId, ControllerEpoch, Instant
@@ -22,7 +22,7 @@ class RoleLedger(Ledger):
     leading_since: Instant = START
     """When this daemon became the leader, the last time."""
     stopping: bool = False
-    engine: options.EngineName | None = None
+    engine: core_settings.EngineName | None = None
     """The engine at work; None before it is chosen."""
     engine_why: str | None = None
     delegable: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controller.core import options
+from controller.core import core_settings
 from controller.core.bases import Fact, Volatile
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerEpoch, BrokerId, ControllerEpoch, Instant
@@ -107,7 +107,7 @@ class ReassignmentsProbed(Fact, wakes=("tenure",)):
 class EngineRecord(Volatile, wakes=("tenure",)):
     """The engine from now on, and why."""
 
-    engine: options.EngineName
+    engine: core_settings.EngineName
     why: str
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.core import model, options
+from controller.core import core_settings, model
 from controller.core.bases import Lifetime
 from controller.core.calls import client_calls
 from controller.core.deletions.pending_deletions import is_leader_withheld
@@ -48,7 +48,7 @@ def begin_tenure(view: ClusterView, event: records.ControllerClaimed, now: Insta
     view.due.forget_brokers()
     view.role.read_generation += 1
     view.deletions_process.note_yielded(now)
-    if view.options.engine is options.EngineName.NATIVE:
+    if view.options.engine is core_settings.EngineName.NATIVE:
         view.role.unreached = None
     before = view.requests_tenure
     view.end(Lifetime.TENURE)
@@ -180,7 +180,7 @@ def end_tenure(view: ClusterView, now: Instant) -> None:
     is_idle = ended.resigning and ended.idle_since is not None
     role.retry_claim_at = now if is_idle else Instant(now + view.options.claim_retry_s)
     # With auto, the delegated engine works from now on.
-    is_native = view.options.engine is options.EngineName.NATIVE
+    is_native = view.options.engine is core_settings.EngineName.NATIVE
     is_unreached = is_native and role.unreached is not None
     if ended.resigning and (role.rejected_by_brokers is not None or is_unreached):
         role.retry_claim_at = Instant(now + REJECTED_RETRY_S)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, assert_never
 
-from controller.core import model, options, wakeups
+from controller.core import core_settings, model, wakeups
 from controller.core.cluster import protocols
 from controller.core.deletions import fold as deletion_fold
 from controller.core.leadership import leader_selection
@@ -77,7 +77,7 @@ def topics_listed(view: ClusterView, event: records.TopicsListed) -> None:
 
 def _is_led_by_a_broker(view: ClusterView) -> bool:
     """Return whether a Kafka controller, no other daemon, writes the topic znodes."""
-    if view.tenure.held is not None or view.role.engine is options.EngineName.DELEGATED:
+    if view.tenure.held is not None or view.role.engine is core_settings.EngineName.DELEGATED:
         return False
     return (
         view.role.claiming  # Until the claim succeeds, though ``/controller`` names us.
@@ -351,7 +351,7 @@ def _note_lost(
         lost = {r for r in gone if r not in view.cluster.brokers}
         reassignment = reassignments.by_partition[partition]
         reassignment.lost = (reassignment.lost - set(left)) | lost or model.NO_BROKERS
-        if view.role.engine is options.EngineName.DELEGATED:
+        if view.role.engine is core_settings.EngineName.DELEGATED:
             departures = (RemovedReplica(r, partition, topic.czxid) for r in gone if r not in lost)
             reassignments.departed.update(dict.fromkeys(departures, now))
             _forget_old_departures(view)

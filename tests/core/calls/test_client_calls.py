@@ -23,6 +23,7 @@ from controller.core.calls.client_requests import (
     SubmittedReassignments,
 )
 from controller.core.calls.records import ClientRequestReceived, ReassignmentsSubmitted
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ClaimController, ResignController, Respond, SubmitReassignments
 from controller.core.model import (
@@ -34,7 +35,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
 from controller.core.records import TimerFired
 from controller.core.requests.records import (

@@ -17,6 +17,7 @@ from controller.core.calls.broker_requests import (
     Permission,
 )
 from controller.core.calls.records import BrokerRequestReceived
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import (
     Effect,
@@ -41,7 +42,6 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.phases import Stopping, Syncing
 from controller.core.role.records import BrokersRead
 from tests.core.builders import EPOCH, Driver, broker, replicas, tp

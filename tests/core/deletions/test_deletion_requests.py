@@ -21,6 +21,7 @@ from controller.core.calls.client_requests import (
     TopicToDelete,
 )
 from controller.core.calls.records import ClientRequestReceived
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.deletions.model import EPOCH_DURING_DELETE
 from controller.core.deletions.records import DeletionRequestedRecord, DeletionsRead
 from controller.core.effects import ReadTopics, Respond
@@ -34,7 +35,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
 from controller.core.records import Change, TimerFired
 from controller.core.role import invalidation

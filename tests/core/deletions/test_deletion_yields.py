@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.deletions.model import DELETION_PATIENCE_S
 from controller.core.deletions.pending_deletions import DELETIONS_PATIENCE_S, yield_due
 from controller.core.deletions.records import DeletionsRead
@@ -22,7 +23,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options, TenurePolicy
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.phases import Stopping, Syncing

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.cycle import apply, record_effect
 from controller.core.deletions.model import EPOCH_DURING_DELETE
 from controller.core.deletions.pending_deletions import progress_of
@@ -46,7 +47,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options, TenurePolicy
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.model import Orphan

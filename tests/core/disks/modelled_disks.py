@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from controller.core.core_settings import Options
 from controller.core.disks.disk_budget import UNTHROTTLED_RATE
 from controller.core.disks.model import DELETE_DELAY_S
 from controller.core.disks.records import LogDirsDescribed
@@ -21,7 +22,6 @@ from controller.core.model import (
     PlacedReplica,
     TopicPartition,
 )
-from controller.core.options import Options
 from tests.core.builders import Driver, tp
 
 MB = 1_000_000

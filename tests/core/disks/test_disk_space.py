@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.disks.disk_budget import FRESH_S, placements_before
 from controller.core.disks.disk_space import unguarded_brokers
 from controller.core.disks.model import GROWTH_AFTER_S, KEPT_S, Reserved
@@ -20,7 +21,6 @@ from controller.core.model import (
     PlacedReplica,
     TopicPartition,
 )
-from controller.core.options import Options
 from controller.core.requests.records import LegacyPlanRead
 from controller.core.role.records import BrokersRead, Deposed
 from tests.core.builders import Driver, broker, plan, replicas, tp

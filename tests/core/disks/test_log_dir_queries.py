@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.cycle import record_effect
 from controller.core.disks.log_dir_queries import SOON_S, query_log_dirs
 from controller.core.effects import DescribeLogDirs, DescribePurpose, SetTimer
@@ -15,7 +16,6 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.options import Options
 from controller.core.reassignments.phases import Syncing
 from controller.core.requests.model import Request
 from controller.core.view import ClusterView

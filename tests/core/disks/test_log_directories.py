@@ -8,6 +8,7 @@ import pytest
 
 from controller import kafka_errors
 from controller.core import effects
+from controller.core.core_settings import Options
 from controller.core.cycle import apply, observe, record_effect
 from controller.core.disks.log_dir_queries import (
     AWAITED_POLL_S,
@@ -35,7 +36,6 @@ from controller.core.model import (
     Route,
     ZkVersion,
 )
-from controller.core.options import Options
 from controller.core.pacing.controls import QueueOrder
 from controller.core.reassignments.phases import Pending, Placing
 from controller.core.reassignments.records import PendingSortedRecord, PhaseRecord, SpecRecord

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import EngineName, ForeignMoves, Options
 from controller.core.cycle import apply, observe
 from controller.core.disks.disk_budget import SlowThrottle, slow_throttles
 from controller.core.disks.fold import GROWTH_AFTER_S
@@ -17,7 +18,6 @@ from controller.core.model import (
     Route,
     ZkVersion,
 )
-from controller.core.options import EngineName, ForeignMoves, Options
 from controller.core.pacing.throttle_settings import (
     FOLLOWER_RATE,
     LEADER_RATE,

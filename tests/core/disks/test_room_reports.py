@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from controller.core.core_settings import Options
 from controller.core.disks.disk_budget import BUSY_S, UNTHROTTLED_RATE
 from controller.core.disks.log_dir_queries import ROOM_REFRESH_S, STIRRED_S
 from controller.core.disks.model import GROWTH_AFTER_S
 from controller.core.effects import DescribeLogDirs, DescribePurpose
 from controller.core.model import BlockedBy, BrokerId
-from controller.core.options import Options
 from controller.core.records import TimerFired
 from controller.core.wakeups import ROOM_TIMER
 from tests.core.builders import Driver, tp

@@ -6,6 +6,7 @@ import pytest
 
 from controller.core import effects
 from controller.core.blocked_reasons import BlockedReasons
+from controller.core.core_settings import Options
 from controller.core.decide import ACK_TIMER
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
@@ -14,7 +15,6 @@ from controller.core.leadership.records import (
     StatesRead,
 )
 from controller.core.model import BlockedBy, BrokerEpoch, BrokerId, ControllerEpoch, Instant
-from controller.core.options import Options
 from controller.core.reassignments.phases import Stopping
 from controller.core.reassignments.records import (
     SpecRecord,

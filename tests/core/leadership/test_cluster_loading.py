@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.effects import ReadPurpose, ReadStates, SetTimer
 from controller.core.leadership.cluster_loading import HEAD_START_S, SEED_TIMER, seed
 from controller.core.model import Instant, TopicPartition
-from controller.core.options import Options
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from tests.core.builders import Driver, tp

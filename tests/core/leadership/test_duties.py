@@ -8,6 +8,7 @@ from time import process_time
 import pytest
 
 from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.cycle import record_effect, take_due
 from controller.core.decide import decide
 from controller.core.deletions.records import DeletionsRead
@@ -50,7 +51,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.phases import Pending, Starting
 from controller.core.records import TimerFired
 from controller.core.role.invalidation import invalidate, set_aside

@@ -19,6 +19,7 @@ from controller.core.calls.broker_requests import (
 )
 from controller.core.calls.records import BrokerRequestReceived
 from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.core_settings import EngineName, Options
 from controller.core.cycle import apply
 from controller.core.deletions.model import TopicDeletion
 from controller.core.effects import ReadPurpose, ReadStates, Respond, SendUpdateMetadata
@@ -43,7 +44,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import EngineName, Options
 from controller.core.records import Change, TimerFired
 from controller.core.role.invalidation import invalidate
 from controller.core.role.records import BrokersRead, Deposed

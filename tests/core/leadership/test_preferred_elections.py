@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.cycle import record_effect, take_due
 from controller.core.decide import decide
 from controller.core.deletions.records import DeletionsRead
@@ -19,7 +20,6 @@ from controller.core.leadership.records import (
     StatesRead,
 )
 from controller.core.model import BrokerId, Instant, TopicPartition, ZkVersion
-from controller.core.options import Options, TenurePolicy
 from controller.core.records import Change, Event, TimerFired
 from controller.core.requests.records import LegacyPlanRead, SubmissionsListed, SubmissionsRead
 from controller.core.role.claims_and_resignations import has_work

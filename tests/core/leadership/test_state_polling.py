@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.effects import (
     DescribeLogDirs,
@@ -31,7 +32,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import OrphanEndedRecord, OrphansRead
 from controller.core.role.records import BrokersRead, StatesPolledRecord

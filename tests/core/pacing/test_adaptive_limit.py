@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from controller.core.core_settings import Options
 from controller.core.cycle import apply, observe
 from controller.core.model import BlockedBy, BrokerEpoch, BrokerId, ControllerEpoch, Instant
-from controller.core.options import Options
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.controls import Controls, Limits
 from controller.core.pacing.limits_in_force import PACE_EVERY_S, adapt_limit

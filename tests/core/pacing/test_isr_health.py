@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.core.core_settings import Options
 from controller.core.cycle import apply, observe
 from controller.core.deletions.records import DeletionsRead
 from controller.core.model import Blocked, BlockedBy, BrokerId, RequestId
-from controller.core.options import Options
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.controls import Controls, Limits, UnderMinIsr
 from controller.core.pacing.isr_health import (

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from controller.core.core_settings import Options
 from controller.core.cycle import apply, observe, record_effect, take_due
 from controller.core.effects import Effect, ReadEntityConfigs
 from controller.core.model import (
@@ -26,7 +27,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.pacing.fold import throttles_refused
 from controller.core.pacing.records import (
     AppliedThrottleEndedRecord,

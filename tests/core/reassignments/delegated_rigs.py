@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from controller.core.core_settings import EngineName, ForeignMoves, Options
 from controller.core.effects import AlterReassignment, Effect, ReadPurpose, ReadStates
 from controller.core.leadership.records import StateCreatedRecord, StateRecord, StatesRead
 from controller.core.model import (
@@ -24,7 +25,6 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.options import EngineName, ForeignMoves, Options
 from controller.core.pacing.records import AppliedThrottlesRead
 from controller.core.reassignments.records import (
     AlterResult,

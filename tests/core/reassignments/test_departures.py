@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.effects import ClaimController, SendStopReplica
 from controller.core.leadership.records import StatesRead
 from controller.core.model import (
@@ -16,7 +17,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options, TenurePolicy
 from controller.core.records import TimerFired
 from controller.core.role.claims_and_resignations import CLAIM_TIMER
 from controller.core.role.records import ClaimGuardsRead, ControllerClaimed, Deposed

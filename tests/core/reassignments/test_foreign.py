@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.core_settings import ForeignMoves
 from controller.core.model import (
     FOREIGN,
     BlockedBy,
@@ -15,7 +16,6 @@ from controller.core.model import (
     TopicAssignment,
     ZkVersion,
 )
-from controller.core.options import ForeignMoves
 from controller.core.reassignments.records import SpecEndedRecord
 from controller.core.requests.acceptance import PlanEntry, spec_of
 from controller.core.requests.records import RefusalRecord

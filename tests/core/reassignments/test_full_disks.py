@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import EngineName, Options
 from controller.core.disks.model import KEPT_S
 from controller.core.model import (
     BlockedBy,
@@ -19,7 +20,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import EngineName, Options
 from controller.core.reassignments.phases import Stopping
 from controller.core.reassignments.records import PhaseRecord
 from controller.core.reassignments.step_start import NO_ROOM

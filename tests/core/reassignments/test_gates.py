@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.model import BrokerId
-from controller.core.options import Options
 from controller.core.reassignments.gates import IDS_MAX, ids, is_deleted
 from controller.core.view import ClusterView
 from tests.core.builders import tp

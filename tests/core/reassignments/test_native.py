@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import LegacyMode, Options
 from controller.core.effects import SendStopReplica
 from controller.core.model import (
     Blocked,
@@ -16,7 +17,6 @@ from controller.core.model import (
     Route,
     TopicConfig,
 )
-from controller.core.options import LegacyMode, Options
 from controller.core.pacing.budget import Budget
 from controller.core.reassignments.native import advance
 from controller.core.reassignments.phases import Stopping, Syncing

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.cluster.model import Endpoint
+from controller.core.core_settings import Options
 from controller.core.cycle import apply
 from controller.core.effects import ResignController, SendLeaderAndIsr, SendStopReplica
 from controller.core.leadership.cluster_loading import follow_watched
@@ -24,7 +25,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.reassignments.model import Orphan, RemovedReplica
 from controller.core.reassignments.orphans import announce_departures, delete_orphans
 from controller.core.reassignments.phases import Stopping

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from controller.core.core_settings import LegacyMode, Options
 from controller.core.effects import SendStopReplica
 from controller.core.model import BrokerId, ReassignmentSpec, RequestId, Route, ZkVersion, Zxid
-from controller.core.options import LegacyMode, Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.requests.records import CancellationRead, LegacyPlanRead

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.core.blocked_reasons import BlockedReasons
+from controller.core.core_settings import Options
 from controller.core.model import (
     BlockedBy,
     ControllerEpoch,
@@ -11,7 +12,6 @@ from controller.core.model import (
     TopicAssignment,
     ZkVersion,
 )
-from controller.core.options import Options
 from controller.core.pacing.records import AppliedThrottlesRead
 from controller.core.reassignments.phases import Expanding, Pending, Phase, Syncing
 from controller.core.reassignments.records import OrphansRead, SpecsRead

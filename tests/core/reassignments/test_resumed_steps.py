@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.cycle import apply
 from controller.core.effects import SendStopReplica, SendUpdateMetadata
 from controller.core.leadership.records import StatesRead
@@ -22,7 +23,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.controls import Controls, Limits
 from controller.core.pacing.records import ControlsRead

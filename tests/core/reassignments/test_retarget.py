@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.model import (
     BrokerId,
     PartitionAssignment,
@@ -16,7 +17,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.reassignments.phases import Starting
 from controller.core.reassignments.records import PhaseRecord
 from controller.core.role.records import BrokersRead

@@ -6,6 +6,7 @@ from math import ceil
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.effects import SetTimer
 from controller.core.leadership.records import StateRecord
 from controller.core.model import (
@@ -19,7 +20,6 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
 )
-from controller.core.options import Options
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.controls import Controls, Limits, RequestLimits
 from controller.core.pacing.records import ControlsRead

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeGuard
 
 from controller.core import effects, model
+from controller.core.core_settings import EngineName, ForeignMoves, Options
 from controller.core.cycle import record_effect, take_due
 from controller.core.decide import decide
 from controller.core.leadership.records import StatesRead
 from controller.core.model import PartitionAssignment, Replicas, Route, TopicPartition, ZkVersion
-from controller.core.options import EngineName, ForeignMoves, Options
 from controller.core.reassignments.records import AlterationsWithdrawn, SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
 from controller.core.requests.records import RefusalRecord, SubmissionsRead

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from controller.core import model
+from controller.core.core_settings import Options
 from controller.core.model import RefusalReason, RequestId, TopicPartition, ZkVersion, Zxid
-from controller.core.options import Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.records import SpecRecord

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.deletions.records import DeletionsRead
@@ -20,7 +21,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options, TenurePolicy
 from controller.core.reassignments.records import SpecRecord, SpecsRead
 from controller.core.records import Event
 from controller.core.requests.records import (

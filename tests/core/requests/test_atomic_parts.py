@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from controller.core.core_settings import Options
 from controller.core.cycle import take_due
 from controller.core.decide import decide
 from controller.core.model import (
@@ -15,7 +16,6 @@ from controller.core.model import (
     Route,
     ZkVersion,
 )
-from controller.core.options import Options
 from controller.core.requests.outcomes import OpenHistory, Part
 from controller.core.requests.records import (
     HistoryRead,

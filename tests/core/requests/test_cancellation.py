@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from controller.core.core_settings import Options
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import (
     ClaimController,
@@ -30,7 +31,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.limits_in_force import step_size_of, throttle_of, windows_of
 from controller.core.pacing.records import ControlsRead

@@ -9,9 +9,9 @@ from typing import Final
 import pytest
 
 from controller.core import model
+from controller.core.core_settings import Options
 from controller.core.leadership.records import StatesRead
 from controller.core.model import RequestId, Route, ZkVersion, Zxid
-from controller.core.options import Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.gates import preconditions_of

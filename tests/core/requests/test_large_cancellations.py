@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from controller.core.core_settings import Options
 from controller.core.model import OutcomeKind, RequestId, ZkVersion, Zxid
-from controller.core.options import Options
 from controller.core.records import Decision
 from controller.core.requests.cancellation import follow_cancellation
 from controller.core.requests.records import AcceptedRead, CancellationRead

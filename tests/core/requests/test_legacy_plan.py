@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import LegacyMode, Options
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ClaimController, ResignController
 from controller.core.leadership.records import StatesRead
@@ -26,11 +27,10 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import LegacyMode, Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead
 from controller.core.reassignments.records import OrphansRead, SpecsRead
-from controller.core.requests.plans import has_undecided
+from controller.core.requests.legacy_plan_and_queue import has_undecided
 from controller.core.requests.records import (
     CancellationRead,
     HistoryRead,

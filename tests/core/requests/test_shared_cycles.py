@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from controller.core.core_settings import Options
 from controller.core.cycle import observe, take_due
 from controller.core.decide import decide
 from controller.core.effects import DescribeTopicConfigs
-from controller.core.options import Options
 from controller.core.reassignments.records import SpecRecord
 from controller.core.requests.acceptance import cycle_share
 from controller.core.requests.records import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from controller.core.core_settings import Options
 from controller.core.cycle import observe, take_due
 from controller.core.decide import decide
 from controller.core.effects import ReadTopics
@@ -21,7 +22,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead
 from controller.core.reassignments.records import OrphansRead, SpecRecord, SpecsRead

@@ -9,9 +9,9 @@ import pytest
 from controller.core.calls.broker_requests import AlterPartition
 from controller.core.calls.records import BrokerRequestReceived
 from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.core_settings import EngineName, Options
 from controller.core.effects import ResignController
 from controller.core.model import BrokerEpoch, BrokerId, Instant
-from controller.core.options import EngineName, Options
 from controller.core.pacing.records import WallClockRead
 from controller.core.role.eligibility import (
     CUT_OFF_S,

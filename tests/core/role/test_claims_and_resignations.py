@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import EngineName, LegacyMode, Options, TenurePolicy
 from controller.core.cycle import record_effect, take_due
 from controller.core.decide import decide
 from controller.core.effects import (
@@ -26,7 +27,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import EngineName, LegacyMode, Options, TenurePolicy
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.model import Orphan

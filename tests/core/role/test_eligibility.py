@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.core_settings import EngineName, Options
 from controller.core.model import BrokerEpoch, BrokerId
-from controller.core.options import EngineName, Options
 from controller.core.role.eligibility import choice_of, delegated_refusals, native_refusals
 from controller.core.view import ClusterView
 from tests.core.builders import Driver, broker, tp

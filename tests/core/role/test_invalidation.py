@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.core.core_settings import LegacyMode, Options
 from controller.core.cycle import take_due
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import (
@@ -37,7 +38,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import LegacyMode, Options
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.gates import state_unknown

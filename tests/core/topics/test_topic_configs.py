@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.effects import DescribeTopicConfigs, SetTimer
 from controller.core.model import (
     NO_LEADER,
@@ -15,7 +16,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options, TenurePolicy
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.core.records import TimerFired

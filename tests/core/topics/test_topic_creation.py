@@ -21,6 +21,7 @@ from controller.core.calls.client_requests import (
     TopicResult,
 )
 from controller.core.calls.records import ClientRequestReceived
+from controller.core.core_settings import Options, TenurePolicy
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ReadTopics, ResignController, Respond, SendLeaderAndIsr
 from controller.core.leadership.records import StatesRead
@@ -32,7 +33,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options, TenurePolicy
 from controller.core.records import Change, TimerFired
 from controller.core.role import invalidation
 from controller.core.topics.records import (

@@ -10,6 +10,7 @@ from controller.core.calls.broker_requests import (
     IsrResult,
 )
 from controller.core.calls.records import BrokerRequestReceived
+from controller.core.core_settings import Options
 from controller.core.effects import ReadStates, ReadTopics
 from controller.core.leadership import isr_changes
 from controller.core.leadership.cluster_loading import SEED_TIMER
@@ -35,7 +36,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import Options
 from controller.core.pacing.throttle_settings import EntityConfig, topic_entity
 from controller.core.reassignments.records import SpecRecord, SpecsRead
 from controller.core.records import Change, Record, TimerFired

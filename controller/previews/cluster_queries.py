@@ -28,8 +28,8 @@ QueryMinInsync = Callable[
 
 def broker_connections(settings: Settings) -> ConnectionSettings:
     """Return the settings of connections to brokers, whose losses are not logged."""
+    from controller.brokers.broker_connections import quiet_kafka  # noqa: PLC0415 - most commands ask no broker
     from controller.brokers.connection_settings import connection_settings_of  # noqa: PLC0415 - as above
-    from controller.brokers.connections import quiet_kafka  # noqa: PLC0415 - most commands ask no broker
 
     quiet_kafka()
     return connection_settings_of(settings)

@@ -26,7 +26,7 @@ from controller.cli.output import print_note
 from controller.core import model
 from controller.core.cluster.model import LiveBroker
 from controller.errors import InvalidInputError
-from controller.previews.access import broker_connections
+from controller.previews.cluster_queries import broker_connections
 from controller.settings import Settings
 from controller.units import MS_PER_S
 from controller.zk.operator_client import OperatorClient
@@ -117,12 +117,12 @@ def snapshot(  # noqa: PLR0913 - the options of the command
     rated = tuple((topic, n, rate) for (topic, n), rate in sorted(rates.items(), key=str))
     taken_at = datetime.fromtimestamp(context.wall_ms() / MS_PER_S, UTC).isoformat()
     with spark_session(context, master, driver_memory, is_brief=True) as (spark, note):
+        from controller.pipeline.snapshot_tables import Manifest  # noqa: PLC0415 - as above
         from controller.pipeline.snapshot_writer import (  # noqa: PLC0415 - the extra may not be installed
             SnapshotSource,
             snapshot_of_files,
             write_snapshot,
         )
-        from controller.pipeline.tables import Manifest  # noqa: PLC0415 - as above
 
         if stock is not None:
             tables = snapshot_of_files(

@@ -1,4 +1,4 @@
-"""Tests of ``controller.telemetry.status``."""
+"""Tests of ``controller.telemetry.status_document``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from controller.core.core_settings import EngineName, Options
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -21,7 +22,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.options import EngineName, Options
 from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, QueueOrder
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.phases import Starting, Stopping, Syncing
@@ -34,7 +34,7 @@ from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
 from controller.telemetry.partition_documents import PartitionDocuments, progress, steps_between
 from controller.telemetry.progress import ProgressTracker
-from controller.telemetry.status import controls_of, limits_of, status_of
+from controller.telemetry.status_document import controls_of, limits_of, status_of
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import REQUEST, START, a_view, partition_state, run_to_end
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from controller.brokers.connections import Gate
+from controller.brokers.broker_connections import Gate
 
 
 def test_open_gate_lets_pass() -> None:

@@ -16,10 +16,9 @@ from structlog.testing import capture_logs
 
 from controller.errors import InvalidInputError
 from controller.setting_values import HttpAddress
-from controller.web import server as web_server
+from controller.web import http_server as web_server
 from controller.web.http_messages import HttpRequest, Response
-from controller.web.routes import Routes
-from controller.web.server import (
+from controller.web.http_server import (
     ANY_NAME,
     CLIENT_CONNECTIONS_MAX,
     CONNECTIONS_MAX,
@@ -28,6 +27,7 @@ from controller.web.server import (
     HttpServer,
     is_addressed,
 )
+from controller.web.routes import Routes
 from tests.web.serving import ANYWHERE, WITHIN_S, Served, press
 
 

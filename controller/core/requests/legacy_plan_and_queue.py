@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import islice
 
-from controller.core import effects, options
+from controller.core import core_settings, effects
 from controller.core.disks import log_dir_queries
 from controller.core.model import Instant, RefusalReason, Route, TopicPartition
 from controller.core.pacing.limits_in_force import in_flight_max
@@ -117,7 +117,7 @@ def _tidy(
         summary = completion.summary_of(view, legacy_request_id(legacy.czxid), now)
         ended = records.LegacyPlanEndedRecord(legacy.version)
         return [Change((ended, records.RequestOutcomeRecord(summary)))]
-    mirror = view.options.legacy_mode is options.LegacyMode.MIRROR
+    mirror = view.options.legacy_mode is core_settings.LegacyMode.MIRROR
     known = view.reassignments.by_partition
     surplus = tuple(
         records.LegacyEntryRecord(p, None)
@@ -196,7 +196,11 @@ def entries_to_remove(view: ClusterView) -> tuple[records.LegacyEntryRecord, ...
     and so do unjudged entries, which exist nowhere else.
     """
     legacy = view.requests.legacy
-    if legacy is None or legacy.stale or view.options.legacy_mode is options.LegacyMode.MIRROR:
+    if (
+        legacy is None
+        or legacy.stale
+        or view.options.legacy_mode is core_settings.LegacyMode.MIRROR
+    ):
         return ()
     return tuple(
         records.LegacyEntryRecord(p, None)
@@ -208,7 +212,7 @@ def entries_to_remove(view: ClusterView) -> tuple[records.LegacyEntryRecord, ...
 def would_be_started(view: ClusterView) -> bool:
     """Return whether entries are listed that a broker would start as the controller."""
     legacy = view.requests.legacy
-    is_mirror = view.options.legacy_mode is options.LegacyMode.MIRROR
+    is_mirror = view.options.legacy_mode is core_settings.LegacyMode.MIRROR
     return is_mirror and legacy is not None and bool(legacy.entries)
 
 

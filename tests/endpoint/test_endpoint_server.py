@@ -23,8 +23,8 @@ from controller.core.calls.broker_requests import (
 from controller.core.model import BrokerId, LeaderEpoch, ZkVersion
 from controller.endpoint import codec
 from controller.endpoint.broker_service import BrokerService, Tickets
+from controller.endpoint.endpoint_server import EndpointServer
 from controller.endpoint.peers import SMALL_FRAME, EndpointLimits
-from controller.endpoint.server import EndpointServer
 from controller.errors import InvalidInputError
 from controller.setting_values import HttpAddress
 from tests.endpoint.requests import frame_of, request_frame

@@ -11,8 +11,7 @@ import pytest
 from kafka.protocol.admin import DescribeConfigsResponse
 from kafka.protocol.api_key import ApiKey
 
-from controller.brokers.connection_settings import ConnectionSettings, ListenerChoice, Security
-from controller.brokers.topic_configs import (
+from controller.brokers.config_queries import (
     BROKER,
     DELETION,
     LIMITS,
@@ -22,6 +21,7 @@ from controller.brokers.topic_configs import (
     TopicConfigQuery,
     topic_config_of,
 )
+from controller.brokers.connection_settings import ConnectionSettings, ListenerChoice, Security
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import BrokerEpoch, BrokerId, Instant, TopicConfig
 from controller.core.role.records import BrokerSettingsRead

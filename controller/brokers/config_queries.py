@@ -25,9 +25,9 @@ from kafka.future import Future
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.api_key import ApiKey
 
+from controller.brokers.broker_connections import BrokerConnection, ConnectionLimits
 from controller.brokers.broker_queries import PooledQuery
 from controller.brokers.connection_settings import ConnectionSettings
-from controller.brokers.connections import BrokerConnection, ConnectionLimits
 from controller.brokers.messages import frame_of
 from controller.core import model
 from controller.core.cluster.model import LiveBroker, parse_protocol
