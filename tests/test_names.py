@@ -9,6 +9,25 @@ from typing import Final
 
 PACKAGE: Final = Path(__file__).resolve().parent.parent / "controller"
 
+REPEATED: Final = {
+    "model": "each subject of the core has its values there",
+    "records": "each subject of the core has its events and records there",
+    "fold": "each subject of the core says there what they change",
+    "reassignments": "a subject of the core, and the codecs of its znodes",
+    "topics": "a subject of the core, and the codecs of its znodes",
+    "doctor": "the checks, and the command that runs them",
+    "pipeline": "the planner on Spark, and its commands",
+}
+"""The names of modules and packages that may stand in several rooms, and why."""
+
+
+def test_each_module_name_stands_in_one_room() -> None:
+    """Modules of one name say what each holds: ``http_server``, ``endpoint_server``."""
+    count = Counter(
+        path.parent.name if path.stem == "__init__" else path.stem for path in PACKAGE.rglob("*.py")
+    )
+    assert {name for name in count if count[name] > 1} == REPEATED.keys()
+
 
 def test_each_public_class_name_is_defined_once() -> None:
     """Two of one name say whose they are: ``ForecastMove``, ``VolumeMove``."""
