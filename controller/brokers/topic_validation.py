@@ -78,7 +78,7 @@ _NUMBERS: Final = frozenset({3, 4, 5})
 _UNITS_MS: Final = {".hours": 3_600_000, ".minutes": 60_000}
 """Milliseconds in the units of brokers' settings, whose topics' settings are in milliseconds."""
 
-Settings = tuple[int, str, Iterable[tuple[str, str]]]
+ConfigResource = tuple[int, str, Iterable[tuple[str, str]]]
 """Type and name of a resource, and settings for it."""
 Found = TypeVar("Found")
 
@@ -241,7 +241,7 @@ async def _configuration(broker: LiveBroker, connection: BrokerConnection) -> di
     return {c.name: c.value for result in results for c in result.configs}
 
 
-def validation_request(version: int, resources: Iterable[Settings]) -> ApiMessage:
+def validation_request(version: int, resources: Iterable[ConfigResource]) -> ApiMessage:
     """Return the AlterConfigs that validates settings of resources, and alters nothing."""
     return AlterConfigsRequest(
         version=version,
@@ -250,7 +250,9 @@ def validation_request(version: int, resources: Iterable[Settings]) -> ApiMessag
     )
 
 
-async def validate(connection: BrokerConnection, resources: Iterable[Settings]) -> Sequence[Any]:
+async def validate(
+    connection: BrokerConnection, resources: Iterable[ConfigResource]
+) -> Sequence[Any]:
     """Return a broker's verdict on the settings of each resource."""
     version = connection.version(ApiKey.AlterConfigs, ALTER_CONFIGS_MAX)
     answer: Any = await connection.send_and_receive(

@@ -44,7 +44,7 @@ ANSWER_BYTES_MAX: Final = 512 << 20
 SHOWN_MAX: Final = 5
 SAID_MAX: Final = 300
 
-Rates = Mapping[tuple[str, int | None], float]
+TopicRates = Mapping[tuple[str, int | None], float]
 """Bytes per second by topic and partition; None: of the whole topic."""
 EXTRA: Final = "kafka-reassigner[pipeline]"
 
@@ -243,7 +243,7 @@ def survey_cluster(settings: Settings, operator: OperatorClient) -> ClusterRows:
 # --- write rates from Prometheus -----------------------------------------------------------------
 
 
-def read_rates(server: str, query: str = QUERY, *, within_s: float = WITHIN_S) -> Rates:
+def read_rates(server: str, query: str = QUERY, *, within_s: float = WITHIN_S) -> TopicRates:
     """Return the vector of a PromQL query, in bytes per second by topic."""
     if urlsplit(server).scheme not in {"http", "https"}:
         raise InvalidInputError(
@@ -289,7 +289,7 @@ def _message_of(error: urllib.error.HTTPError) -> str:
     return str(said or body)[:SAID_MAX]
 
 
-def _sum_of(series: list[Any], about: str) -> Rates:
+def _sum_of(series: list[Any], about: str) -> TopicRates:
     found: dict[tuple[str, int | None], float] = {}
     problems: list[str] = []
     for row in series:

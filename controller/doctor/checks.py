@@ -10,11 +10,11 @@ from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
 from controller.znodes import paths
 
-Check = Callable[[Snapshot], Iterator[Finding]]
+SnapshotCheck = Callable[[Snapshot], Iterator[Finding]]
 
 _THROTTLED: Final = (paths.TOPICS, paths.REASSIGNMENTS, paths.APPLIED_THROTTLES)
 
-CHECKS: Final[Mapping[Check, tuple[str, ...]]] = {
+CHECKS: Final[Mapping[SnapshotCheck, tuple[str, ...]]] = {
     environment_checks.eligibility: (
         paths.CONTROLLER,
         paths.FEATURE,

@@ -33,21 +33,21 @@ ALTER: Final = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRequest(ReadableRequest):
+class ReadableTopicRequest(ReadableRequest):
     """A kind of request about topics."""
 
     operation: int
     """The operation that it needs on the cluster or on the topic."""
 
 
-TOPIC_REQUESTS: Final[Mapping[int, TopicRequest]] = {
-    ApiKey.CreateTopics: TopicRequest(
+TOPIC_REQUESTS: Final[Mapping[int, ReadableTopicRequest]] = {
+    ApiKey.CreateTopics: ReadableTopicRequest(
         versions=(0, 7), message=admin.CreateTopicsRequest, operation=CREATE
     ),
-    ApiKey.DeleteTopics: TopicRequest(
+    ApiKey.DeleteTopics: ReadableTopicRequest(
         versions=(0, 6), message=admin.DeleteTopicsRequest, operation=DELETE
     ),
-    ApiKey.CreatePartitions: TopicRequest(
+    ApiKey.CreatePartitions: ReadableTopicRequest(
         versions=(0, 3), message=admin.CreatePartitionsRequest, operation=ALTER
     ),
 }

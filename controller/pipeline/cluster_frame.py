@@ -16,7 +16,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
-from controller.pipeline.placement_ledger import UNLIMITED, Brokers, PlacementLedger
+from controller.pipeline.placement_ledger import UNLIMITED, BrokerIndex, PlacementLedger
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.snapshot_tables import Tables
 
@@ -34,7 +34,7 @@ class Cluster:
     names: Any
     """topic (index), name."""
     topics: tuple[str, ...]
-    brokers: Brokers
+    brokers: BrokerIndex
     racks: tuple[str, ...]
     """The displayed rack of each broker."""
     rates: Any | None = None
@@ -84,7 +84,7 @@ def load(spark: Any, tables: Tables, options: PlanOptions) -> Cluster:
     return Cluster(parts, names, topics, brokers, racks, rates)
 
 
-def _brokers(tables: Tables, options: PlanOptions) -> tuple[Brokers, tuple[str, ...]]:
+def _brokers(tables: Tables, options: PlanOptions) -> tuple[BrokerIndex, tuple[str, ...]]:
     drained = options.drain | set(options.replace)
     rows = tables.brokers.orderBy("broker").collect()
     ids = tuple(int(row.broker) for row in rows)
@@ -111,7 +111,7 @@ def _brokers(tables: Tables, options: PlanOptions) -> tuple[Brokers, tuple[str, 
         UNLIMITED if r.capacity_bytes is None else r.capacity_bytes * options.fill for r in rows
     ]
     rack = np.array([order[key] for key in keys], dtype=np.int64)
-    return Brokers(ids, rack, keeps, np.array(room)), texts
+    return BrokerIndex(ids, rack, keeps, np.array(room)), texts
 
 
 def _check_parts(parts: Any) -> None:
@@ -131,7 +131,7 @@ def movable_topics(spark: Any, cluster: Cluster, options: PlanOptions) -> Any:
     return spark.createDataFrame(rows, "topic INT")
 
 
-def racks_used(brokers: Brokers, replicas: str) -> Any:
+def racks_used(brokers: BrokerIndex, replicas: str) -> Any:
     """Return the number of racks of a column of replicas."""
     racks = F.array(*(F.lit(int(rack)) for rack in brokers.rack))
     return F.size(F.array_distinct(F.transform(replicas, lambda b: F.get(racks, b))))

@@ -29,7 +29,7 @@ from controller.pipeline.directory_plan import (
 )
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.plan_summary import PlanSummary, summarize
-from controller.pipeline.planner import Planner, Progress
+from controller.pipeline.planner import Planner, ReportProgress
 from controller.pipeline.snapshot_tables import Manifest, Tables, check_tables, read_tables
 from controller.pipeline.volume_table import ANY, VolumeTable, load_volumes
 from controller.pipeline.waves import Cutter, Wave, WaveLimits
@@ -52,7 +52,7 @@ def make_plan(  # noqa: PLR0913, PLR0917 - the options of the command
     options: PlanOptions,
     limits: WaveLimits,
     directory: str,
-    progress: Progress,
+    progress: ReportProgress,
 ) -> tuple[PlanSummary, list[Wave], list[Path]]:
     """
     Make a plan, cut it into waves and write it; return also the files of the requests.
@@ -104,7 +104,7 @@ def balance_directories(  # noqa: PLR0913, PLR0917 - the options of the command
     options: PlanOptions,
     limits: WaveLimits,
     directory: str,
-    progress: Progress,
+    progress: ReportProgress,
 ) -> tuple[DirectorySummary, list[Wave], list[Path]]:
     """
     Plan to even out the log directories of brokers, and write the plan; return as ``make_plan``.
@@ -127,7 +127,7 @@ def balance_directories(  # noqa: PLR0913, PLR0917 - the options of the command
 
 
 def _load(
-    spark: Any, snapshot: str, options: PlanOptions, progress: Progress
+    spark: Any, snapshot: str, options: PlanOptions, progress: ReportProgress
 ) -> tuple[Tables, Cluster]:
     options.check()
     progress("reading the snapshot")

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 from controller.errors import InvalidInputError, ensure
 from controller.pipeline.cluster_frame import Cluster, CollectedRows, dice, in_order, movable_topics
 from controller.pipeline.plan_options import PlanOptions
-from controller.pipeline.planner import Planned, Progress
+from controller.pipeline.planner import Planned, ReportProgress
 from controller.pipeline.snapshot_tables import Tables
 from controller.pipeline.volume_table import (
     DirectoryFill,
@@ -61,7 +61,7 @@ def held_logs(spark: Any, tables: Tables, cluster: Cluster, table: VolumeTable) 
 
 
 def place_directories(
-    spark: Any, tables: Tables, planned: Planned, table: VolumeTable, progress: Progress
+    spark: Any, tables: Tables, planned: Planned, table: VolumeTable, progress: ReportProgress
 ) -> PlacedDirectories:
     """
     Choose a directory for every new replica of a plan.
@@ -178,7 +178,7 @@ class DirectoryBalance:
         self._changed: set[int] = set()
         self._notes: list[str] = []
 
-    def plan(self, progress: Progress) -> tuple[Any, list[Wave], DirectorySummary]:
+    def plan(self, progress: ReportProgress) -> tuple[Any, list[Wave], DirectorySummary]:
         """
         Return the moves, the waves and the summary.
 

@@ -19,7 +19,7 @@ UNLIMITED: Final = float(1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
-class Brokers:
+class BrokerIndex:
     """The brokers of a cluster, by index."""
 
     ids: tuple[int, ...]
@@ -71,7 +71,7 @@ class PlacementLedger:
 
     def __init__(
         self,
-        brokers: Brokers,
+        brokers: BrokerIndex,
         by_topic: Any,
         size: Any,
         factors: Mapping[int, tuple[int, int]],

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import ensure
 from controller.pipeline.cluster_frame import racks_used
-from controller.pipeline.placement_ledger import UNLIMITED, Brokers
+from controller.pipeline.placement_ledger import UNLIMITED, BrokerIndex
 from controller.pipeline.planner import Planned
 from controller.pipeline.volume_table import LISTED, DirectoryFill, listed_brokers
 from controller.planning.quotas import Band
@@ -198,7 +198,9 @@ def _rates(planned: Planned, rates: Any) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-def _extremes(brokers: Brokers, rates: tuple[Any, Any]) -> tuple[tuple[int, int], tuple[int, int]]:
+def _extremes(
+    brokers: BrokerIndex, rates: tuple[Any, Any]
+) -> tuple[tuple[int, int], tuple[int, int]]:
     before, after = (rate[brokers.keeps] for rate in rates)
     return (
         (round(float(before.min())), round(float(before.max()))),
@@ -218,7 +220,7 @@ def _bounds(planned: Planned, settled: list[tuple[int, ...]]) -> tuple[float, fl
     return in_sizes.bound(sizes, settled), in_counts.bound(counts, settled)
 
 
-def _spread(brokers: Brokers, load: tuple[Any, Any], within: Band) -> LoadSpread:
+def _spread(brokers: BrokerIndex, load: tuple[Any, Any], within: Band) -> LoadSpread:
     target = np.array(within.target)
     kept = brokers.keeps & (target > 0)
 

@@ -38,7 +38,7 @@ PER_SURPLUS: Final = 3
 some candidates have no useful target."""
 CLASSES_PER_DOUBLING: Final = 2
 
-Progress = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Planner:
     """Make one plan."""
 
     def __init__(
-        self, spark: Any, cluster: frames.Cluster, options: PlanOptions, progress: Progress
+        self, spark: Any, cluster: frames.Cluster, options: PlanOptions, progress: ReportProgress
     ) -> None:
         """Select the topics of a loaded cluster that may change."""
         self._spark: Final = spark

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError, errors_about
-from controller.pipeline.planner import Progress
+from controller.pipeline.planner import ReportProgress
 from controller.pipeline.report import Report, build_report, read_journals
 from controller.pipeline.snapshot_tables import read_tables
 
@@ -44,7 +44,7 @@ def make_report(  # noqa: PLR0913, PLR0917 - the directories
     plan: Path | None,
     after: Path | None,
     directory: Path,
-    progress: Progress,
+    progress: ReportProgress,
 ) -> Path:
     """
     Write the tables and the page of a report; return the path of the page.

@@ -23,7 +23,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError, errors_about
-from controller.pipeline.planner import Progress
+from controller.pipeline.planner import ReportProgress
 from controller.pipeline.snapshot_tables import (
     BROKERS,
     LOG_DIRS,
@@ -180,7 +180,7 @@ def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
     taken_at: str,
     directory: Path,
     *,
-    progress: Progress,
+    progress: ReportProgress,
     rates: Sequence[tuple[str, int | None, float]] = (),
 ) -> Tables:
     """
@@ -232,7 +232,7 @@ def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
     return write_snapshot(spark, source, rows, Manifest("", taken_at, str(plan)), directory)
 
 
-def _stock(path: Path, progress: Progress) -> list[Assigned]:
+def _stock(path: Path, progress: ReportProgress) -> list[Assigned]:
     with errors_about(path):
         text = find_plan(path.read_bytes(), PlanPart.CURRENT)
     if text.note is not None:

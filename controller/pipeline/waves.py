@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
 from controller.pipeline.cluster_frame import CollectedRows, dice, in_order
-from controller.pipeline.planner import Planned, Progress
+from controller.pipeline.planner import Planned, ReportProgress
 from controller.pipeline.volume_table import PlacedDirectories
 
 ASSIGNED: Final = "topic INT, partition INT, wave INT"
@@ -146,7 +146,7 @@ class Cutter:
         spark: Any,
         planned: Planned,
         limits: WaveLimits,
-        progress: Progress,
+        progress: ReportProgress,
         placed: PlacedDirectories | None = None,
     ) -> None:
         self._planned: Final = planned

@@ -55,7 +55,7 @@ class Rates(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ForecastPlan:
     """A plan, and everything about the cluster that its forecast depends on."""
 
     moves: Sequence[ForecastMove]
@@ -200,7 +200,7 @@ class Forecast:
         }
 
 
-def forecast(plan: Plan) -> Forecast:
+def forecast(plan: ForecastPlan) -> Forecast:
     """Return what a plan does."""
     blocked = tuple(_entry_waits(plan))
     stopped = {p for wait in blocked for p in wait.partitions}
@@ -268,7 +268,7 @@ def _shares(moves: Iterable[ForecastMove]) -> dict[BrokerId, BrokerShare]:
 # --- what waits ----------------------------------------------------------------------------------
 
 
-def _entry_waits(plan: Plan) -> Iterable[Wait]:
+def _entry_waits(plan: ForecastPlan) -> Iterable[Wait]:
     """Yield what keeps single entries from beginning until an operator acts."""
     found: dict[tuple[BlockedBy, str], list[TopicPartition]] = {}
     for move in plan.moves:
@@ -304,7 +304,7 @@ def _waits_for_disks(played: Schedule) -> Iterable[Wait]:
 # --- directories ---------------------------------------------------------------------------------
 
 
-def _directories(plan: Plan, played: Schedule) -> list[DirectoryShare]:
+def _directories(plan: ForecastPlan, played: Schedule) -> list[DirectoryShare]:
     rows = []
     for broker, directories in sorted(plan.disks.items()):
         for directory in directories:
@@ -323,7 +323,9 @@ def _directories(plan: Plan, played: Schedule) -> list[DirectoryShare]:
 # --- the time ------------------------------------------------------------------------------------
 
 
-def _rates(plan: Plan, shares: Mapping[BrokerId, BrokerShare]) -> tuple[RateOf, RateOf] | None:
+def _rates(
+    plan: ForecastPlan, shares: Mapping[BrokerId, BrokerShare]
+) -> tuple[RateOf, RateOf] | None:
     """Return the highest and the lowest rates of the copies to come; None: nothing is known."""
     measured, throttle = plan.measured, plan.throttle
     if throttle is None and not measured and any(s.copies_in for s in shares.values()):
@@ -351,7 +353,7 @@ def _rates(plan: Plan, shares: Mapping[BrokerId, BrokerShare]) -> tuple[RateOf, 
 
 
 def _time(
-    plan: Plan,
+    plan: ForecastPlan,
     shares: Mapping[BrokerId, BrokerShare],
     steps: int,
     rates: tuple[RateOf, RateOf],

@@ -18,7 +18,7 @@ from controller.core.pacing.controls import UNTHROTTLED, Controls
 from controller.core.requests.submissions import NO_DIRS, NamedDirs, RequestOptions
 from controller.doctor.snapshot import Disks
 from controller.planning.copy_schedule import ForecastLimits, ForecastMove
-from controller.planning.forecast import Forecast, Plan, Rates, Wait, forecast
+from controller.planning.forecast import Forecast, ForecastPlan, Rates, Wait, forecast
 from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import Entry, read_entries
 from controller.previews.plan_files import PlanFile
@@ -124,7 +124,7 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
         m.partition for m in moves if m.partition not in sizes and (m.copies or m.relocations)
     ]
     throttle = controls.throttle if wanted.throttle is None else wanted.throttle
-    plan = Plan(
+    plan = ForecastPlan(
         moves=moves,
         sizeless=sizeless,
         disks=_dirs(read, status),
@@ -273,7 +273,7 @@ def _copies_with(move: ForecastMove, broker: BrokerId) -> bool:
     return bool(move.copies) and broker in (*move.copies, move.leader)
 
 
-def _notes(plan: Plan, read: DisksRead, status: Mapping[str, Any]) -> Iterator[str]:
+def _notes(plan: ForecastPlan, read: DisksRead, status: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the forecast does not know."""
     for broker, why in sorted(read.items()):
         if isinstance(why, str):

@@ -88,7 +88,7 @@ ROOM: Final = {
 """The text, by the key of ``log_dirs`` in the status."""
 
 Document = Mapping[str, Any]
-Rows = Iterable[tuple[tuple[object, ...], float]]
+Samples = Iterable[tuple[tuple[object, ...], float]]
 """Values of labels, and the value of the metric."""
 
 
@@ -128,7 +128,7 @@ class SnapshotGauges(Collector):
         yield from _of_disks(status.get("disks", {}))
 
 
-def _gauge(name: str, text: str, labels: Sequence[str], rows: Rows) -> GaugeMetricFamily:
+def _gauge(name: str, text: str, labels: Sequence[str], rows: Samples) -> GaugeMetricFamily:
     family = GaugeMetricFamily(f"{NAMESPACE}_{name}", text, labels=labels)
     for values, value in rows:
         family.add_metric([str(v) for v in values], value)

@@ -59,7 +59,7 @@ _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 _WORD_START: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
-Entry = tuple[datetime, str, object]
+JournalEntry = tuple[datetime, str, object]
 
 
 def kind_of(record: object) -> str:
@@ -117,7 +117,7 @@ class Journal:
         self._file_bytes_max = file_bytes_max
         self._files_max = files_max
         # A SimpleQueue takes an entry without a lock in Python.
-        self._queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[JournalEntry | None] = queue.SimpleQueue()
         self._queue_max = queue_max
         self.dropped = 0
         self._closed = threading.Event()
@@ -187,7 +187,7 @@ class Journal:
             if self._closed.is_set() and self._queue.empty():
                 return
 
-    def _next(self) -> list[Entry]:
+    def _next(self) -> list[JournalEntry]:
         """Wait for an entry and return all queued entries."""
         found = [self._queue.get()]
         while True:
@@ -196,7 +196,7 @@ class Journal:
             except queue.Empty:
                 return [entry for entry in found if entry is not None]
 
-    def _append(self, entries: list[Entry]) -> None:
+    def _append(self, entries: list[JournalEntry]) -> None:
         if self._file.closed:  # an earlier rotation failed
             self._file = self._reopen()
         lines = bytearray()

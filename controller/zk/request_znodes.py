@@ -34,9 +34,9 @@ from controller.znodes.histories import (
 )
 from controller.znodes.plans import decode_legacy_plan, decode_submission
 
-Ended = tuple[tuple[model.Refusal, ...], tuple[model.PartitionOutcome, ...]]
+EndedEntries = tuple[tuple[model.Refusal, ...], tuple[model.PartitionOutcome, ...]]
 """The content of a shard of refusals and endings."""
-Child = Part | Ended | Summary
+Child = Part | EndedEntries | Summary
 """A record of a request, except shards of accepted entries."""
 
 

@@ -19,7 +19,7 @@ from controller.core.model import (
 )
 from controller.core.reassignments.model import Orphan
 from controller.core.role.records import ClaimGuardsRead
-from controller.doctor.checks import Check
+from controller.doctor.checks import SnapshotCheck
 from controller.doctor.snapshot import BrokerAnswers, Disks, Snapshot, Znodes
 from tests.core.builders import broker, replicas
 from tests.telemetry.builders import partition_state
@@ -124,11 +124,11 @@ class SnapshotBuilder:
         return Snapshot(znodes=self.znodes, topics_before=before, brokers=answers, **self.parts)
 
 
-def found(check: Check, built: SnapshotBuilder) -> list[tuple[str, str]]:
+def found(check: SnapshotCheck, built: SnapshotBuilder) -> list[tuple[str, str]]:
     """Return the subjects and evidence of what a check finds."""
     return [(f.subject, f.evidence) for f in check(built.build())]
 
 
-def subjects(check: Check, built: SnapshotBuilder) -> list[str]:
+def subjects(check: SnapshotCheck, built: SnapshotBuilder) -> list[str]:
     """Return the subjects of what a check finds."""
     return [f.subject for f in check(built.build())]

@@ -13,7 +13,7 @@ from benchmarks.clusters import MadeCluster
 from controller.pipeline.moves import BulkMoves, FineTuning, RequiredMoves
 from controller.pipeline.placement_ledger import (
     UNLIMITED,
-    Brokers,
+    BrokerIndex,
     Candidate,
     PlacementChange,
     PlacementLedger,
@@ -46,7 +46,7 @@ def ledger_of(
     """Return the books of a made-up cluster."""
     racks = sorted(set(made.racks))
     count = len(made.racks)
-    brokers = Brokers(
+    brokers = BrokerIndex(
         tuple(range(1, count + 1)),
         np.array([racks.index(rack) for rack in made.racks]),
         np.ones(count, dtype=bool) if keeps is None else np.array(keeps),

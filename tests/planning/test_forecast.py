@@ -26,7 +26,7 @@ from controller.planning.forecast import (
     START_HIGH_S,
     START_LOW_S,
     STEP_HIGH_S,
-    Plan,
+    ForecastPlan,
     Rates,
     Wait,
     forecast,
@@ -168,7 +168,7 @@ def test_replicas_change_directories_after_the_last_step() -> None:
 def test_moves_between_directories_have_a_time_only_under_their_throttle() -> None:
     """How fast a broker copies within itself is not known."""
     move = a_move(0, (1,), (1,), 100 * MB, directories={ONE: "/a"}, wanted={ONE: "/b"})
-    plan = Plan(moves=[move], live=ALL)
+    plan = ForecastPlan(moves=[move], live=ALL)
     found = forecast(plan)
     assert (found.steps, found.bytes, found.relocated) == (0, 0, (1, 100 * MB))
     assert found.time is not None
@@ -193,7 +193,7 @@ def test_directories_of_one_volume_fill_together() -> None:
 
 def test_bytes_leaders_and_steps_of_a_plan() -> None:
     """Broker 1 leads and serves both copies of (1,2) to (3,4); 3 leads afterwards."""
-    found = forecast(Plan(moves=[a_move(0, (1, 2), (3, 4), 100 * MB)], live=ALL))
+    found = forecast(ForecastPlan(moves=[a_move(0, (1, 2), (3, 4), 100 * MB)], live=ALL))
     assert (found.changes, found.steps, found.copies, found.bytes) == (1, 3, 2, 200 * MB)
     assert found.leaders_moved == 1
     one, three = found.brokers[ONE], found.brokers[THREE]
@@ -205,7 +205,7 @@ def test_bytes_leaders_and_steps_of_a_plan() -> None:
 
 def test_the_time_of_a_throttled_plan() -> None:
     """From what passes before the throttle holds to what the steps add."""
-    plan = Plan(moves=[a_move(0, (1,), (1, 2), 300 * MB)], live=ALL, throttle=10 * MB)
+    plan = ForecastPlan(moves=[a_move(0, (1,), (1, 2), 300 * MB)], live=ALL, throttle=10 * MB)
     time = forecast(plan).time
     assert time is not None
     assert time.low_s == 30 - BURST_S + START_LOW_S
@@ -216,7 +216,7 @@ def test_the_time_of_a_throttled_plan() -> None:
 
 def test_past_copies_bound_a_throttle_that_brokers_do_not_reach() -> None:
     """And give a range where there is no throttle."""
-    plan = Plan(
+    plan = ForecastPlan(
         moves=[a_move(0, (1,), (1, 2), 300 * MB)],
         live=ALL,
         measured={TWO: Rates(10 * MB, 30 * MB)},
@@ -236,7 +236,7 @@ def test_past_copies_bound_a_throttle_that_brokers_do_not_reach() -> None:
 def test_what_copies_nothing_takes_its_steps() -> None:
     """Another order of replicas, or fewer of them; without a throttle as well."""
     moves = [a_move(0, (1, 2), (2, 1), 9 * MB), a_move(1, (1, 2), (1,), 9 * MB)]
-    found = forecast(Plan(moves=moves, live=ALL))
+    found = forecast(ForecastPlan(moves=moves, live=ALL))
     assert (found.steps, found.bytes, found.leaders_moved) == (2, 0, 0)
     assert found.time is not None
     assert found.time.high_s == START_HIGH_S + STEP_HIGH_S
@@ -252,7 +252,7 @@ def test_what_waits_and_for_what() -> None:
         a_move(4, (1,), (2,), MB),
     ]
     hold = Wait(BlockedBy.PAUSED, "everything is paused")
-    plan = Plan(
+    plan = ForecastPlan(
         moves=moves, live=ALL, throttle=MB, limits=ForecastLimits(partitions=1), holds=[hold]
     )
     found = forecast(plan)
@@ -272,7 +272,7 @@ def test_large_plans_are_not_played() -> None:
     """Their busiest broker gives the time, and disks are taken to receive all before any drop."""
     moves = [a_move(n, (1,), (2,), MB) for n in range(2000)]
     disks = {TWO: (a_disk("/a", total=9000 * MB, usable=9000 * MB),)}
-    found = forecast(Plan(moves=moves, live=ALL, throttle=10 * MB, disks=disks))
+    found = forecast(ForecastPlan(moves=moves, live=ALL, throttle=10 * MB, disks=disks))
     assert found.time is not None
     assert found.time.high_s is not None
     assert found.time.low_s == 200 - BURST_S + START_LOW_S
@@ -283,7 +283,7 @@ def test_large_plans_are_not_played() -> None:
 def test_large_plans_that_copy_nothing() -> None:
     """Only the order of replicas changes: a step for each, a hundred at a time."""
     moves = [a_move(n, (1, 2), (2, 1), MB) for n in range(2000)]
-    time = forecast(Plan(moves=moves, live=ALL)).time
+    time = forecast(ForecastPlan(moves=moves, live=ALL)).time
     assert time is not None
     assert (time.low_s, time.high_s) == (START_LOW_S, START_HIGH_S + 20 * STEP_HIGH_S)
     assert time.busiest is None
@@ -308,7 +308,7 @@ def test_the_range_of_a_large_plan_contains_that_of_its_steps(
         first, second, third = brokers[n % 12], brokers[(5 * n + 1) % 12], brokers[(7 * n + 2) % 12]
         if len({first, second, third}) == 3:
             moves.append(a_move(n, (first, second), (second, third), (n % 17) ** 2 * MB))
-    plan = Plan(
+    plan = ForecastPlan(
         moves=moves, live=frozenset(map(BrokerId, brokers)), throttle=10 * MB, limits=limits
     )
     played = forecast(plan).time
@@ -367,7 +367,7 @@ def test_laws_of_forecasts(
     moves: list[ForecastMove], throttle: int | None, limits: ForecastLimits
 ) -> None:
     """Every byte that arrives was served; peaks bound what is there before and after."""
-    plan = Plan(moves=moves, live=ALL, throttle=throttle, limits=limits, disks=SOME_DISKS)
+    plan = ForecastPlan(moves=moves, live=ALL, throttle=throttle, limits=limits, disks=SOME_DISKS)
     found = forecast(plan)
     shares = found.brokers.values()
     assert sum(s.bytes_in for s in shares) == sum(s.bytes_served for s in shares) == found.bytes

@@ -98,7 +98,7 @@ OPTIONS: Final[Mapping[str, object]] = {
 }
 """The help of each option, with the form of its value if it has one; or an option of others."""
 
-Options = Mapping[str, Any]
+StockOptions = Mapping[str, Any]
 Action = Callable[[OperatorClient], None]
 
 
@@ -147,7 +147,7 @@ set_signature(
 )
 
 
-def _check_action(options: Options) -> str:
+def _check_action(options: StockOptions) -> str:
     """Return the action; report wrong usage on standard error, with exit code 1."""
     is_old = "bootstrap-server" not in options
     chosen = [name for name in REQUIRED if name in options]
@@ -174,7 +174,7 @@ def _refuse_usage(message: str) -> NoReturn:
     raise typer.Exit(Exit.ERROR)
 
 
-def _act(context: CommandContext, action: str, options: Options) -> None:
+def _act(context: CommandContext, action: str, options: StockOptions) -> None:
     """Read the files that the action needs, connect, and carry it out."""
     command_config = options.get("command-config")
     if command_config is not None and not command_config.is_file():
@@ -184,7 +184,7 @@ def _act(context: CommandContext, action: str, options: Options) -> None:
         act(operator)
 
 
-def _prepare_action(context: CommandContext, action: str, options: Options) -> Action:
+def _prepare_action(context: CommandContext, action: str, options: StockOptions) -> Action:
     is_old = "bootstrap-server" not in options
 
     def tool(operator: OperatorClient) -> StockTool:
@@ -224,12 +224,12 @@ def _prepare_action(context: CommandContext, action: str, options: Options) -> A
     )
 
 
-def _rates(options: Options) -> tuple[int, int]:
+def _rates(options: StockOptions) -> tuple[int, int]:
     """Parse the two throttles in bytes per second; a negative one is none."""
     return _rate("throttle", options), _rate("replica-alter-log-dirs-throttle", options)
 
 
-def _rate(name: str, options: Options) -> int:
+def _rate(name: str, options: StockOptions) -> int:
     text = options.get(name, "-1")
     try:
         return int(text)
@@ -237,7 +237,7 @@ def _rate(name: str, options: Options) -> int:
         raise InvalidInputError(f"Cannot parse argument '{text}' of option {name}") from error
 
 
-def _queue(context: CommandContext, action: str, options: Options) -> Exit:
+def _queue(context: CommandContext, action: str, options: StockOptions) -> Exit:
     file = read_plan(options[PLAN])
     plan = file.entries
     with _connect_and_check(context, options) as operator:
@@ -251,7 +251,7 @@ def _queue(context: CommandContext, action: str, options: Options) -> Exit:
 
 
 @contextmanager
-def _connect_and_check(context: CommandContext, options: Options) -> Iterator[OperatorClient]:
+def _connect_and_check(context: CommandContext, options: StockOptions) -> Iterator[OperatorClient]:
     settings = context.settings()
     with context.connect(settings) as operator:
         servers = options.get("bootstrap-server")

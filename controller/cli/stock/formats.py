@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.core.requests.submissions import NamedDirs
+from controller.core.requests.submissions import ANY_LOG_DIR, NamedDirs
 from controller.errors import InvalidInputError
 from controller.previews.entries import ActiveReassignment
 from controller.units import ids
 
-ANY_LOG_DIR: Final = "any"
 EXISTING: Final = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to "
     "override this and create a new partition assignment in addition to the existing one. The "

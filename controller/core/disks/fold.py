@@ -15,14 +15,12 @@ from controller.core import effects, wakeups
 from controller.core.core_settings import EngineName
 from controller.core.disks import disk_space, records
 from controller.core.disks import placements as named
-from controller.core.disks.model import Silence, SizeReport
+from controller.core.disks.model import GROWTH_AFTER_S, Silence, SizeReport
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.reassignments import phases
 from controller.core.reassignments.model import Reassignment
 from controller.core.view import ClusterView
 
-GROWTH_AFTER_S: Final = 5.0
-"""Two sizes that are closer in time give no rate."""
 APART_S: Final = 2.0
 """How far apart the reports of leader and follower may be that are compared, in seconds."""
 PATIENCE_S: Final = 30.0

@@ -74,7 +74,7 @@ EVERY_REPLICA: Final = "*"
 LIST_BYTES_MAX: Final = 150_000
 """A longer list becomes ``*``: two of them, and the record of both, share one multi of 1 MB."""
 
-Settings = tuple[tuple[str, str], ...]
+ThrottleSettings = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,9 @@ def rate_to_set(wanted: int, have: str | None, ours: str | None) -> Setting | No
     return Setting(text, text, None)
 
 
-def settings_without_ours(applied: AppliedThrottle, config: EntityConfig) -> Settings | None:
+def settings_without_ours(
+    applied: AppliedThrottle, config: EntityConfig
+) -> ThrottleSettings | None:
     """
     Return an entity's settings without our part; None if none of ours is left.
 
@@ -174,6 +176,6 @@ def _rest(key: str, have: str | None, ours: str, before: str | None) -> str | No
     return ",".join(theirs) if theirs or before is not None else None
 
 
-def as_settings(values: Mapping[str, str]) -> Settings:
+def as_settings(values: Mapping[str, str]) -> ThrottleSettings:
     """Return settings in the form in which they are written."""
     return tuple(sorted(values.items()))
