@@ -9,7 +9,7 @@ import pytest
 from controller.core.core_settings import EngineName, ForeignMoves, Options
 from controller.core.cycle import apply, observe
 from controller.core.disks.disk_budget import SlowThrottle, slow_throttles
-from controller.core.disks.fold import GROWTH_AFTER_S
+from controller.core.disks.model import GROWTH_AFTER_S
 from controller.core.model import (
     BrokerId,
     Instant,
