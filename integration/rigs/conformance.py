@@ -52,6 +52,7 @@ def broken_steps(directory: Path) -> list[str]:
 
 
 def _violations(replay: _Replay, history: list[LoggedTransaction], chroot: str) -> Iterator[str]:
+    replay.run.session_ends |= {h.session: h.at_ms / 1000 for h in history if h.ends_session}
     for logged in history:
         if logged.zxid <= replay.zxid:
             continue
@@ -61,9 +62,7 @@ def _violations(replay: _Replay, history: list[LoggedTransaction], chroot: str) 
         )
         if operations:
             at_s = logged.at_ms / 1000
-            broken = replay.run.replay(logged.zxid, logged.session, at_s, operations)
-            if broken is not None:
-                yield broken
+            yield from replay.run.replay(logged.zxid, logged.session, at_s, operations)
         if logged.ends_session:
             replay.run.end_session(logged.session, logged.zxid)
 

@@ -62,6 +62,8 @@ class Judge:
         self._trace: deque[tuple[float, Transaction | str]] = deque(maxlen=TRACE_MAX)
         self.applied: Counter[Rule | None] = Counter()
         """The number of times that each rule was applied; None: rules without a name."""
+        self.broken: list[str] | None = None
+        """Broken rules with the trace, where a recording is judged: it goes on after each."""
 
     @property
     def checks(self) -> int:
@@ -84,8 +86,11 @@ class Judge:
     ) -> None:
         """Apply a rule: if the condition does not hold, it is broken."""
         self.applies(rule)
-        if not condition:
+        if condition:
+            return
+        if self.broken is None:
             self.fail(why)
+        self.broken.append(self._said(why))
 
     def fail(self, why: str) -> NoReturn:
         """
@@ -95,9 +100,12 @@ class Judge:
             InvariantViolationError: always.
 
         """
+        raise InvariantViolationError(self._said(why))
+
+    def _said(self, why: str) -> str:
         lines = [f"at {self._schedule.now():.3f} s: {why}", "before that:"]
         lines += [f"  {at:9.3f} {_text(what)}" for at, what in self._trace]
-        raise InvariantViolationError("\n".join(lines))
+        return "\n".join(lines)
 
 
 def _text(what: Transaction | str) -> str:

@@ -9,6 +9,7 @@ heard of an event.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from controller.core.model import (
@@ -41,6 +42,8 @@ from tests.sim.zookeeper import (
 
 NEWS_S: Final = 30.0
 """How late a daemon may hear of an event: any later, and its session has expired."""
+LEAVING_S: Final = 30.0
+"""The time after which a broker that announced its shutdown to its controller is gone."""
 
 
 class RecordedRun:
@@ -56,9 +59,17 @@ class RecordedRun:
         self._invariants.judge_a_recording(_AnyIsr(self._fabric, self._invariants.judge), NEWS_S)
         self._invariants.records.owes_logs = False
         self._invariants.records.step_size = step_size
+        self._broken: list[str] = []
+        self._invariants.judge.broken = self._broken
         self._daemons: set[int] = set()
+        self._brokers: list[_RecordedBroker] = []
         self._sessions: dict[int, BrokerId] = {}
         """The sessions of brokers."""
+        self.session_ends: dict[int, float] = {}
+        """
+        When each session ends, on ZooKeeper's clock. A broker announces its shutdown in a request,
+        which is not recorded, and leaves a little later.
+        """
 
     @property
     def checks(self) -> int:
@@ -67,9 +78,9 @@ class RecordedRun:
 
     def replay(
         self, zxid: int, session: int, at_s: float, operations: tuple[AnyOperation, ...]
-    ) -> str | None:
+    ) -> list[str]:
         """
-        Apply a transaction; return the rule that a daemon broke with it, and what came before it.
+        Apply a transaction; return the rules that a daemon broke with it, and what came before.
 
         Args:
             zxid: Its number.
@@ -79,6 +90,9 @@ class RecordedRun:
 
         """
         self._clock.set(at_s)
+        for broker in self._brokers:
+            ends = self.session_ends.get(broker.session_id, math.inf)
+            broker.logs.may_leave = ends - at_s < LEAVING_S
         for operation in operations:
             if not isinstance(operation, Check):
                 self._note(session, operation)
@@ -87,11 +101,12 @@ class RecordedRun:
         # The znode of which reassignments the writer's records depend differs by engine.
         is_delegated = not any(_checks(op, paths.CONTROLLER_EPOCH) for op in operations)
         self._invariants.records.fence = paths.EPOCH if is_delegated else paths.CONTROLLER_EPOCH
+        self._broken.clear()
         try:
             self._zookeeper.replay(zxid, session, operations, writer)
         except InvariantViolationError as violation:
-            return str(violation) if writer in self._daemons else None
-        return None
+            self._broken.append(str(violation))
+        return list(self._broken) if writer in self._daemons else []
 
     def end_session(self, session: int, zxid: int) -> None:
         """End a session: its ephemeral znodes are gone."""
@@ -123,6 +138,7 @@ class RecordedRun:
         known = self._fabric.brokers.get(broker_id)
         if not isinstance(known, _RecordedBroker):
             known = self._fabric.brokers[broker_id] = _RecordedBroker(broker_id, self._fabric)
+            self._brokers.append(known)
         known.session_id = session
         return known
 
@@ -197,12 +213,14 @@ class _AnyLogs(dict[TopicPartition, Log]):
 
     may_be_offline = False
     """Whether the broker lost a log directory since it registered; it does not say which logs."""
+    may_leave = False
+    """Whether the broker may have announced its shutdown."""
 
     def get(self, partition: TopicPartition, default: object = None) -> Log:
-        """Return a log, online unless it may be in a lost directory."""
+        """Return a log, online unless it may be in a lost directory or its broker shuts down."""
         del partition, default
         log = Log(0)
-        log.is_online = not self.may_be_offline
+        log.is_online = not (self.may_be_offline or self.may_leave)
         return log
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
@@ -15,7 +16,7 @@ from controller.reactor.ports import Check, CreateSequential, Delete
 from controller.znodes import paths
 from tests.sim.builders import ids
 from tests.sim.histories import is_finished, reactors
-from tests.sim.recorded import RecordedRun
+from tests.sim.recorded import LEAVING_S, RecordedRun
 from tests.sim.world import World
 from tests.sim.zookeeper import NO_SESSION, AnyOperation, Make, Put, Transaction
 
@@ -79,11 +80,14 @@ def _logged(transaction: Transaction) -> Iterable[AnyOperation]:
             yield operation
 
 
-def violations(recorded: Iterable[Recorded]) -> tuple[list[str], int]:
+def violations(
+    recorded: Iterable[Recorded], session_ends: Mapping[int, float] = MappingProxyType({})
+) -> tuple[list[str], int]:
     """Return the first line of each broken rule, and how often rules were applied."""
     run = RecordedRun(step_size=1)
-    found = [run.replay(*one) for one in recorded]
-    return [broken.partition("\n")[0] for broken in found if broken is not None], run.checks
+    run.session_ends |= session_ends
+    found = [broken for one in recorded for broken in run.replay(*one)]
+    return [broken.partition("\n")[0] for broken in found], run.checks
 
 
 def test_a_simulated_run_passes() -> None:
@@ -142,9 +146,7 @@ TAMPERED: Mapping[str, tuple[str, Tamper, str]] = {
 def test_a_write_that_no_daemon_may_make_is_found(name: str) -> None:
     """Each time the first such write of a daemon is another one."""
     path, tamper, why = TAMPERED[name]
-    found = found_with(path, tamper)
-    assert len(found) == 1, found
-    assert why in found[0]
+    assert why in found_with(path, tamper)[0]
 
 
 def test_a_partition_that_a_client_may_have_asked_for_is_permitted() -> None:
@@ -160,8 +162,29 @@ def test_a_replica_may_leave_the_isr_where_its_broker_lost_a_log_directory(lost:
     assert all("good copies [1] left the ISR" in one for one in found)
 
 
-def found_with(path: str, tamper: Tamper, lost_directory: int | None = None) -> list[str]:
-    """Return the violations where the first write of a daemon to a znode is another one."""
+@pytest.mark.parametrize("left_after_s", [1.0, 100.0])
+def test_a_replica_may_leave_the_isr_where_its_broker_shuts_down(left_after_s: float) -> None:
+    """It announces that in a request; its session ends soon afterwards."""
+    found = found_with(STATE, _put(STATE, isr=[2, 3], leader=2), left_after_s=left_after_s)
+    assert len(found) == (left_after_s > LEAVING_S), found
+
+
+def found_with(
+    path: str,
+    tamper: Tamper,
+    lost_directory: int | None = None,
+    left_after_s: float | None = None,
+) -> list[str]:
+    """
+    Return the violations where the first write of a daemon to a znode is another one.
+
+    Args:
+        path: The znode.
+        tamper: Changes the operations of the transaction.
+        lost_directory: A broker that notifies of a lost log directory before.
+        left_after_s: When the session of broker 1 ends, in seconds after that.
+
+    """
     whole = recording()
     (daemon,) = {
         r.session
@@ -178,12 +201,16 @@ def found_with(path: str, tamper: Tamper, lost_directory: int | None = None) -> 
     before = whole[:at]
     if lost_directory is not None:
         before += (_directory_lost(whole, lost_directory, before[-1]),)
-    return violations([*before, tampered])[0]
+    left = {} if left_after_s is None else {_session_of(whole, 1): tampered.at_s + left_after_s}
+    return violations([*before, tampered], left)[0]
+
+
+def _session_of(whole: Iterable[Recorded], broker: int) -> int:
+    path = f"{paths.BROKER_IDS}/{broker}"
+    return next(r.session for r in whole if any(o.path == path for o in r.operations))
 
 
 def _directory_lost(whole: Iterable[Recorded], broker: int, last: Recorded) -> Recorded:
     """Return the notification of a broker, after the last transaction."""
-    path = f"{paths.BROKER_IDS}/{broker}"
-    session = next(r.session for r in whole if any(o.path == path for o in r.operations))
     event = Make(f"{paths.LOG_DIR_EVENTS}/log_dir_event_0000000000", b"{}")
-    return Recorded(last.zxid, session, last.at_s, (event,))
+    return Recorded(last.zxid, _session_of(whole, broker), last.at_s, (event,))
