@@ -215,7 +215,12 @@ class CancelRules:
                 continue
             for partition, entry in requested.accepted.items():
                 named = selection.is_everything or request in selection.requests
-                if (named or names(selection, partition)) and partition not in requested.endings:
+                topic = self._world.zookeeper.get(paths.topic_path(partition.topic))
+                # An entry that was recorded before the topic was created is of a former one.
+                is_present = topic is not None and topic.czxid <= (entry.recorded_in or 0)
+                if not is_present or partition in requested.endings:
+                    continue
+                if named or names(selection, partition):
                     led.setdefault(partition, []).append(entry)
         for partition, entries in led.items():
             assignment = self._world.invariants.assignments(partition.topic).get(

@@ -260,6 +260,9 @@ class Invariants:
         match parts:
             case ["controller_epoch"]:
                 self._epoch_moved(written)
+                for beside in transaction.written:
+                    if beside.path == paths.CONTROLLER:
+                        self._controller_changed(beside)
                 if transaction.session in self._daemons:
                     self._znodes.claims[self._znodes.epoch] = transaction.zxid
             case ["controller"]:

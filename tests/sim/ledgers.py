@@ -9,7 +9,7 @@ end every request has an outcome that adds up. The rules of cancellations are in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from controller.core.model import (
@@ -211,7 +211,10 @@ class Ledger:
             rows = decode_accepted(znode.data)
             if isinstance(rows, str):
                 self._judge.fail(f"{request}/{child} cannot be read: {rows}")
-            requested.accepted.update({row.partition: row for row in rows})
+            recorded = Zxid(znode.czxid)
+            requested.accepted.update(
+                {row.partition: replace(row, recorded_in=recorded) for row in rows}
+            )
             return
         refused, endings = self._rows(request, child, znode)
         for ending in endings:

@@ -263,14 +263,13 @@ class StateRules:
         Note the brokers that entered the ISR, and those that a controller knowingly kept.
 
         A leader may have decided before a broker registered again. In a tenure of the daemon, who
-        enters at an older leader epoch than its registration is therefore not known: the daemon
-        owes the partition a new epoch.
+        enters at an older leader epoch than its registration is therefore not known, whichever
+        controller wrote that epoch: the daemon owes the partition a new one.
         """
         now, known = self._fabric.schedule.now(), self._trusted_at.get(partition, {})
         if by_controller or partition not in self._led_at:
             self._led_at[partition] = now
-        writer = self._writers.get(after.controller_epoch)
-        is_in_tenure = writer in self._daemons and after.controller_epoch == self._znodes.epoch
+        is_in_tenure = self._znodes.epoch in self._znodes.claims
         entered = self._led_at[partition] if is_in_tenure else now
         self._trusted_at[partition] = {
             r: known[r]
