@@ -142,6 +142,11 @@ class DataRules:
             self._doomed.add(partition.topic)
         if partition.topic in self._doomed or state is None:
             return
+        # Of Kafka's controllers, a request of a former topic may wait until the name is used again:
+        # before Kafka 2.6 nothing fences it (KIP-570).
+        is_daemons = self._fabric.brokers[broker].controller_epoch in self._znodes.claims
+        if not (is_daemons or self._fabric.fences_stop_replica):
+            return
         self._judge.ensure(
             broker not in state.isr,
             f"{partition}: the log of ISR member {broker} was deleted",
