@@ -161,12 +161,26 @@ def test_who_came_back_counts_as_live_once_a_daemon_had_to_hear_of_it(
     bench.broker(3).stop()
     bench.broker(3).start()
     bench.isr_changes([1])
+    bench.write_state([1])
     bench.isr_changes([1, 3])
     bench.world.run_for(after_s)
     if is_late:
         bench.world.invariants.follow(lambda _: bench.world.now)
     with pytest.raises(InvariantViolationError) if is_broken else nullcontext():
         bench.write_state([1])
+
+
+def test_who_came_back_is_not_trusted_in_a_leader_epoch_before_its_registration(
+    bench: _Bench,
+) -> None:
+    """The leader may have decided before the restart: a daemon may take the replica out again."""
+    bench.isr_changes([1, 3])
+    bench.broker(3).stop()
+    bench.broker(3).start()
+    bench.isr_changes([1])
+    bench.isr_changes([1, 3])
+    bench.world.run_for(2.5)
+    bench.write_state([1])
 
 
 @pytest.mark.parametrize(
