@@ -268,7 +268,8 @@ class DaemonStore:
                 states = {q: reads._state(q, watch=watch) for q in partitions}
                 return ("armed", states, generation, watch)
             case ("trees", topics):
-                raise NotImplementedError
+                trees = {topic: reads._tree(topic) for topic in topics}
+                return ("events", (p.TopicTreesRead(trees),))
             case ("submissions", names):
                 return ("events", (reads._requests.read(names),))
             case ("accepted", request):
@@ -486,7 +487,7 @@ class DaemonStore:
         self.watched_states.clear()
         for lane, items in asked.items():
             for item in items:
-                if item[0] in {"states", "submissions", "accepted", "entities"}:
+                if item[0] in {"states", "trees", "submissions", "accepted", "entities"}:
                     self.put(lane, item)
         self.put("claims", ("stand",))
         return events

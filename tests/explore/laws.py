@@ -14,6 +14,7 @@ from tests.explore import production as p
 from tests.explore.brokers import DURING_DELETE, Broker
 from tests.explore.production import RETRY_TIMER
 from tests.explore.system import PARTITION, STATE_PATH, TOPIC_PATH, System
+from tests.explore.topic_laws import logs_deleted, topic_laws
 from tests.explore.zookeeper import Znode
 
 DEAD = Broker(-1)
@@ -30,7 +31,7 @@ def broken(system: System) -> str | None:
     return found
 
 
-def _broken(system: System) -> Iterator[str]:  # noqa: C901 - one law each
+def _broken(system: System) -> Iterator[str]:  # noqa: C901, PLR0912 - one law each
     written = {path: (session, old, new) for session, path, old, new in system.zookeeper.written}
     if system.news:
         yield from _news(system)
@@ -50,8 +51,12 @@ def _broken(system: System) -> Iterator[str]:  # noqa: C901 - one law each
             yield "the controller epoch does not rise"
     specs = [path for path in written if path.startswith(f"{p.paths.REASSIGNMENTS}/t/")]
     for path in specs:
-        if system.zookeeper.get(path) is None and system.assignment().is_reassigning:
-            yield f"the record of the reassignment ended while {system.assignment()} is in flight"
+        assignment = system.assignment()
+        is_moving = assignment is not None and assignment.is_reassigning
+        if is_moving and system.zookeeper.get(path) is None:
+            yield f"the record of the reassignment ended while {assignment} is in flight"
+    if system.zookeeper.written:
+        yield from topic_laws(system)
     yield from _nothing_lost(system)
     yield from _led(system)
 
@@ -76,7 +81,7 @@ def _led(system: System) -> Iterator[str]:
 # --- data --------------------------------------------------------------------------------------
 
 
-def _news(system: System) -> Iterator[str]:
+def _news(system: System) -> Iterator[str]:  # noqa: C901 - one kind each
     for item in system.news:
         match item:
             case ("acknowledged", number, offset):
@@ -93,6 +98,8 @@ def _news(system: System) -> Iterator[str]:
                 if epoch >= system.serving[0]:
                     system.serving = (epoch, replicas)
             case ("deleted", number, _, epoch):
+                if epoch == DURING_DELETE:
+                    yield from logs_deleted(system, number)
                 state = system.state()
                 if epoch != DURING_DELETE and state is not None and number in state.isr:
                     yield f"broker {number} deletes the log of a member of the ISR {state.isr}"
@@ -115,7 +122,7 @@ def _nothing_lost(system: System) -> Iterator[str]:
 # --- requests ----------------------------------------------------------------------------------
 
 
-def _sent(system: System) -> Iterator[str]:
+def _sent(system: System) -> Iterator[str]:  # noqa: C901 - one law each
     epoch = int(system.data(p.paths.CONTROLLER_EPOCH) or b"0")
     state = system.state()
     for number, broker_epoch, request in system.sent:
@@ -123,9 +130,12 @@ def _sent(system: System) -> Iterator[str]:
             continue  # sent by a deposed controller; brokers fence it once they know the newer one
         if isinstance(request, p.LeaderAndIsr):
             for sent in request.states:
+                if state is None:
+                    yield "LeaderAndIsr of a partition that has no state"
+                    continue
                 if sent.leader_epoch > state.leader_epoch:
                     yield f"LeaderAndIsr sends leader epoch {sent.leader_epoch}, not durable"
-                if sent.is_new and number in sent.isr and sent.leader_epoch > 0:
+                if sent.is_new and number in sent.isr and system.committed:
                     yield f"LeaderAndIsr calls ISR member {number} new"
         if isinstance(request, p.StopReplica):
             for stop in request.states:
@@ -272,10 +282,12 @@ def _forgotten(system: System, number: int) -> Iterator[str]:
 # --- the end -----------------------------------------------------------------------------------
 
 
-def is_ended(system: System) -> bool:
+def is_ended(system: System) -> bool:  # noqa: PLR0911 - one condition each
     """Return whether the plan reached its end, with everything in its place."""
     assignment, state = system.assignment(), system.state()
-    if assignment is None or assignment.is_reassigning or state is None:
+    if assignment is not None and (assignment.is_reassigning or state is None):
+        return False
+    if system.zookeeper.children(p.paths.DELETIONS):
         return False
     if system.zookeeper.get(p.paths.reassignment_path(PARTITION)) is not None:
         return False
@@ -289,6 +301,8 @@ def is_ended(system: System) -> bool:
     ):
         return False
     holders = {b.id for b in system.brokers.values() if PARTITION in b.logs}
+    if assignment is None:
+        return not holders
     return (
         assignment.replicas in {system.shape.target, system.shape.before}
         and holders == set(assignment.replicas)

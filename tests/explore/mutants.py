@@ -39,6 +39,7 @@ GATES: Final = f"{REASSIGNMENTS}.gates"
 ORPHANS: Final = f"{REASSIGNMENTS}.orphans"
 RESPONSES: Final = f"{LEADERSHIP}.fold"
 DUTIES: Final = f"{LEADERSHIP}.duties"
+DELETIONS: Final = "controller.core.deletions"
 OUTBOX: Final = "controller.reactor.outbox"
 
 MUTANTS: Final = (
@@ -336,6 +337,35 @@ MUTANTS: Final = (
         "controller.core.requests.completion",
         "if request.open or request.has_ended or not (request.total or request.parts):",
         "if True:",
+    ),
+    # topics that are deleted and created again
+    Mutant(
+        "drive the reassignment of a former topic",
+        "controller.core.view",
+        "        return topic.czxid > reassignment.spec.topic_czxid",
+        "        return False",
+        ("topic replaced, a fault",),
+    ),
+    Mutant(
+        "delete the znodes of a topic before its logs",
+        f"{DELETIONS}.topic_deletions",
+        "            if not awaited and not deletion.informing:",
+        "            if True:",
+        ("topic created again",),
+    ),
+    Mutant(
+        "delete a topic whose replicas move",
+        f"{DELETIONS}.topic_deletions",
+        "    if not moving:\n        return None",
+        "    if moving or not moving:\n        return None",
+        ("topic created again",),
+    ),
+    Mutant(
+        "leave the marker of a deleted topic",
+        "controller.reactor.znode_operations",
+        "        *settings,\n        ports.Delete(paths.deletion_path(topic), None),\n",
+        "        *settings,\n",
+        ("topic created again",),
     ),
 )
 FINDINGS: Final = (

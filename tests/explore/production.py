@@ -11,6 +11,7 @@ from controller.core.cluster.model import (
     LiveBroker as LiveBroker,
 )
 from controller.core.core_settings import Options as Options
+from controller.core.deletions.records import TopicTreesRead as TopicTreesRead
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered as LeaderAndIsrAnswered,
 )

@@ -18,11 +18,11 @@ from typing import Final, NamedTuple
 
 from tests.explore import production as p
 from tests.explore.laws import broken, is_ended
+from tests.explore.operator_actions import act, choices
 from tests.explore.system import (
     DELAY,
     FAULT,
     FREE,
-    OPERATOR,
     PARTITION,
     RECORD,
     Action,
@@ -124,8 +124,8 @@ def edges(system: System, budget: Budget) -> Iterator[Edge]:  # noqa: C901, PLR0
         for broker in system.brokers.values():
             if broker.leads(PARTITION):
                 yield Edge(("produce", broker.id), cost=RECORD)
-    if budget.operator:
-        yield Edge(("cancel",), cost=OPERATOR)
+    for action, cost in choices(system, budget):
+        yield Edge(action, cost=cost)
 
 
 def _is_served(system: System, actor: Action) -> bool:
@@ -248,15 +248,22 @@ def explore(  # noqa: C901, PLR0915 - one loop
                     result.is_complete = False
                     return result
                 continue
-            if not (ended and next(following.actors(), None) is None):
+            if not (ended and is_quiet(following, left)):
                 queue.append((len(nodes) - 1, following))
     result.seconds = time.monotonic() - began
     return result
 
 
+def is_quiet(system: System, budget: Budget) -> bool:
+    """Return whether nothing but time is left, and no operator may delete the topic any more."""
+    if next(system.actors(), None) is not None:
+        return False
+    return "recreate" not in system.shape.operations or next(choices(system, budget), None) is None
+
+
 def _step(system: System, edge: Edge) -> str | None:
     try:
-        system.do(edge.action, edge.fault)
+        act(system, edge.action, edge.fault)
     except p.InvariantError as error:
         return f"the daemon ends with an error: {error}"
     except Exception as error:  # noqa: BLE001 - any error of the daemon is a finding
@@ -319,14 +326,16 @@ def describe(system: System) -> str:
         or ("held" if d.reactor.view.tenure.held else "-")
         for d in system.daemons
     ]
-    moving = (
-        f"{list(assignment.replicas)}+{list(assignment.adding_replicas)}"
-        f"-{list(assignment.removing_replicas)}"
-    )
-    return (
-        f"leader {state.leader}@{state.leader_epoch} isr {list(state.isr)} {moving} logs {logs} "
-        f"{'/'.join(phases)} t={system.clock.t:g}"
-    )
+    moving = "no topic"
+    if assignment is not None:
+        moving = (
+            f"{list(assignment.replicas)}+{list(assignment.adding_replicas)}"
+            f"-{list(assignment.removing_replicas)}"
+        )
+    led = "no state"
+    if state is not None:
+        led = f"leader {state.leader}@{state.leader_epoch} isr {list(state.isr)}"
+    return f"{led} {moving} logs {logs} {'/'.join(phases)} t={system.clock.t:g}"
 
 
 def summary(result: Result) -> str:

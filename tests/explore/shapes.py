@@ -38,6 +38,7 @@ def native(
     is_bounded: bool = True,
     mortal: tuple[int, ...] | None = None,
     recovers_freely: bool = False,
+    operations: frozenset[str] = frozenset({"cancel"}),
 ) -> Shape:
     """Return a shape of the native engine; its brokers are those that it names."""
     return Shape(
@@ -53,10 +54,14 @@ def native(
         min_isr=min_isr,
         mortal=mortal,
         recovers_freely=recovers_freely,
+        operations=operations,
     )
 
 
 MOVE: Final = ((1, 2), (2, 3))
+
+RECREATE: Final = frozenset({"recreate"})
+REPLACE: Final = frozenset({"replace"})
 
 SMALL: Final = (
     native("move", *MOVE),
@@ -69,6 +74,7 @@ SMALL: Final = (
     native("RF 2 to 1", (1, 2), (2,), faults=IN_DAEMON),
     native("RF 1 moves", (1,), (2,), faults=IN_DAEMON),
     native("cancel at any instant", *MOVE, operator=1),
+    native("topic created again", *MOVE, operator=2, operations=RECREATE),
 )
 
 LARGE: Final = (
@@ -96,6 +102,8 @@ LARGE: Final = (
     native("steps of one", (1, 2, 3), (3, 4, 5), faults=ALL_FAULTS),
     native("order alone, late", (1, 2), (2, 1), faults=ALL_FAULTS, delays=1),
     native("cancel and a fault", *MOVE, faults=ALL_FAULTS, operator=1),
+    native("topic replaced, late", *MOVE, delays=1, operator=1, operations=REPLACE),
+    native("topic replaced, a fault", *MOVE, faults=OF_DAEMON, operator=1, operations=REPLACE),
     native("two daemons", *MOVE, faults=OF_DAEMON, daemons=2),
 )
 ALL: Final = (*SMALL, *LARGE)

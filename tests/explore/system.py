@@ -67,6 +67,8 @@ class Shape(NamedTuple):
     min_isr: int = 1
     mortal: tuple[int, ...] | None = None
     """The brokers that may die; None: all."""
+    operations: frozenset[str] = frozenset({"cancel"})
+    """What the operator does (``operator_actions``)."""
     recovers_freely: bool = False
     """
     Whether sessions end and processes return at any instant.
@@ -454,7 +456,7 @@ class System:
             case ("elect",):
                 self._elect(self._electable()[0])
             case ("duty",):
-                self._do_duty()
+                self.do_duty()
             case ("expire broker", number):
                 self.zookeeper.close_session(self.brokers[number].session)
             case ("expire", session):
@@ -486,10 +488,12 @@ class System:
             case ("reconnect", number):
                 daemon = self.daemon(number)
                 daemon.store.reconnect()
-            case ("cancel",):
-                self.zookeeper.put(p.paths.CANCEL, b"")
             case _:
                 raise AssertionError(action)
+        self.follow()
+
+    def follow(self) -> None:
+        """Pass on what follows from an action at once."""
         self.dispatch()
         if self.strays:
             self.strays[:] = [stray for stray in self.strays if self._may_matter(*stray)]
@@ -554,7 +558,7 @@ class System:
         bump = p.SetData(p.paths.CONTROLLER_EPOCH, raised, p.ZkVersion(epoch.version))
         make = p.Make(p.paths.CONTROLLER, data, ephemeral=True)
         self.zookeeper.transact(broker.session, [bump, make])
-        self._do_duty()
+        self.do_duty()
 
     def _registered(self) -> dict[int, Broker]:
         return {b.id: b for b in self.brokers.values() if self.zookeeper.is_open(b.session)}
@@ -574,7 +578,8 @@ class System:
             return back[0], tuple(m for m in state.isr if m in registered)
         return (-1, tuple(state.isr)) if state.leader != -1 else None
 
-    def _is_kafkas(self) -> bool:
+    def is_kafkas(self) -> bool:
+        """Return whether a broker is the controller."""
         controller = self.zookeeper.get(p.paths.CONTROLLER)
         return controller is not None and any(
             b.session == controller.ephemeral_owner and b.is_alive for b in self.brokers.values()
@@ -582,9 +587,11 @@ class System:
 
     def _has_duty(self) -> bool:
         """Return whether Kafka's controller has to write or to send the state."""
-        if not self._is_kafkas():
+        if not self.is_kafkas() or self.assignment() is None or self._is_marked():
             return False
         state = self.state()
+        if state is None:
+            return True
         lacking = (
             b.is_alive and self._epoch_at(b) < state.leader_epoch
             for n, b in self._registered().items()
@@ -597,8 +604,16 @@ class System:
         replica = broker.hosted.get(PARTITION)
         return -1 if replica is None else replica.leader_epoch
 
-    def _do_duty(self) -> None:
-        """Repair the state as Kafka's controller does, and send it."""
+    def _is_marked(self) -> bool:
+        """Return whether the topic is to be deleted: Kafka's controller sends nothing then."""
+        return self.zookeeper.get(p.paths.deletion_path(TOPIC)) is not None
+
+    def do_duty(self) -> None:
+        """Create or repair the state as Kafka's controller does, and send it."""
+        if self.assignment() is None or self._is_marked():
+            return
+        if self.state() is None:
+            self._create_state()
         state, repaired = self.state(), self._repaired()
         if repaired is not None:
             leader, isr = repaired
@@ -613,6 +628,15 @@ class System:
             write = p.SetData(STATE_PATH, data, state.version)
             self.zookeeper.transact(controller.ephemeral_owner, [write])
         self._send_state()
+
+    def _create_state(self) -> None:
+        """Write the first state of a new partition: all live replicas are in sync."""
+        live = tuple(r for r in self.assignment().replicas if r in self._registered())
+        epoch = int(self.data(p.paths.CONTROLLER_EPOCH) or b"0")
+        self.zookeeper.ensure(
+            STATE_PATH,
+            p.encode_state(leader=live[0], leader_epoch=0, isr=live, controller_epoch=epoch),
+        )
 
     def _send_state(self) -> None:
         """Send the present state to its replicas, and the live brokers to all, at once."""
@@ -728,8 +752,7 @@ def initial(shape: Shape) -> System:
     for broker in system.brokers.values():
         system.register(broker)
     replicas = tuple(p.BrokerId(r) for r in shape.before)
-    assignment = p.TopicAssignment({0: p.PartitionAssignment(replicas)}, p.ZkVersion(0), p.Zxid(0))
-    zookeeper.ensure(TOPIC_PATH, p.encode_topic(assignment))
+    zookeeper.ensure(TOPIC_PATH, topic_znode(replicas))
     state = p.encode_state(leader=replicas[0], leader_epoch=0, isr=replicas, controller_epoch=1)
     zookeeper.ensure(STATE_PATH, state)
     first = Record(0, 0)
@@ -753,6 +776,12 @@ def initial(shape: Shape) -> System:
         system.start_daemon(number)
     settle(system)
     return system
+
+
+def topic_znode(replicas: tuple[int, ...]) -> bytes:
+    """Return the content of a new topic's znode."""
+    assigned = p.PartitionAssignment(tuple(map(p.BrokerId, replicas)))
+    return p.encode_topic(p.TopicAssignment({0: assigned}, p.ZkVersion(0), p.Zxid(0)))
 
 
 def settle(system: System, most: int = 1000) -> None:
