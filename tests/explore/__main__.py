@@ -14,7 +14,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("names", nargs="*", help="parts of the names of shapes; all by default")
     parser.add_argument("--small", action="store_true", help="only the smallest shapes")
-    parser.add_argument("--seconds", type=float, default=300.0, help="the most for each shape")
+    parser.add_argument(
+        "--seconds", type=float, default=300.0, help="the most processor time for each shape"
+    )
     given = parser.parse_args()
     shapes = SMALL if given.small else ALL
     wanted = [s for s in shapes if not given.names or any(n in s.name for n in given.names)]
