@@ -2,9 +2,9 @@
 Abstract brokers: how they judge a controller's requests, copy records, and change ISRs.
 
 The rules are those of ``tests.sim.brokers`` and ``tests.sim.replication`` (Kafka's
-``ReplicaManager`` and ``Partition``, inter-broker protocols below 2.7) without time: a fetch copies
-everything, and whether a follower counts as slow is a choice of the explorer. All parts are
-immutable values, so a copy of a broker is cheap.
+``ReplicaManager`` and ``Partition``) without time: a fetch copies everything, and whether a
+follower counts as slow is a choice of the explorer. All parts are immutable values, so a copy of a
+broker is cheap.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from tests.explore.production import (
 )
 
 NO_EPOCH = -1
+FORGETTING = 0
+"""The AlterPartition of the releases that forget one at a new leader epoch (KAFKA-12686)."""
 DURING_DELETE = -2
 
 
@@ -57,22 +59,44 @@ class Replica(NamedTuple):
     """A leader's knowledge of its followers' logs, in this leader epoch."""
     waiting: tuple[int, ...] = ()
     """Offsets for whose acknowledgement producers wait."""
+    wanted: tuple[int, ...] | None = None
+    """The ISR that a leader asked its controller for, until it is answered."""
+
+    @property
+    def counted(self) -> frozenset[int]:
+        """The members that a leader waits for: those of the ISR, and of the one it asked for."""
+        return frozenset(self.isr).union(self.wanted or ())
 
     def end_of(self, follower: int) -> int:
         """Return the end of a follower's log, as the leader knows it."""
         return dict(self.ends).get(follower, -1)
 
 
+class Asking(NamedTuple):
+    """What a broker asks its controller: an ISR change of the partition."""
+
+    change: Any = None
+    """The change that is not answered yet (``AlterPartitionManager.unsentIsrUpdates``)."""
+    request: Any = None
+    """The last request that was sent and is not answered."""
+    is_sent: bool = False
+    """Whether the broker waits for the answer; else it sends the request, again if need be."""
+    answer: Any = None
+    """The answer on its way back."""
+
+
 class Broker:
     """One broker, over any number of lives of its process."""
 
     __slots__ = (
-        "controller_epoch", "epoch", "hosted", "id", "is_alive", "live", "logs", "lost",
-        "session", "writing", "writing_at",
+        "asking", "asks", "controller_epoch", "epoch", "hosted", "id", "is_alive", "live", "logs",
+        "lost", "session", "writing", "writing_at",
     )  # fmt: skip
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, asks: int | None = None) -> None:
         self.id = number
+        self.asks = asks
+        """The version of AlterPartition that it sends; None: it writes ISRs to ZooKeeper."""
         self.is_alive = False
         self.session = -1
         self.epoch = -1
@@ -84,6 +108,7 @@ class Broker:
         """Partitions whose log was lost by a fault of the disk, and not copied again since."""
         self.writing: tuple[int, ...] = ()
         """The ISR of a write that waits for the connection to ZooKeeper."""
+        self.asking = Asking()
         self.writing_at: Replica | None = None
         """The replica as it was when that write was decided."""
 
@@ -94,6 +119,7 @@ class Broker:
         other.epoch, other.controller_epoch = self.epoch, self.controller_epoch
         other.live, other.lost = self.live, self.lost
         other.writing, other.writing_at = self.writing, self.writing_at
+        other.asking, other.asks = self.asking, self.asks
         other.hosted, other.logs = self.hosted.copy(), self.logs.copy()
         return other
 
@@ -111,12 +137,18 @@ class Broker:
             tuple(sorted(self.lost)),
             self.writing,
             self.writing_at,
+            self.asking,
         )
 
     def leads(self, partition: TopicPartition) -> bool:
         """Return whether it believes that it leads a partition."""
         replica = self.hosted.get(partition)
         return self.is_alive and replica is not None and replica.leader == self.id
+
+    def is_asking(self, partition: TopicPartition) -> bool:
+        """Return whether no other ISR can be asked for before an answer."""
+        replica = self.hosted[partition]
+        return replica.wanted is not None or self.asking.change is not None
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -125,6 +157,7 @@ class Broker:
         self.is_alive = False
         self.hosted = {}
         self.writing, self.writing_at = (), None
+        self.asking = Asking()
         self.controller_epoch = 0
         self.live = frozenset()
 
@@ -187,6 +220,8 @@ class Broker:
             epoch_start=log.end if is_leader else 0,
             waiting=waiting,
         )
+        if self.asks == FORGETTING:
+            self.asking = self.asking._replace(change=None)
         if is_leader:
             events.append(("leads", self.id, partition, state.leader_epoch, tuple(state.replicas)))
         return kafka_errors.NONE

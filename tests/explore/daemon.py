@@ -13,11 +13,12 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from tests.explore import production as p
+from tests.explore.isr_requests import PROTOCOLS, DaemonEndpoint
 from tests.explore.zookeeper import Reader, Watch, Znode, ZooKeeper
 
 CONTROLLER_ID: Final = p.BrokerId(1000000)
 LOCK: Final = f"{p.paths.LEADER}/lock"
-LANES: Final = ("watch", "levels", "bulk", "again", "configs", "settings", "claims")
+LANES: Final = ("watch", "levels", "bulk", "again", "configs", "settings", "claims", "endpoint")
 
 
 class DiedError(Exception):
@@ -98,10 +99,16 @@ class DaemonStore:
     """``reactor.ports.Store``: writes are immediate, reads wait in lanes."""
 
     def __init__(
-        self, zookeeper: ZooKeeper, lanes: dict[str, tuple[Any, ...]], min_isr: int
+        self,
+        zookeeper: ZooKeeper,
+        lanes: dict[str, tuple[Any, ...]],
+        min_isr: int,
+        protocol: str,
     ) -> None:
         self.zookeeper = zookeeper
         self.min_isr = min_isr
+        self.protocol = protocol
+        """What brokers say of their inter-broker protocol."""
         self.lanes = lanes
         self.session = zookeeper.open_session()
         self.claim: Claim | None = None
@@ -288,7 +295,9 @@ class DaemonStore:
                 config = p.TopicConfig(self.min_isr, unclean_leader_election=False)
                 return ("events", (p.TopicConfigsRead(dict.fromkeys(topics, config), asked),))
             case ("setting", broker, epoch):
-                told = p.BrokerSettingsRead(broker, epoch, deletes_topics=True, protocol="2.6")
+                told = p.BrokerSettingsRead(
+                    broker, epoch, deletes_topics=True, protocol=self.protocol
+                )
                 return ("events", (told,))
             case _:
                 return item
@@ -557,9 +566,12 @@ class Daemon:
         sent: list[Any],
         strays: list[Any],
         min_isr: int,
+        asks: int | None,
     ) -> None:
         self.lanes: dict[str, tuple[Any, ...]] = {}
-        self.store = DaemonStore(zookeeper, self.lanes, min_isr)
+        protocol = "2.6" if asks is None else PROTOCOLS[asks]
+        self.store = DaemonStore(zookeeper, self.lanes, min_isr, protocol)
+        self.endpoint = None if asks is None else DaemonEndpoint()
         self.channels = DaemonChannels(sent, strays)
         self.configs = DaemonConfigs(self.store)
         self.points = Points()
@@ -569,6 +581,7 @@ class Daemon:
             channels=self.channels,
             configs=self.configs,
             broker_settings=self.configs,
+            endpoint=self.endpoint,
             clock=clock,
             observer=p.SilentObserver(),
             failpoints=self.points,
@@ -579,7 +592,12 @@ class Daemon:
 
     def form(self) -> Any:
         """Return what the canonical form of a daemon consists of."""
-        return self.lanes, self.store, self.channels.links, self.reactor
+        return self.lanes, self.store, self.channels.links, self.endpoint, self.reactor
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether brokers that ask it are heard."""
+        return self.endpoint is not None and self.endpoint.tenure is not None
 
     def run(self, events: Collection[Any] = ()) -> None:
         """Pass events on and run a cycle."""

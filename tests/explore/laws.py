@@ -7,7 +7,7 @@ A law returns a sentence where it is broken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tests.explore import production as p
@@ -18,6 +18,8 @@ from tests.explore.topic_laws import logs_deleted, topic_laws
 from tests.explore.zookeeper import Znode
 
 DEAD = Broker(-1)
+Asked = tuple[Any, Any]
+"""A request of a leader, and what it was answered; None: nothing yet."""
 EPOCHS_MAX = 60
 """More leader epochs than any history of a shape needs."""
 
@@ -33,14 +35,17 @@ def broken(system: System) -> str | None:
 
 def _broken(system: System) -> Iterator[str]:  # noqa: C901, PLR0912 - one law each
     written = {path: (session, old, new) for session, path, old, new in system.zookeeper.written}
+    if system.shape.asks is not None:
+        _note_states(system)
     if system.news:
         yield from _news(system)
     if system.sent:
         yield from _sent(system)
     if STATE_PATH in written:
+        asked = list(_asked(system))
         for session, path, old, new in system.zookeeper.written:
             if path == STATE_PATH:
-                yield from _state_written(system, session, old, new)
+                yield from _state_written(system, session, old, new, asked)
     if TOPIC_PATH in written:
         for _, path, old, new in system.zookeeper.written:
             if path == TOPIC_PATH and old is not None and new is not None:
@@ -58,6 +63,7 @@ def _broken(system: System) -> Iterator[str]:  # noqa: C901, PLR0912 - one law e
     if system.zookeeper.written:
         yield from topic_laws(system)
     yield from _nothing_lost(system)
+    yield from _counted(system)
     yield from _led(system)
 
 
@@ -97,6 +103,8 @@ def _news(system: System) -> Iterator[str]:  # noqa: C901 - one kind each
             case ("leads", _, _, epoch, replicas):
                 if epoch >= system.serving[0]:
                     system.serving = (epoch, replicas)
+            case ("answered", request, answer):
+                yield from _answered(system, request.request, answer)
             case ("deleted", number, _, epoch):
                 if epoch == DURING_DELETE:
                     yield from logs_deleted(system, number)
@@ -117,6 +125,112 @@ def _nothing_lost(system: System) -> Iterator[str]:
         log = broker.logs.get(PARTITION)
         if log is None or log.records[: len(committed)] != committed:
             yield f"ISR member {member} lacks acknowledged records {committed}: it has {log}"
+
+
+def _counted(system: System) -> Iterator[str]:
+    """
+    A leader waits for every member of the ISR that ZooKeeper has for its leader epoch.
+
+    Else it acknowledges records that a member lacks, which may be elected.
+    """
+    state = system.state()
+    leader = None if state is None else system.brokers.get(state.leader)
+    if leader is None or not leader.leads(PARTITION) or leader.asks is None:
+        return
+    replica = leader.hosted[PARTITION]
+    if replica.leader_epoch == state.leader_epoch and not set(state.isr) <= replica.counted:
+        yield f"leader {leader.id} counts {sorted(replica.counted)}, the ISR is {state.isr}"
+
+
+# --- what leaders ask for ----------------------------------------------------------------------
+
+
+def _note_states(system: System) -> None:
+    """Note the states that were written."""
+    for _, path, _, new in system.zookeeper.written:
+        if path == STATE_PATH and new is not None:
+            state: Any = p.read_state(new)  # type: ignore[arg-type]
+            system.states[state.version] = (state.leader, state.leader_epoch, tuple(state.isr))
+
+
+def _asked(system: System) -> Iterator[Asked]:
+    """Yield the requests that a daemon had in the last step, each with the answer or None."""
+    for daemon in system.daemons:
+        if daemon is not None and daemon.endpoint is not None:
+            for waiting in daemon.endpoint.waiting.values():
+                yield waiting.request, None
+    for item in system.news:
+        match item:
+            case ("answered", request, answer):
+                yield request.request, answer
+            case _:
+                pass
+
+
+def _is_isr_alone(before: Any, after: Any) -> bool:
+    """Return whether a write changes nothing but the ISR."""
+    kept = (after.leader, after.leader_epoch, after.controller_epoch)
+    return kept == (before.leader, before.leader_epoch, before.controller_epoch)
+
+
+def _isr_written(
+    system: System, session: int, before: Any, after: Any, asked: Sequence[Asked]
+) -> Iterator[str]:
+    """
+    Judge a daemon's write of an ISR without another leader epoch.
+
+    A broker that lost its log and is still registered, or is back since the last read, cannot be
+    told from one in sync; from then on no request may admit it that is older (KIP-903).
+    """
+    causes = [
+        (request, answer)
+        for request, answer in asked
+        for change in request.changes
+        if (request.broker, change.leader_epoch, change.partition_epoch)
+        == (after.leader, before.leader_epoch, before.version)
+        and set(change.isr) == set(after.isr)
+    ]
+    if not causes:
+        yield f"an ISR is written that no leader asked for: {before} to {after}"
+        return
+    if all(a is not None and any(r.error for r in a.results) for _, a in causes):
+        yield f"a refused request changes {before} to {after}: {causes}"
+    for daemon in system.daemons:
+        if daemon is None or daemon.store.session != session:
+            continue
+        view: Any = daemon.reactor.view
+        known = view.cluster.brokers.get(after.leader)
+        if known is None or all(request.broker_epoch != known.epoch for request, _ in causes):
+            yield f"a request of a former registration changes {before} to {after}: {causes}"
+        for member in set(after.isr) - set(before.isr):
+            if _is_known_lost(system, view, member):
+                yield f"replica {member} lost its log and is admitted: {before} to {after}"
+
+
+def _answered(system: System, request: Any, answer: Any) -> Iterator[str]:
+    """Judge an answer: it says what ZooKeeper has, or had at the version that it names."""
+    present = system.state()
+    for change, result in zip(request.changes, answer.results, strict=False):
+        told = (result.leader, result.leader_epoch, tuple(result.isr))
+        if result.partition_epoch == present.version:
+            known: Any = (present.leader, present.leader_epoch, tuple(present.isr))
+        else:
+            known = system.states.get(result.partition_epoch)
+        if told != known:
+            yield f"a leader is told {result}, and ZooKeeper had {known}"
+        is_former = change.leader_epoch < present.leader_epoch
+        is_newer = change.leader_epoch < result.leader_epoch or request.broker != result.leader
+        match result.error:
+            case p.kafka_errors.NONE if is_newer or set(change.isr) != set(result.isr):
+                yield f"{change} is confirmed as {result}"
+            case p.kafka_errors.FENCED_LEADER_EPOCH if not is_former and (
+                request.broker == present.leader
+            ):
+                yield f"{change} is fenced, and the state is {present}"
+            case p.kafka_errors.INVALID_UPDATE_VERSION if change.partition_epoch >= present.version:
+                yield f"{change} is called older than {present}"
+            case _:
+                pass
 
 
 # --- requests ----------------------------------------------------------------------------------
@@ -170,7 +284,7 @@ def _stopped(system: System, number: int, stop: Any, *, is_current: bool) -> Ite
 
 
 def _state_written(  # noqa: C901 - one law each
-    system: System, session: int, old: Znode | None, new: Znode | None
+    system: System, session: int, old: Znode | None, new: Znode | None, asked: Sequence[Asked]
 ) -> Iterator[str]:
     if new is None:
         return
@@ -185,10 +299,14 @@ def _state_written(  # noqa: C901 - one law each
     brokers = {b.session: b.id for b in system.brokers.values()}
     if session in brokers:
         by_controller = after.leader_epoch == before.leader_epoch + 1
-        if not by_controller and (
+        as_asked = system.shape.asks is not None and _is_isr_alone(before, after)
+        if not (by_controller or as_asked) and (
             after.leader != brokers[session] or after.leader_epoch != before.leader_epoch
         ):
             yield f"broker {brokers[session]} changes more than the ISR: {before} to {after}"
+        return
+    if system.shape.asks is not None and _is_isr_alone(before, after):
+        yield from _isr_written(system, session, before, after, asked)
         return
     epoch = int(system.data(p.paths.CONTROLLER_EPOCH) or b"0")
     if after.controller_epoch != epoch:

@@ -36,6 +36,7 @@ NATIVE: Final = f"{REASSIGNMENTS}.native"
 STEP: Final = f"{REASSIGNMENTS}.step_start"
 CONTEXT: Final = f"{REASSIGNMENTS}.partition_context"
 GATES: Final = f"{REASSIGNMENTS}.gates"
+ISR_CHANGES: Final = f"{LEADERSHIP}.isr_changes"
 ORPHANS: Final = f"{REASSIGNMENTS}.orphans"
 RESPONSES: Final = f"{LEADERSHIP}.fold"
 DUTIES: Final = f"{LEADERSHIP}.duties"
@@ -366,6 +367,21 @@ MUTANTS: Final = (
         "        *settings,\n        ports.Delete(paths.deletion_path(topic), None),\n",
         "        *settings,\n",
         ("topic created again",),
+    ),
+    # what leaders ask for
+    Mutant(
+        "take a request of a former leader epoch",
+        ISR_CHANGES,
+        "if change.leader_epoch < state.leader_epoch or request.broker != state.leader:",
+        "if request.broker != state.leader:",
+        ("RF 1 to 2, ISR asked, log lost", "move, ISR asked, log lost"),
+    ),
+    Mutant(
+        "admit a replica whose broker is dead",
+        ISR_CHANGES,
+        "return is_staying and broker in view.serving_replicas(partition)",
+        "return broker in view.serving_replicas(partition)",
+        ("RF 1 to 2, ISR asked with ids, log lost", "RF 1 to 2, ISR asked, log lost"),
     ),
 )
 FINDINGS: Final = (

@@ -7,6 +7,25 @@ Where a name of the core moves, this module is the one to change.
 from __future__ import annotations
 
 from controller import kafka_errors as kafka_errors
+from controller.core.calls.broker_requests import (
+    AlterPartition as AlterPartition,
+)
+from controller.core.calls.broker_requests import (
+    AlterPartitionAnswer as AlterPartitionAnswer,
+)
+from controller.core.calls.broker_requests import (
+    IsrChange as IsrChange,
+)
+from controller.core.calls.broker_requests import (
+    IsrResult as IsrResult,
+)
+from controller.core.calls.broker_requests import (
+    Permission as Permission,
+)
+from controller.core.calls.records import BrokerRequestReceived as BrokerRequestReceived
+from controller.core.cluster.model import (
+    Endpoint as Endpoint,
+)
 from controller.core.cluster.model import (
     LiveBroker as LiveBroker,
 )

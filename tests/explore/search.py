@@ -33,7 +33,7 @@ from tests.explore.system import (
     submit,
 )
 
-RUNS: Final = frozenset({"lane", "link", "timer", "notice"})
+RUNS: Final = frozenset({"lane", "link", "timer", "notice", "ask", "late"})
 """Actions in which a daemon runs a cycle."""
 
 
@@ -99,13 +99,18 @@ def edges(system: System, budget: Budget) -> Iterator[Edge]:  # noqa: C901, PLR0
         for actor in enabled:
             if actor in system.held:
                 yield Edge(actor)
-        if budget.delays:
-            first = ready[0]
+        first = ready[0]
+        if budget.delays and (shape.delayed is None or first[0] in shape.delayed):
             yield Edge(("hold", first), cost=DELAY)
             if first[0] == "lane" and not _is_served(system, first):
                 yield Edge(("serve", *first[1:]), cost=DELAY)
             if first[0] == "link" and not _is_answered(system, first):
                 yield Edge(("handle", *first[1:]), cost=DELAY)
+            if first[0] == "ask":
+                yield Edge(("admit", *first[1:]), cost=DELAY)
+                yield Edge(("double", *first[1:]), cost=DELAY)
+            if first[0] == "answer":
+                yield Edge(("lose the answer", *first[1:]), cost=DELAY)
             if first[0] == "expand" and "late write" in shape.faults:
                 yield Edge(("prepare", *first[1:]), cost=DELAY)
             for timer in timers if "early timer" in shape.faults else ():
@@ -113,10 +118,14 @@ def edges(system: System, budget: Budget) -> Iterator[Edge]:  # noqa: C901, PLR0
     else:
         for actor in enabled:
             yield Edge(actor)
-        for timer in timers:
-            yield Edge(timer)
+        is_awaited = shape.delayed is not None and not all(
+            broker.is_alive for broker in system.brokers.values()
+        )
+        for timer in () if system.is_answer_urgent() else timers:
+            yield Edge(timer, cost=DELAY if is_awaited else FREE)
     is_free = shape.recovers_freely or not ready
-    for recovery in system.recoveries() if is_free or budget.delays else ():
+    may_be_early = budget.delays and shape.delayed is None
+    for recovery in system.recoveries() if is_free or may_be_early else ():
         yield Edge(recovery, cost=FREE if is_free else DELAY)
     if budget.faults:
         yield from _faults(system, enabled)
@@ -143,7 +152,8 @@ def _faults(  # noqa: C901, PLR0912 - one kind each
     faults = system.shape.faults
     for broker in system.mortals() if "kill" in faults else ():
         yield Edge(("kill", broker.id, True), cost=FAULT)
-    for broker in system.mortals() if "lose log" in faults else ():
+    is_asked = "lose log while asked" in faults and system.is_asked()
+    for broker in system.mortals() if "lose log" in faults or is_asked else ():
         if PARTITION in broker.logs:
             yield Edge(("kill", broker.id, False), cost=FAULT)
     for actor in enabled if "lose answer" in faults else ():
@@ -160,7 +170,12 @@ def _faults(  # noqa: C901, PLR0912 - one kind each
             yield Edge(("reconnect", number), cost=FAULT)
     for broker in system.brokers.values() if "slow" in faults else ():
         replica = broker.hosted.get(PARTITION)
-        if replica is not None and broker.leads(PARTITION) and replica.partition_epoch != -2:
+        if (
+            replica is not None
+            and broker.leads(PARTITION)
+            and replica.partition_epoch != -2
+            and not broker.is_asking(PARTITION)
+        ):
             for member in replica.isr:
                 if member != broker.id:
                     yield Edge(("shrink", broker.id, member), cost=FAULT)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from tests.explore.isr_requests import ENDPOINT
 from tests.explore.production import Options
 from tests.explore.system import Budget, Shape
 
@@ -36,6 +37,8 @@ def native(
     min_isr: int = 1,
     options: Options = OPTIONS,
     is_bounded: bool = True,
+    asks: int | None = None,
+    delayed: frozenset[str] | None = None,
     mortal: tuple[int, ...] | None = None,
     recovers_freely: bool = False,
     operations: frozenset[str] = frozenset({"cancel"}),
@@ -48,13 +51,31 @@ def native(
         brokers=max(*before, *target),
         budget=Budget(delays, struck if faults else 0, records, operator),
         faults=faults,
-        options=options,
+        options=options if asks is None else replace(options, endpoint=ENDPOINT),
         daemons=daemons,
         is_bounded=is_bounded,
         min_isr=min_isr,
+        asks=asks,
+        delayed=delayed,
         mortal=mortal,
         recovers_freely=recovers_freely,
         operations=operations,
+    )
+
+
+def asked(
+    name: str, before: tuple[int, ...], target: tuple[int, ...], *, asks: int, lost: int
+) -> Shape:
+    """Return a shape whose leaders ask for ISRs, and whose broker ``lost`` loses its log then."""
+    return native(
+        name,
+        before,
+        target,
+        asks=asks,
+        faults=frozenset({"lose log while asked"}),
+        mortal=(lost,),
+        delays=1,
+        delayed=frozenset({"ask", "answer"}),
     )
 
 
@@ -75,6 +96,8 @@ SMALL: Final = (
     native("RF 1 moves", (1,), (2,), faults=IN_DAEMON),
     native("cancel at any instant", *MOVE, operator=1),
     native("topic created again", *MOVE, operator=2, operations=RECREATE),
+    native("move, ISR asked", *MOVE, asks=0),
+    native("move, ISR asked with ids", *MOVE, asks=3),
 )
 
 LARGE: Final = (
@@ -105,6 +128,11 @@ LARGE: Final = (
     native("topic replaced, late", *MOVE, delays=1, operator=1, operations=REPLACE),
     native("topic replaced, a fault", *MOVE, faults=OF_DAEMON, operator=1, operations=REPLACE),
     native("two daemons", *MOVE, faults=OF_DAEMON, daemons=2),
+    asked("RF 1 to 2, ISR asked, log lost", (1,), (1, 2), asks=0, lost=2),
+    asked("RF 1 to 2, ISR asked with ids, log lost", (1,), (1, 2), asks=3, lost=2),
+    asked("move, ISR asked, log lost", *MOVE, asks=0, lost=3),
+    asked("move, ISR asked with ids, log lost", *MOVE, asks=3, lost=3),
+    asked("move, ISR asked with ids, leader's log lost", *MOVE, asks=3, lost=1),
 )
 ALL: Final = (*SMALL, *LARGE)
 

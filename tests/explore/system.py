@@ -6,6 +6,9 @@ and delays the first enabled actor acts, in a fixed order, so that every message
 passes. A *delay* holds an actor back: from then on it acts when nothing else can, or earlier by
 choice, which costs nothing. Bounded delays and faults are part of the state.
 
+Where a shape says so, leaders ask their controller for ISR changes (``isr_requests``). A copy of a
+request whose connection broke, the *late* one, arrives at any time, or never where the daemon ends.
+
 Kafka's controller takes a free role, repairs the state of the partition when brokers come and go,
 and sends it at once. It does not carry out reassignments: it is slow.
 """
@@ -17,10 +20,18 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from tests.explore import production as p
-from tests.explore.brokers import Broker, Log, Record, Replica
+from tests.explore.brokers import FORGETTING, Broker, Log, Record, Replica
 from tests.explore.canonical import digest, form_at
 from tests.explore.copying import copied
 from tests.explore.daemon import LANES, Clock, Daemon, DiedError, Link
+from tests.explore.isr_requests import (
+    FIRST_WITH_IDS,
+    TOPIC_ID,
+    Request,
+    request_of,
+    take_answer,
+    want,
+)
 from tests.explore.zookeeper import ZooKeeper
 
 Action = tuple[Any, ...]
@@ -65,6 +76,10 @@ class Shape(NamedTuple):
     is_bounded: bool = True
     """Whether delays are bounded; else every enabled actor may act next."""
     min_isr: int = 1
+    asks: int | None = None
+    """The version of AlterPartition in which leaders ask for ISRs; None: they write them."""
+    delayed: frozenset[str] | None = None
+    """The actors that delays hold back; None: all, and what recovers may do so earlier for one."""
     mortal: tuple[int, ...] | None = None
     """The brokers that may die; None: all."""
     operations: frozenset[str] = frozenset({"cancel"})
@@ -98,15 +113,15 @@ class System:
     """The whole state, but for the budget."""
 
     __slots__ = (
-        "brokers", "clock", "committed", "daemons", "held", "news", "next_value", "sent", "serving",
-        "shape", "strays", "zookeeper",
+        "brokers", "clock", "committed", "daemons", "held", "late", "news", "next_value", "sent",
+        "serving", "shape", "states", "strays", "zookeeper",
     )  # fmt: skip
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.clock = Clock()
         self.zookeeper = ZooKeeper()
-        self.brokers = {n: Broker(n) for n in range(1, shape.brokers + 1)}
+        self.brokers = {n: Broker(n, shape.asks) for n in range(1, shape.brokers + 1)}
         self.daemons: list[Daemon | None] = []
         self.sent: list[Any] = []
         self.strays: list[Any] = []
@@ -117,6 +132,10 @@ class System:
         """The newest leader epoch that a leader accepted, and the replicas that came with it."""
         self.held: frozenset[Action] = frozenset()
         self.next_value = 0
+        self.late: tuple[tuple[int, Request], ...] = ()
+        """Requests of leaders to a daemon that arrive late, over connections that broke."""
+        self.states: dict[int, Any] = {}
+        """The partition's states by version, in the history that led here first."""
 
     def copied(self, _memo: Any) -> System:
         """Return an independent copy."""
@@ -130,6 +149,7 @@ class System:
         other.news = list(self.news)
         other.committed, other.serving = self.committed, self.serving
         other.held, other.next_value = self.held, self.next_value
+        other.late, other.states = self.late, self.states.copy()
         other.daemons = copied(self.daemons, memo)
         return other
 
@@ -147,6 +167,7 @@ class System:
                 self.committed,
                 self.serving,
                 self.held,
+                self.late,
             ),
             self.clock.t,
         )
@@ -191,6 +212,12 @@ class System:
             b'"endpoints":["PLAINTEXT://x:9092"],'
             b'"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"}}'
         )
+        if broker.asks is not None:
+            data = (
+                b'{"version":5,"host":"x","port":9092,"jmx_port":-1,"timestamp":"0",'
+                b'"endpoints":["PLAINTEXT://x:9092","BROKERS://x:9093"],"features":{},'
+                b'"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT","BROKERS":"PLAINTEXT"}}'
+            )
         path = p.paths.broker_path(p.BrokerId(broker.id))
         self.zookeeper.transact(broker.session, [p.Make(path, data, ephemeral=True)])
         broker.epoch = self.zookeeper.zxid
@@ -249,7 +276,7 @@ class System:
         """Move the high watermark, and acknowledge records to producers."""
         replica, log = leader.hosted[PARTITION], leader.logs[PARTITION]
         committed = min(
-            [log.end, *(replica.end_of(m) for m in replica.isr if m != leader.id)], default=0
+            [log.end, *(replica.end_of(m) for m in replica.counted if m != leader.id)], default=0
         )
         if committed <= log.high_watermark:
             return
@@ -308,7 +335,10 @@ class System:
             self.zookeeper.transact(broker.session, [write])
 
     def change_isr(self, leader: Broker, isr: tuple[int, ...]) -> None:
-        """Write an ISR as its leader does."""
+        """Write an ISR as its leader does, or ask for it."""
+        if leader.asks is not None:
+            want(leader, PARTITION, isr)
+            return
         replica = leader.hosted[PARTITION]
         data = p.encode_state(
             leader=leader.id,
@@ -334,6 +364,7 @@ class System:
         """Yield the enabled actors in the order in which they act."""
         yield from self._messages()
         yield from self._replications()
+        yield from self._requests()
         for number, daemon in enumerate(self.daemons):
             if daemon is not None and not self.zookeeper.is_open(daemon.store.session):
                 yield ("notice", number)
@@ -361,7 +392,7 @@ class System:
                 yield ("fetch", broker.id)
         leaders = [b for b in self.brokers.values() if b.leads(PARTITION)]
         for leader in leaders:
-            if leader.hosted[PARTITION].partition_epoch == -2:
+            if leader.hosted[PARTITION].partition_epoch == -2 or leader.is_asking(PARTITION):
                 continue
             for other in self.brokers:
                 if leader.writing:
@@ -373,6 +404,21 @@ class System:
         for broker in self.brokers.values():
             if broker.writing:
                 yield ("write", broker.id)
+
+    def _requests(self) -> Iterator[Action]:
+        """Yield the requests of leaders to their controller, and the answers to them."""
+        for broker in self.brokers.values():
+            if broker.asking.answer is not None:
+                yield ("answer", broker.id)
+            if request_of(broker) is None:
+                continue
+            serving = [n for n, d in enumerate(self.daemons) if d is not None and d.is_serving]
+            if serving:
+                yield ("ask", serving[0], broker.id)
+            elif self.is_kafkas():
+                yield ("ask kafka", broker.id)
+        for number, request in self.late:
+            yield ("late", number, request)
 
     def _electable(self) -> list[Broker]:
         return [
@@ -449,6 +495,33 @@ class System:
                 members = self.brokers[leader].hosted[PARTITION].isr
                 kept = tuple(m for m in members if m != follower)
                 self.change_isr(self.brokers[leader], kept)
+            case ("ask", number, leader):
+                self._run(number, (self._received(number, self._sent_by(leader)),), fault)
+            case ("admit", number, leader):
+                event = self._received(number, self._sent_by(leader))
+                self.daemon(number).store.put("endpoint", ("events", (event,)))
+                self.held |= {("lane", number, "endpoint")}
+            case ("double", number, leader):
+                broker = self.brokers[leader]
+                request = Request(request_of(broker), leader, broker.epoch, is_copy=True)
+                self.late = (*self.late, (number, request))
+                self.held |= {("late", number, request)}
+            case ("late", number, request):
+                left = list(self.late)
+                left.remove((number, request))
+                self.late = tuple(left)
+                is_heard = self.daemon(number).is_serving
+                self._run(number, (self._received(number, request),) if is_heard else (), fault)
+            case ("ask kafka", leader):
+                request = self._sent_by(leader)
+                self._answer(request, self._judged_by_kafka(request.request))
+            case ("answer", leader):
+                take_answer(self.brokers[leader], PARTITION)
+                if self.brokers[leader].leads(PARTITION):
+                    self.advance(self.brokers[leader])
+            case ("lose the answer", leader):
+                broker = self.brokers[leader]
+                broker.asking = broker.asking._replace(is_sent=False, answer=None)
             case ("notice", number):
                 daemon = self.daemon(number)
                 events = daemon.store.expired()
@@ -538,8 +611,104 @@ class System:
             daemon.run(events)
         except DiedError:
             self._crash(number)
+        self._pass_answers(daemon)
         if daemon.reactor.finished:
             self.daemons[number] = None
+
+    # --- what leaders ask of their controller --------------------------------------------------
+
+    def is_asked(self) -> bool:
+        """Return whether a request for an ISR, or an answer, is under way."""
+        return bool(self.late) or any(b.asking.change is not None for b in self.brokers.values())
+
+    def is_answer_urgent(self) -> bool:
+        """
+        Return whether an answer is on its way to a leader that forgets requests.
+
+        No time passes until it arrives: if it is later than the leader epoch that the daemon writes
+        for its sake, the ISR stays as it is until the next one (KAFKA-12686).
+        """
+        return any(
+            b.asks == FORGETTING and b.asking.answer is not None for b in self.brokers.values()
+        )
+
+    def _sent_by(self, leader: int) -> Request:
+        """Send the request of a leader."""
+        broker = self.brokers[leader]
+        request = request_of(broker)
+        broker.asking = broker.asking._replace(request=request, is_sent=True)
+        return Request(request, leader, broker.epoch)
+
+    def _received(self, number: int, request: Request) -> Any:
+        """Let a daemon's endpoint receive a request: return the event."""
+        daemon = self.daemon(number)
+        assert daemon.endpoint is not None
+        items = daemon.lanes.get("endpoint", ())
+        return daemon.endpoint.received(
+            request, frozenset(event.ticket for _, events in items for event in events)
+        )
+
+    def _pass_answers(self, daemon: Daemon) -> None:
+        """Pass a daemon's answers on to those who wait; a process that ended sent none."""
+        if daemon.endpoint is None:
+            return
+        answered, daemon.endpoint.answered = daemon.endpoint.answered, []
+        for request, answer in answered:
+            self.news.append(("answered", request, answer))
+            if daemon in self.daemons and not request.is_copy:
+                self._answer(request, answer)
+
+    def _answer(self, request: Request, answer: Any) -> None:
+        broker = self.brokers[request.broker]
+        if broker.is_alive and broker.epoch == request.broker_epoch and broker.asking.is_sent:
+            broker.asking = broker.asking._replace(answer=answer)
+
+    def _judged_by_kafka(self, request: Any) -> Any:
+        """
+        Answer as Kafka's controller does, after the write.
+
+        It cannot know who holds what is committed, and writes a request that is older than the new
+        disk of a member (KIP-903); this one refuses it, as no daemon is to be judged by it.
+        """
+        (change,), state = request.changes, self.state()
+        committed = self.committed
+        error = p.kafka_errors.NONE
+        if change.leader_epoch != state.leader_epoch or request.broker != state.leader:
+            error = p.kafka_errors.FENCED_LEADER_EPOCH
+        elif set(change.isr) == set(state.isr):
+            pass
+        elif change.partition_epoch != state.version:
+            error = p.kafka_errors.INVALID_UPDATE_VERSION
+        elif any(
+            PARTITION not in self.brokers[m].logs
+            or self.brokers[m].logs[PARTITION].records[: len(committed)] != committed
+            for m in change.isr
+        ):
+            error = p.kafka_errors.INELIGIBLE_REPLICA
+        else:
+            data = p.encode_state(
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                isr=change.isr,
+                controller_epoch=state.controller_epoch,
+            )
+            controller = self.zookeeper.get(p.paths.CONTROLLER)
+            assert controller is not None
+            write = p.SetData(STATE_PATH, data, state.version)
+            self.zookeeper.transact(controller.ephemeral_owner, [write])
+            state = self.state()
+        result = p.IsrResult(
+            topic=change.topic,
+            topic_id=change.topic_id,
+            partition=change.partition,
+            error=error,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=state.isr,
+            leader_recovery_state=0,
+            partition_epoch=state.version,
+        )
+        return p.AlterPartitionAnswer(p.kafka_errors.NONE, (result,))
 
     def _handle(self, link: Link, number: int) -> Link:
         error, results = self.brokers[number].handle(link.request, link.epoch, self.news)
@@ -692,12 +861,21 @@ class System:
         if daemon is not None:
             daemon.channels.close_all()
             self.daemons[number] = None
+            self.late = tuple(late for late in self.late if late[0] != number)
+            for broker in self.brokers.values():  # connections that waited for it break
+                broker.asking = broker.asking._replace(is_sent=broker.asking.answer is not None)
 
     def start_daemon(self, number: int) -> None:
         """Start a daemon's process."""
         shape = self.shape
         daemon = Daemon(
-            self.zookeeper, self.clock, shape.options, self.sent, self.strays, shape.min_isr
+            self.zookeeper,
+            self.clock,
+            shape.options,
+            self.sent,
+            self.strays,
+            shape.min_isr,
+            shape.asks,
         )
         if number < len(self.daemons):
             self.daemons[number] = daemon
@@ -752,7 +930,8 @@ def initial(shape: Shape) -> System:
     for broker in system.brokers.values():
         system.register(broker)
     replicas = tuple(p.BrokerId(r) for r in shape.before)
-    zookeeper.ensure(TOPIC_PATH, topic_znode(replicas))
+    has_ids = shape.asks is not None and shape.asks >= FIRST_WITH_IDS
+    zookeeper.ensure(TOPIC_PATH, topic_znode(replicas, TOPIC_ID if has_ids else None))
     state = p.encode_state(leader=replicas[0], leader_epoch=0, isr=replicas, controller_epoch=1)
     zookeeper.ensure(STATE_PATH, state)
     first = Record(0, 0)
@@ -778,10 +957,10 @@ def initial(shape: Shape) -> System:
     return system
 
 
-def topic_znode(replicas: tuple[int, ...]) -> bytes:
+def topic_znode(replicas: tuple[int, ...], topic_id: str | None = None) -> bytes:
     """Return the content of a new topic's znode."""
     assigned = p.PartitionAssignment(tuple(map(p.BrokerId, replicas)))
-    return p.encode_topic(p.TopicAssignment({0: assigned}, p.ZkVersion(0), p.Zxid(0)))
+    return p.encode_topic(p.TopicAssignment({0: assigned}, p.ZkVersion(0), p.Zxid(0), topic_id))
 
 
 def settle(system: System, most: int = 1000) -> None:
