@@ -421,8 +421,12 @@ def is_ended(system: System) -> bool:  # noqa: PLR0911 - one condition each
     holders = {b.id for b in system.brokers.values() if PARTITION in b.logs}
     if assignment is None:
         return not holders
+    requests = system.zookeeper.get(p.paths.REQUESTS)
+    wanted = {system.shape.target, system.shape.before}
+    if system.shape.retarget and requests is not None and requests.sequence > 1:
+        wanted = {system.shape.retarget}
     return (
-        assignment.replicas in {system.shape.target, system.shape.before}
+        assignment.replicas in wanted
         and holders == set(assignment.replicas)
         and set(state.isr) == set(assignment.replicas)
         and state.leader in system.brokers

@@ -339,6 +339,15 @@ MUTANTS: Final = (
         "if request.open or request.has_ended or not (request.total or request.parts):",
         "if True:",
     ),
+    # another target
+    Mutant(
+        "forget the added replica that another target does not want",
+        STEP,
+        "        return self._start(assignment, leader, (), cause, budget)",
+        "        return self._start(\n            PartitionAssignment(assignment.target_replicas),"
+        " leader, (), cause, budget\n        )",
+        ("another target at any instant",),
+    ),
     # topics that are deleted and created again
     Mutant(
         "drive the reassignment of a former topic",

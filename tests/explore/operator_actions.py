@@ -24,6 +24,7 @@ from tests.explore.system import (
     Action,
     Budget,
     System,
+    request,
     topic_znode,
 )
 
@@ -37,6 +38,8 @@ def choices(system: System, budget: Budget) -> Iterator[tuple[Action, Budget]]:
     does, has_topic = system.shape.operations, system.data(TOPIC_PATH) is not None
     if "cancel" in does and budget.operator:
         yield ("cancel",), OPERATOR
+    if "retarget" in does and budget.operator:
+        yield ("retarget",), OPERATOR
     if "recreate" in does:
         if budget.operator:
             if not has_topic:
@@ -55,6 +58,8 @@ def act(system: System, action: Action, fault: Action | None = None) -> None:
     match action:
         case ("cancel",):
             system.zookeeper.put(p.paths.CANCEL, b"")
+        case ("retarget",):
+            request(system, system.shape.retarget)
         case ("delete topic",):
             system.zookeeper.put(MARKER, b"")
         case ("create topic",):

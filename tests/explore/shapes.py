@@ -42,13 +42,14 @@ def native(
     mortal: tuple[int, ...] | None = None,
     recovers_freely: bool = False,
     operations: frozenset[str] = frozenset({"cancel"}),
+    retarget: tuple[int, ...] = (),
 ) -> Shape:
     """Return a shape of the native engine; its brokers are those that it names."""
     return Shape(
         name=name,
         before=before,
         target=target,
-        brokers=max(*before, *target),
+        brokers=max(*before, *target, *retarget),
         budget=Budget(delays, struck if faults else 0, records, operator),
         faults=faults,
         options=options if asks is None else replace(options, endpoint=ENDPOINT),
@@ -60,6 +61,7 @@ def native(
         mortal=mortal,
         recovers_freely=recovers_freely,
         operations=operations,
+        retarget=retarget,
     )
 
 
@@ -95,6 +97,14 @@ SMALL: Final = (
     native("RF 2 to 1", (1, 2), (2,), faults=IN_DAEMON),
     native("RF 1 moves", (1,), (2,), faults=IN_DAEMON),
     native("cancel at any instant", *MOVE, operator=1),
+    native(
+        "another target at any instant",
+        (1,),
+        (2,),
+        operator=1,
+        operations=frozenset({"retarget"}),
+        retarget=(3,),
+    ),
     native("topic created again", *MOVE, operator=2, operations=RECREATE),
     native("move, ISR asked", *MOVE, asks=0),
     native("move, ISR asked with ids", *MOVE, asks=3),

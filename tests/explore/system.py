@@ -84,6 +84,8 @@ class Shape(NamedTuple):
     """The brokers that may die; None: all."""
     operations: frozenset[str] = frozenset({"cancel"})
     """What the operator does (``operator_actions``)."""
+    retarget: tuple[int, ...] = ()
+    """The target of the operator's second request."""
     recovers_freely: bool = False
     """
     Whether sessions end and processes return at any instant.
@@ -978,7 +980,12 @@ def settle(system: System, most: int = 1000) -> None:
 
 def submit(system: System) -> None:
     """Submit the plan of the shape."""
-    target = tuple(p.BrokerId(r) for r in system.shape.target)
+    request(system, system.shape.target)
+
+
+def request(system: System, replicas: tuple[int, ...]) -> None:
+    """Submit a request for the partition."""
+    target = tuple(p.BrokerId(r) for r in replicas)
     data = p.encode_submission({PARTITION: target}, p.RequestOptions())
     make = p.Make(p.paths.NEW_SUBMISSION, data, sequential=True)
     system.zookeeper.transact(p.NO_SESSION, [make])
