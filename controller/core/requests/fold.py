@@ -115,6 +115,11 @@ def _fold_request_record(  # noqa: C901, PLR0912 - one arm per record
             request.accepted += 1
             if request.kind != "request":
                 request.total += 1
+            read = requests.accepted.get(name)
+            if read is not None:
+                requests.accepted[name] = replace(read, entries=(*read.entries, entry))
+            # A read that is under way may lack it: it is requested again.
+            session.requested_accepted.discard(name)
         case records.SubmissionEndedRecord(name=name):
             forget_submission(view, name)
             if session.submissions_listed is not None:

@@ -40,6 +40,7 @@ from controller.core.requests.cancellation import follow_cancellation, needs_the
 from controller.core.requests.outcomes import EndedHistory, OpenHistory, Part
 from controller.core.requests.records import (
     AcceptedRead,
+    AcceptedRecord,
     CancellationEndedRecord,
     CancellationRead,
     HistoryRead,
@@ -572,6 +573,19 @@ def test_what_was_finished_is_not_left_where_its_topic_has_to_be_read_again() ->
     driver.run(tp(0))
     assert back_at(driver, tp(0), 0, 1)
     assert has_ended(driver)
+
+
+def test_what_is_accepted_and_finished_after_the_read_is_undone_too() -> None:
+    """The accepted entries of its request were read before it was."""
+    driver = Driver({tp(0): (0, 1), tp(1): (0, 1)})
+    name = RequestId("request_0000000000")
+    submit(driver, submission(name, {tp(0): (0, 2)}))
+    driver.run(tp(0))
+    cancel(driver, requests=frozenset({name}), scope=CancelScope.ALL)
+    driver.fold(AcceptedRead(name, (_entry(tp(0), (0, 1), (0, 2)),)))
+    later = _entry(tp(1), (0, 1), (0, 2))
+    driver.commit(Change((AcceptedRecord(name, later),), partition=tp(1)))
+    assert later in driver.view.requests.accepted[name].entries
 
 
 def undo(driver: Driver, *read: AcceptedRead) -> None:
