@@ -37,6 +37,7 @@ from controller.core.reassignments.records import ReassignmentEvent, Reassignmen
 from controller.core.records import Event, Record, TimerFired
 from controller.core.requests import fold as requests
 from controller.core.requests.acceptance import cycle_share
+from controller.core.requests.model import AcceptedEntries
 from controller.core.requests.records import RequestEvent, RequestRecord
 from controller.core.role import fold as role
 from controller.core.role.invalidation import LEFT_TIMER
@@ -226,7 +227,7 @@ def record_effect(view: ClusterView, effect: effects.Effect, now: Instant) -> No
         case effects.ReadSubmissions(names=names):
             view.requests_session.requested_submissions.update(names)
         case effects.ReadAccepted(request=request):
-            view.requests_session.requested_accepted.add(request)
+            view.requests_leadership.accepted[request] = AcceptedEntries()
         case effects.ReadEntityConfigs(entities=entities):
             view.pacing_leadership.requested_entities.update(dict.fromkeys(entities, now))
         case effects.DescribeLogDirs():

@@ -115,11 +115,8 @@ def _fold_request_record(  # noqa: C901, PLR0912 - one arm per record
             request.accepted += 1
             if request.kind != "request":
                 request.total += 1
-            read = requests.accepted.get(name)
-            if read is not None:
-                requests.accepted[name] = replace(read, entries=(*read.entries, entry))
-            # A read that is under way may lack it: it is requested again.
-            session.requested_accepted.discard(name)
+            if name in view.requests_leadership.accepted:
+                view.requests_leadership.accepted[name].since.append(entry)
         case records.SubmissionEndedRecord(name=name):
             forget_submission(view, name)
             if session.submissions_listed is not None:
@@ -317,8 +314,9 @@ def _cancellation_ended(view: ClusterView) -> None:
     requests.cancellation = None
     for request in requests.by_id.values():
         _forget_endings(view, request)
-    requests.accepted.clear()
-    view.requests_session.requested_accepted.clear()
+    kept = view.requests_leadership
+    # What was accepted since a read began is kept until its answer.
+    kept.accepted = {name: known for name, known in kept.accepted.items() if known.read is None}
 
 
 def _forget_endings(view: ClusterView, request: Request) -> None:
@@ -332,11 +330,11 @@ def _accepted_read(view: ClusterView, event: records.AcceptedRead, now: Instant)
         view.requests.unlearned.discard(event.request)
         settled = view.requests.request_of(event.request, now).settled
         settled.update(entry.partition for entry in event.entries)
-    if event.request in view.requests_session.requested_accepted:
-        # Requested again where more of it turns up: another daemon accepted entries meanwhile.
-        view.requests_session.requested_accepted.discard(event.request)
-        if view.requests.cancellation is not None:
-            view.requests.accepted[event.request] = event
+    accepted = view.requests_leadership.accepted
+    if event.request in accepted and view.requests.cancellation is not None:
+        accepted[event.request].read = event
+    else:
+        accepted.pop(event.request, None)
 
 
 def _history_read(view: ClusterView, event: records.HistoryRead, now: Instant) -> None:

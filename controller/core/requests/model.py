@@ -19,7 +19,7 @@ from controller.core.model import (
 )
 from controller.core.requests import outcomes, submissions
 from controller.core.requests.records import AcceptedRead, AtomicCheck
-from controller.core.requests.submissions import LegacyPlan, Submission
+from controller.core.requests.submissions import AcceptedEntry, LegacyPlan, Submission
 
 
 @dataclass(slots=True)
@@ -155,8 +155,6 @@ class RequestLedger(Ledger):
     cancellation_stale: bool = False
     """Whether its end was rejected as the znode was changed or deleted; it is read again."""
     cancellation_ended: model.Zxid | None = None
-    accepted: dict[RequestId, AcceptedRead] = field(default_factory=dict)
-    """The original replicas of a request's partitions, for one that is to be undone as a whole."""
 
     def request_of(self, request: RequestId, now: Instant) -> Request:
         """Return the request, known or new."""
@@ -205,7 +203,6 @@ class RequestSession(Ledger):
     """The number of entries of a submission that were accepted or refused, from the first on."""
     atomic_checks: dict[RequestId, AtomicCheck] = field(default_factory=dict)
     """The facts by which atomic requests were last judged acceptable as a whole."""
-    requested_accepted: set[RequestId] = field(default_factory=set)
 
     @property
     def unread(self) -> frozenset[str]:
@@ -218,12 +215,31 @@ class RequestSession(Ledger):
 
 
 @dataclass(slots=True)
+class AcceptedEntries:
+    """The accepted entries of a request: those that a read shows, and those accepted since."""
+
+    read: AcceptedRead | None = None
+    """None: the read is under way."""
+    since: list[AcceptedEntry] = field(default_factory=list)
+    """Entries accepted after the read was requested, in order; the read may show them too."""
+
+    def in_order(self) -> list[AcceptedEntry]:
+        """Return the entries in the order in which they were accepted."""
+        found: dict[tuple[TopicPartition, Replicas | None, Replicas], AcceptedEntry] = {}
+        for entry in (*(() if self.read is None else self.read.entries), *self.since):
+            found.setdefault((entry.partition, entry.original, entry.target), entry)
+        return list(found.values())
+
+
+@dataclass(slots=True)
 class RequestLeadership(Ledger):
-    """Whether the kept outcomes were read."""
+    """What was read of the kept outcomes."""
 
     lifetime: ClassVar[Lifetime] = Lifetime.LEADERSHIP
 
     history_read: bool = False
+    accepted: dict[RequestId, AcceptedEntries] = field(default_factory=dict)
+    """The accepted entries of requests that a cancellation undoes, or that were begun before."""
 
 
 @dataclass(slots=True)

@@ -53,7 +53,9 @@ def read_submissions(view: ClusterView) -> Decision:
         [effects.ReadSubmissions(tuple(sorted(wanted)))] if wanted else []
     )
     begun = {s.request for s in session.submissions.values()} & view.requests.unlearned
-    following += map(effects.ReadAccepted, sorted(begun - session.requested_accepted))
+    accepted = view.requests_leadership.accepted
+    under_way = {name for name, known in accepted.items() if known.read is None}
+    following += map(effects.ReadAccepted, sorted(begun - under_way))
     return Decision(effects=tuple(following))
 
 

@@ -64,10 +64,9 @@ def undo_finished(
     again.
     """
     names = _whole_requests(view, cancellation)
-    unread = [name for name in names if name not in view.requests.accepted]
-    if unread:
-        requested = view.requests_session.requested_accepted
-        reads = tuple(effects.ReadAccepted(name) for name in unread if name not in requested)
+    accepted = view.requests_leadership.accepted
+    if any(name not in accepted or accepted[name].read is None for name in names):
+        reads = tuple(effects.ReadAccepted(name) for name in names if name not in accepted)
         return [], reads, False
     known = view.requests.by_id.get(cancellation.request)
     skipped_before = known.endings if known is not None else {}
@@ -107,8 +106,9 @@ def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[Requ
 def _open_rollback(
     view: ClusterView, cancellation: Cancellation, names: Iterable[RequestId]
 ) -> Change:
-    requests = view.requests
-    requested = {n: requests.accepted[n].options for n in names if requests.accepted[n].entries}
+    accepted = view.requests_leadership.accepted
+    reads = {n: read for n in names if (read := accepted[n].read) is not None and read.entries}
+    requested = {name: read.options for name, read in reads.items()}
     wishes = requested.values()
     throttles = [t for n, w in requested.items() if (t := own_throttle(view, n, w)) is not None]
     limits = [w.max_partitions_in_flight for w in wishes if w.max_partitions_in_flight is not None]
@@ -142,13 +142,14 @@ def _by_partition(
     found: dict[TopicPartition, list[Past]] = {}
     selects_all = not (cancellation.topics or cancellation.partitions)
     for name in names:
-        request, read = view.requests.by_id.get(name), view.requests.accepted[name]
+        request, accepted = view.requests.by_id.get(name), view.requests_leadership.accepted[name]
         endings = {} if request is None else request.endings
-        for entry in reversed(read.entries):
+        elsewhere = frozenset() if accepted.read is None else accepted.read.elsewhere
+        for entry in reversed(accepted.in_order()):
             partition = entry.partition
             if partition in view.reassignments.by_partition or partition in endings:
                 continue
-            if partition not in read.elsewhere and (selects_all or cancellation.names(partition)):
+            if partition not in elsewhere and (selects_all or cancellation.names(partition)):
                 found.setdefault(partition, []).append((name, entry))
     return found
 

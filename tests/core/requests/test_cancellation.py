@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -575,17 +576,31 @@ def test_what_was_finished_is_not_left_where_its_topic_has_to_be_read_again() ->
     assert has_ended(driver)
 
 
-def test_what_is_accepted_and_finished_after_the_read_is_undone_too() -> None:
-    """The accepted entries of its request were read before it was."""
-    driver = Driver({tp(0): (0, 1), tp(1): (0, 1)})
+@pytest.mark.parametrize("answered", ["before", "after", "after, with the entry"])
+def test_what_is_accepted_and_finished_after_its_request_was_read_is_undone_too(
+    answered: str,
+) -> None:
+    """The daemon heard of the cancellation late: a part of the older request was under way."""
+    driver = Driver({tp(0): (0, 1), tp(1): (0, 2)})
     name = RequestId("request_0000000000")
     submit(driver, submission(name, {tp(0): (0, 2)}))
     driver.run(tp(0))
+    first, later = _entry(tp(0), (0, 1), (0, 2)), _entry(tp(1), (0, 1), (0, 2))
     cancel(driver, requests=frozenset({name}), scope=CancelScope.ALL)
-    driver.fold(AcceptedRead(name, (_entry(tp(0), (0, 1), (0, 2)),)))
-    later = _entry(tp(1), (0, 1), (0, 2))
+    if answered == "before":
+        driver.fold(AcceptedRead(name, (first,)))
     driver.commit(Change((AcceptedRecord(name, later),), partition=tp(1)))
-    assert later in driver.view.requests.accepted[name].entries
+    if answered != "before":
+        recorded = replace(later, recorded_in=Zxid(CZXID + 1))
+        entries = (first, recorded) if answered.endswith("entry") else (first,)
+        driver.fold(AcceptedRead(name, entries))
+    driver.settle()
+    driver.run(tp(0))
+    driver.run(tp(1))
+    assert back_at(driver, tp(0), 0, 1)
+    assert back_at(driver, tp(1), 0, 1)
+    assert has_ended(driver)
+    assert outcomes(driver)[CANCEL].done == 2
 
 
 def undo(driver: Driver, *read: AcceptedRead) -> None:
