@@ -292,6 +292,7 @@ def _telemetry(settings: Settings, stack: ExitStack, clock: Clock) -> _Telemetry
         engine=settings.engine.value,
         stalled_after_s=settings.stalled_after_s,
     )
+    publisher.journal = lambda: journal.position
     replay(settings.journal_dir, publisher.timelines, publisher.copy_rates)
     http = build_http(
         settings,

@@ -22,6 +22,8 @@ _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b?)(?:/s)?", re.IG
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _BYTE_UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 _TIME_UNITS: Final = ((86_400, "days"), (3600, "h"), (60, "min"), (1, "s"))
+_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d+)?)\s*(s|m|min|h|d)?")
+_SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 _KILO: Final = 1000
 _KIBI: Final = 1024
 _LEAST: Final = 2
@@ -43,6 +45,20 @@ def parse_bytes(option: str, text: str) -> int:
         if 1 <= amount <= BYTES_MAX:
             return int(amount)
     raise InvalidInputError(f"{option}: bytes such as 50000000, 50MB or 1.5GiB, not {text!r}")
+
+
+def parse_duration(option: str, text: str) -> float:
+    """
+    Parse a duration, in seconds: ``90``, ``90s``, ``30m``, ``1.5h``, ``2d``.
+
+    Raises:
+        InvalidInputError: ``text`` is no duration.
+
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise InvalidInputError(f"{option}: a duration such as 90s, 30m or 2h, not {text!r}")
+    return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
 def show_bytes(amount: float) -> str:

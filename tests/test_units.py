@@ -6,7 +6,7 @@ import pytest
 
 from controller.cli.options import parse_step_size
 from controller.errors import InvalidInputError
-from controller.units import parse_bytes, show_bytes, show_time
+from controller.units import parse_bytes, parse_duration, show_bytes, show_time
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,22 @@ def test_what_is_no_amount_is_refused_by_the_name_of_the_option(text: str) -> No
     """Nothing is guessed."""
     with pytest.raises(InvalidInputError, match="--throttle: bytes such as"):
         parse_bytes("--throttle", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("30m", 1800), ("30 min", 1800), ("1.5h", 5400), ("2d", 172_800)],
+)
+def test_a_duration_has_a_unit_or_is_in_seconds(text: str, seconds: float) -> None:
+    """As people write them."""
+    assert parse_duration("--deadline", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1", "1w", "1h30m", "9" * 10])
+def test_what_is_no_duration_is_refused_by_the_name_of_the_option(text: str) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(InvalidInputError, match="--deadline: a duration such as"):
+        parse_duration("--deadline", text)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "ALL", "1.0", "two", ""])

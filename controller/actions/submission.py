@@ -99,12 +99,18 @@ def check(operator: OperatorClient, wanted: PlanSubmission) -> CheckedSubmission
 
     Raises:
         InvalidInputError: an option is not valid, or the plan was made for another cluster.
-        ReassignmentConflictError: new reassignments are disabled, the partitions have changed
-            since the plan was made, or a plan or a queue is in progress.
+        ReassignmentConflictError: the reassigner is quiesced, new reassignments are disabled, the
+            partitions have changed since the plan was made, or a plan or a queue is in progress.
 
     """
     check_options(wanted.options)
     check_basis(operator, wanted.plan)
+    quiesce = operator.requests.controls().pauses.quiesce
+    if quiesce is not None:
+        raise ReassignmentConflictError(
+            f"the reassigner is quiesced since {since_words(quiesce)} (`reassigner resume` ends "
+            f"that)"
+        )
     switch = operator.requests.kill_switch()
     if switch is not None:
         raise ReassignmentConflictError(

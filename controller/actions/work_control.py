@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from controller.core.model import BrokerId, RequestId
 from controller.core.pacing import controls
-from controller.core.pacing.controls import Pause, Pauses
+from controller.core.pacing.controls import Pause, Pauses, Quiesce
 from controller.core.requests.submissions import Cancellation, legacy_request_id, queue_request_id
 from controller.errors import InvalidInputError
 from controller.previews.cancel_preview import CancelPreview, cancel_preview
@@ -130,7 +130,9 @@ def resume(
     dry_run: bool = False,
 ) -> Pauses:
     """
-    Remove the pauses of requests and brokers, or the general one, or all; return those that stay.
+    Remove the pauses of requests and brokers, or the general one and the quiesce, or all.
+
+    Return those that stay.
 
     Raises:
         ReassignmentConflictError: the pauses are unreadable, or others change them all the time.
@@ -139,6 +141,19 @@ def resume(
     return operator.writes.edit_pauses(
         lambda found: Pauses() if everything else found.removing(requests, brokers), dry_run=dry_run
     )
+
+
+def quiesce(operator: OperatorClient, new: Quiesce, *, dry_run: bool = False) -> Quiesce:
+    """
+    End all work until a resume; return the quiesce that is in force.
+
+    Raises:
+        InvalidInputError: the quiesce is not valid.
+        ReassignmentConflictError: the pauses are unreadable, or others change them all the time.
+
+    """
+    found = operator.writes.edit_pauses(lambda p: p.quiescing(new), dry_run=dry_run)
+    return found.quiesce or new
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

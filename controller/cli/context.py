@@ -207,9 +207,14 @@ class CommandContext:
         else:
             print_lines(lines)
 
-    def print_change(self, document: Mapping[str, object], lines: Iterable[str]) -> None:
+    def print_change(
+        self,
+        document: Mapping[str, object],
+        lines: Iterable[str],
+        tables: Iterable[RenderableType] | None = None,
+    ) -> None:
         """Print what a command changed, or would change in a dry run."""
-        self.print_result(lambda: {"dry_run": self.dry_run, **document}, lines)
+        self.print_result(lambda: {"dry_run": self.dry_run, **document}, lines, tables)
         if self.dry_run and not self.as_json:
             print_line(NOTHING_WRITTEN)
 

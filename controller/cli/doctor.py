@@ -9,8 +9,9 @@ its throttles itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,8 +99,14 @@ def doctor(
     }
     if fix:
         document |= {"dry_run": context.dry_run, "fixed": [asdict(f) for f in fixes]}
-    lines = _lines(findings, None if context.all_rows else EACH_MAX)
-    context.print_result(lambda: document, lines, _screen(findings))
+    lines = finding_lines(findings, None if context.all_rows else EACH_MAX)
+    worst = STYLES[findings[0].severity] if findings else None
+    summary = Text(_counts_line(findings), worst or "green")
+    context.print_result(
+        lambda: document,
+        chain(lines, [summary.plain]),
+        chain(finding_tables(findings), [summary]),
+    )
     if fix and not context.as_json:
         print_lines(map(_fix_line, fixes))
         if no_daemon:
@@ -174,7 +181,8 @@ def _counts(findings: list[Finding]) -> dict[str, int]:
     return {severity.value: counted[severity] for severity in Severity}
 
 
-def _lines(findings: list[Finding], each_max: int | None) -> Iterator[str]:
+def finding_lines(findings: Sequence[Finding], each_max: int | None) -> Iterator[str]:
+    """Describe findings, at most ``each_max`` of each check, with what to do."""
     alike = Counter((f.check, f.advice) for f in findings)
     printed: Counter[tuple[str, str]] = Counter()
     for finding in findings:
@@ -189,14 +197,13 @@ def _lines(findings: list[Finding], each_max: int | None) -> Iterator[str]:
             if more > 0:
                 yield f"  and {more} more like this (all with --all-rows)"
             yield f"  what to do: {finding.advice}"
-    yield _counts_line(findings)
 
 
 def _counts_line(findings: list[Finding]) -> str:
     return ", ".join(f"{number} {severity}" for severity, number in _counts(findings).items())
 
 
-def _screen(findings: list[Finding]) -> Iterator[RenderableType]:
+def finding_tables(findings: Sequence[Finding]) -> Iterator[RenderableType]:
     """Return the findings for a terminal, those of one check below each other."""
     checks: dict[tuple[Severity, str, str], list[Finding]] = {}
     for finding in findings:
@@ -215,8 +222,6 @@ def _screen(findings: list[Finding]) -> Iterator[RenderableType]:
         )
         yield fields([("what to do:", advice)])
         yield ""
-    worst = findings[0].severity if findings else None
-    yield Text(_counts_line(findings), "green" if worst is None else STYLES[worst])
 
 
 # --- repairs -------------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ def _show_request(context: CommandContext, operator: OperatorClient, request: Re
         headline = _summary_line(state.history.summary)
     details = _detail_lines(state)
     context.print_result(
-        lambda: _request_document(state),
+        lambda: request_document(state),
         chain([headline], details, request_state.problem_lines(state)),
         _request_screen(state, headline, details),
     )
@@ -250,7 +250,8 @@ def _rate_text(bytes_per_s: int | None) -> str | None:
     return None if bytes_per_s is None else show_rate(bytes_per_s)
 
 
-def _request_document(state: request_state.RequestState) -> dict[str, Any]:
+def request_document(state: request_state.RequestState) -> dict[str, Any]:
+    """Return all details of a request."""
     summary, history, options = state.history.summary, state.history, state.options
     return {
         "id": state.request,

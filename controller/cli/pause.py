@@ -61,10 +61,12 @@ def resume(
     *,
     request: list[str] | None = options.REQUESTS,
     broker: list[int] | None = BROKERS,
-    everything: bool = flag("--all", "Remove all pauses, including those of requests and brokers."),
+    everything: bool = flag(
+        "--all", "Remove the quiesce and all pauses, including those of requests and brokers."
+    ),
 ) -> None:
     """
-    Remove the general pause, or the pauses of requests or brokers.
+    Remove the general pause and the quiesce, or the pauses of requests or brokers.
 
     Example: reassigner resume --broker 5 --zookeeper zk1:2181/kafka
     """
@@ -82,6 +84,7 @@ def _print_pauses(context: CommandContext, found: Pauses) -> None:
         "everything": None if found.everything is None else asdict(found.everything),
         "requests": {name: asdict(p) for name, p in found.requests.items()},
         "brokers": {str(broker): asdict(p) for broker, p in found.brokers.items()},
+        "quiesce": None if found.quiesce is None else asdict(found.quiesce),
     }
     lines = pause_lines(found) or ["nothing is paused"]
     context.print_change({"paused": paused}, lines)

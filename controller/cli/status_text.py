@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from controller.core.blocked_reasons import COPYING
 from controller.core.model import RequestId
-from controller.core.pacing.controls import Pause, Pauses
+from controller.core.pacing import controls
+from controller.core.pacing.controls import Pause, Pauses, Quiesce
 from controller.previews.validation import since_words
-from controller.units import ids, show_bytes, show_range, show_rate
+from controller.units import ids, show_bytes, show_range, show_rate, show_time
 
 MILESTONES: Final = 10
 """Progress of a request's bytes is printed as often as this."""
@@ -176,24 +177,38 @@ def wait_words(blocked: Mapping[str, Any]) -> str:
 
 
 def pause_lines(pauses: Pauses) -> list[str]:
-    """Describe what is paused."""
+    """Describe what is paused, and the quiesce."""
     paused = [("everything", pauses.everything)] if pauses.everything else []
     paused += [(f"request {name}", pause) for name, pause in pauses.requests.items()]
     paused += [(f"broker {broker}", pause) for broker, pause in pauses.brokers.items()]
-    return [f"{what} is paused since {since_words(pause)}" for what, pause in paused]
+    lines = [f"{what} is paused since {since_words(pause)}" for what, pause in paused]
+    return lines if pauses.quiesce is None else [quiesce_line(pauses.quiesce), *lines]
+
+
+def quiesce_line(quiesce: Quiesce) -> str:
+    """Describe a quiesce and its deadline."""
+    match quiesce.deadline_ms:
+        case None:
+            until = "what has begun ends in its own time"
+        case controls.AT_ONCE:
+            until = "what has begun is rolled back"
+        case deadline_ms:
+            until = f"what has begun is rolled back at {show_time(deadline_ms)}"
+    return f"the reassigner is quiesced since {since_words(quiesce)} ({until})"
 
 
 def held_lines(status: Mapping[str, Any]) -> Iterator[str]:
     """Describe the pauses and the kill switch of a status."""
-    controls = status.get("controls") or {}
-    paused = controls.get("paused") or {}
+    known = status.get("controls") or {}
+    paused = known.get("paused") or {}
     found = Pauses(
         _pause(paused["everything"]) if paused.get("everything") else None,
         {name: _pause(about) for name, about in (paused.get("requests") or {}).items()},
         {broker: _pause(about) for broker, about in (paused.get("brokers") or {}).items()},
+        controls.Quiesce(**paused["quiesce"]) if paused.get("quiesce") else None,
     )
     yield from pause_lines(found)
-    if controls.get("disabled"):
+    if known.get("disabled"):
         yield "new reassignments are disabled; `reassigner enable` allows them again"
 
 

@@ -111,7 +111,8 @@ class BlockedReasons:
         if spec.request not in self._held:
             self._held[spec.request] = request_hold(self._view, spec.request, self._now)
         held = self._held[spec.request]
-        if held is None and self._view.requests_session.kill_switch and not reassignment.has_moved:
+        is_disabled = self._view.disabled_because is not None
+        if held is None and is_disabled and not reassignment.has_moved:
             return step_hold(self._view, reassignment, (), self._now)
         return held
 

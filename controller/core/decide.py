@@ -47,7 +47,12 @@ from controller.core.reassignments.start_pending import (
     step_or_wait,
 )
 from controller.core.records import Change, Decision, Record
-from controller.core.requests import completion, legacy_plan_and_queue, submitted
+from controller.core.requests import (
+    completion,
+    legacy_plan_and_queue,
+    quiescence,
+    submitted,
+)
 from controller.core.requests.acceptance import PlanEntry
 from controller.core.requests.cancellation import follow_cancellation, needs_the_role
 from controller.core.requests.model import PlanNode
@@ -121,7 +126,8 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     # Cancellations precede everything else that is requested, and any step.
     cancelled = Decision()
     if due.cancel or due.plan or due.claimed or due.capacity:
-        cancelled = follow_cancellation(view, now)
+        cancelled, ended = follow_cancellation(view, now), quiescence.end_work(view, now)
+        cancelled = Decision((*cancelled.changes, *ended), cancelled.effects)
     requested = _decide_requests(view, due, now)
     respecified = _respecified_partitions(cancelled.changes)
     replaced = _respecified_partitions(chain.from_iterable(a.changes for a in requested))
@@ -153,6 +159,8 @@ def _without_role(view: ClusterView, due: Worklist, now: Instant) -> list[Decisi
     parts = []
     if due.submissions or due.tenure:
         parts.append(submitted.refuse_wholes(view))
+    if view.quiesce is not None and (due.queue or due.tenure):
+        parts.append(legacy_plan_and_queue.drain_queue(view, now))
     if (due.cancel or due.tenure) and not needs_the_role(view):
         parts.append(follow_cancellation(view, now))
     if due.endings or due.tenure:

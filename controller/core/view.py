@@ -21,6 +21,7 @@ from controller.core.deletions.model import DeletionHistory, DeletionLedger, Del
 from controller.core.disks.model import DiskHistory, DiskLedger
 from controller.core.leadership.model import LeadershipHistory, LeadershipLedger
 from controller.core.model import BrokerId, Instant, Replicas, Route, TopicPartition
+from controller.core.pacing.controls import DISABLED, Quiesce
 from controller.core.pacing.model import (
     PacingHistory,
     PacingLeadership,
@@ -102,6 +103,18 @@ class ClusterView:
     def is_controller(self) -> bool:
         """Whether the daemon is the cluster's controller."""
         return self.tenure.held is not None and self.is_native
+
+    @property
+    def quiesce(self) -> Quiesce | None:
+        """The end of all work that an operator requested."""
+        return self.pacing_process.controls.pauses.quiesce
+
+    @property
+    def disabled_because(self) -> str | None:
+        """The reason for which no reassignment may be accepted or begin; None if it may."""
+        if self.quiesce is not None:
+            return str(self.quiesce)
+        return DISABLED if self.requests_session.kill_switch else None
 
     @property
     def is_warm(self) -> bool:

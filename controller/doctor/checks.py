@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from controller.doctor import environment_checks, partition_checks, znode_checks
+from controller.doctor import environment_checks, partition_checks, readiness_checks, znode_checks
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
 from controller.znodes import paths
@@ -64,18 +64,38 @@ All checks in their order, each with the znodes whose absence it relies on.
 A check is left out where one of these is hidden.
 """
 
+READINESS: Final[Mapping[SnapshotCheck, tuple[str, ...]]] = {
+    znode_checks.hidden_znodes: (),
+    znode_checks.unreadable_znodes: (),
+    readiness_checks.missing_daemon: (paths.LEADER,),
+    readiness_checks.open_submissions: (),
+    readiness_checks.open_requests: (),
+    readiness_checks.reassignments: (),
+    partition_checks.foreign_reassignments: (paths.REASSIGNMENTS,),
+    partition_checks.orphans: (paths.TOPICS, paths.BROKER_IDS),
+    readiness_checks.applied_throttles: (),
+    readiness_checks.held_role: (),
+}
+"""The checks of ``quiesce``: without findings, nothing of a daemon is left in the cluster."""
+
 _ORDER: Final = tuple(Severity)
 
 
-def examine(snapshot: Snapshot, others: Iterable[Finding] = ()) -> list[Finding]:
+def examine(
+    snapshot: Snapshot,
+    others: Iterable[Finding] = (),
+    *,
+    checks: Mapping[SnapshotCheck, tuple[str, ...]] = CHECKS,
+) -> list[Finding]:
     """
     Run every check that is possible; worst findings first, then in the order of the checks.
 
     Args:
         snapshot: The cluster.
         others: Findings about something else, which come last.
+        checks: What to run, as ``CHECKS``.
 
     """
-    made = (check for check, needed in CHECKS.items() if not snapshot.znodes.is_hidden(*needed))
+    made = (check for check, needed in checks.items() if not snapshot.znodes.is_hidden(*needed))
     found = [finding for check in made for finding in check(snapshot)]
     return sorted([*found, *others], key=lambda f: _ORDER.index(f.severity))

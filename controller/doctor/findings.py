@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from controller.core.core_settings import EngineName
+from controller.core.pacing.throttle_settings import AppliedThrottle
 
 NO_DAEMON: Final = (
     "start a daemon; if none will run here again: reassigner doctor --fix --no-daemon"
@@ -73,3 +74,8 @@ def orphan_advice(engine: EngineName | None, *, is_live: bool, path: str | None)
     if is_live:
         return "nothing: the daemon ends the record when the broker reports no log of it"
     return "start the broker: if it has the log, its directory is named then"
+
+
+def keys_text(applied: AppliedThrottle) -> str:
+    """List the settings of a throttle that a daemon set."""
+    return ", ".join(sorted(applied.ours)) or "nothing"

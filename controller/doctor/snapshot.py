@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from controller.core import model
 from controller.core.cluster.model import LiveBroker
 from controller.core.core_settings import EngineName
+from controller.core.pacing.controls import Quiesce
 from controller.core.pacing.model import Participants
 from controller.core.pacing.throttle_settings import AppliedThrottle, Entity
 from controller.core.reassignments.model import Orphan
@@ -76,6 +77,9 @@ class Znodes:
     kill_switch: bool = False
     submitted: tuple[str, ...] = ()
     """The paths of requests, the queue and a cancellation that no daemon has read to the end."""
+    open_requests: tuple[model.RequestId, ...] = ()
+    """The requests with records and without an outcome."""
+    quiesce: Quiesce | None = None
     controls: tuple[str, ...] = ()
     """The paths of pauses, limits and the throttle of operators."""
     notifications: Mapping[str, int] = field(default_factory=dict)

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.pacing.throttle_settings import (
-    AppliedThrottle,
-    Entity,
-    broker_entity,
-    topic_entity,
-)
+from controller.core.pacing.throttle_settings import Entity, broker_entity, topic_entity
 from controller.core.reassignments.gates import ids
-from controller.doctor.findings import NO_DAEMON, Finding, Severity, critical, info, warning
+from controller.doctor.findings import (
+    NO_DAEMON,
+    Finding,
+    Severity,
+    critical,
+    info,
+    keys_text,
+    warning,
+)
 from controller.doctor.snapshot import Snapshot
 from controller.znodes.entity_configs import EVERYTHING, throttled_partitions
 from controller.znodes.paths import (
@@ -179,7 +182,7 @@ def orphan_throttles(snapshot: Snapshot) -> Iterator[Finding]:
             "orphan_throttle",
             Severity.INFO if daemons else Severity.WARNING,
             applied.entity,
-            f"a daemon set {_keys(applied)}, and no recorded reassignment needs it",
+            f"a daemon set {keys_text(applied)}, and no recorded reassignment needs it",
             "the leading daemon lifts it; if it stays, examine its log"
             if daemons
             else "start a daemon, or restore the settings before it: reassigner doctor --fix",
@@ -196,7 +199,7 @@ def left_throttles(snapshot: Snapshot) -> Iterator[Finding]:
             yield warning(
                 "throttle_left",
                 entity,
-                f"a daemon set {_keys(applied)} for recorded reassignments, and none leads",
+                f"a daemon set {keys_text(applied)} for recorded reassignments, and none leads",
                 NO_DAEMON,
             )
 
@@ -241,10 +244,6 @@ def broker_throttles(snapshot: Snapshot) -> Iterator[Finding]:
                 f"remove it: kafka-configs --entity-type brokers --entity-name {broker} --alter "
                 f"--delete-config {key}",
             )
-
-
-def _keys(applied: AppliedThrottle) -> str:
-    return ", ".join(sorted(applied.ours)) or "nothing"
 
 
 def _is_recorded(snapshot: Snapshot, entity: Entity, key: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 
 from controller.core import model
 from controller.core.core_settings import Options
-from controller.core.pacing.controls import Pause
+from controller.core.pacing.controls import Pause, Quiesce
 from controller.core.requests.acceptance import PlanEntry, refusal_of
 from controller.core.requests.submissions import NO_DIRS, NamedDirs
 from controller.core.topics.model import Topic
@@ -183,8 +183,8 @@ def conflicts_of(entries: Iterable[Entry], route: model.Route | None) -> list[Co
     return [Conflict(name, tuple(some), refused) for (name, refused), some in found.items()]
 
 
-def since_words(hold: Pause | KillSwitch) -> str:
-    """Return since when, by which user and why a pause or the kill switch is set."""
+def since_words(hold: Pause | Quiesce | KillSwitch) -> str:
+    """Return since when, by which user and why a pause, a quiesce or the kill switch is set."""
     by = f" by {hold.by}" if hold.by else ""
     why = f": {hold.reason}" if hold.reason else ""
     return f"{show_time(hold.since_ms)}{by}{why}"

@@ -110,7 +110,7 @@ def role_counts(view: ClusterView, now: Instant) -> dict[str, float]:
     syncing = (r.phase_since for r in found if isinstance(r.phase, Syncing))
     return {
         "brokers": len(view.cluster.brokers),
-        "disabled": bool(view.requests_session.kill_switch),
+        "disabled": view.disabled_because is not None,
         "isr_wait_oldest_seconds": max(0.0, now - min(syncing, default=now)),
         "orders_unanswered": sum(
             isinstance(r.phase, AwaitingController) and r.phase.error is None for r in found

@@ -46,7 +46,7 @@ COUNTS: Final = {
     "brokers": "Registered brokers",
     "copying_partitions": "Reassignments whose added replicas are not in the ISR yet and that "
     "are not blocked",
-    "disabled": "1 while new reassignments are disabled (kill switch)",
+    "disabled": "1 while new reassignments are refused: the kill switch, or a quiesce",
     "isr_wait_oldest_seconds": "Age of the oldest copy in flight that is not in the ISR; 0 "
     "without one",
     "orders_unanswered": "Partitions of alter requests without a response yet",

@@ -141,6 +141,11 @@ class Journal:
         self._thread.start()
 
     @property
+    def position(self) -> dict[str, object]:
+        """The file, and the bytes of it that are written."""
+        return {"path": str(self._path.resolve()), "bytes": self._size}
+
+    @property
     def is_alive(self) -> bool:
         """Whether the writing thread runs."""
         return self._thread.is_alive()

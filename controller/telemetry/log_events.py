@@ -221,6 +221,7 @@ class LogEvents:
                 everything=pauses.everything is not None,
                 requests=sorted(pauses.requests),
                 brokers=sorted(pauses.brokers),
+                quiesce=json_value(pauses.quiesce),
             )
         if controls.limits != before.limits:
             yield info("limits_changed", limits=json_value(controls.limits))

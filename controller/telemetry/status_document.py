@@ -204,14 +204,15 @@ def _state(request: Request, in_flight: int, waiting: int, held: Blocked | None)
 
 
 def controls_of(view: ClusterView) -> dict[str, Any]:
-    """Return the pauses, the kill switch and the live throttle."""
+    """Return the pauses and the quiesce, the kill switch and the live throttle."""
     pauses = view.pacing_process.controls.pauses
-    everything = pauses.everything
+    everything, quiesce = pauses.everything, pauses.quiesce
     return {
         "paused": {
             "everything": None if everything is None else asdict(everything),
             "requests": {name: asdict(pause) for name, pause in pauses.requests.items()},
             "brokers": {str(broker): asdict(p) for broker, p in pauses.brokers.items()},
+            "quiesce": None if quiesce is None else asdict(quiesce),
         },
         "disabled": bool(view.requests_session.kill_switch),
         "throttle": view.pacing_process.controls.throttle,

@@ -119,6 +119,8 @@ class StatusPublisher:
         self._received = Samples(TREND_SMOOTHED * TREND_INTERVAL_S)
         self.unreachable: Callable[[], Mapping[BrokerId, str]] = dict
         """Returns the registered brokers without a connection, and why."""
+        self.journal: Callable[[], Mapping[str, object]] = dict
+        """Returns how far the journal is written."""
 
     def tend(self, view: ClusterView, *, at_once: bool = False) -> StatusSnapshot | None:
         """
@@ -180,6 +182,7 @@ class StatusPublisher:
                 "strain": health.as_status(),
                 "copy_rates": self.copy_rates.as_status(),
                 "orders": {"unanswered": role["orders_unanswered"]},
+                "journal": self.journal(),
                 "unreachable_brokers": {str(b): why for b, why in unreachable.items()},
             },
             unreachable=unreachable,

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from kazoo.security import Permissions
 
-from controller.core.model import PartitionState, TopicAssignment, TopicPartition
+from controller.core.model import PartitionState, RequestId, TopicAssignment, TopicPartition
 from controller.core.requests.outcomes import Summary
 from controller.doctor.snapshot import Znodes
 from controller.settings import Settings
@@ -100,6 +100,8 @@ class OperatorClient:
                 guards=guards,
                 daemons=self.cluster.daemons(),
                 submitted=self._submitted_paths(),
+                open_requests=self._open_requests(),
+                quiesce=self.requests.controls().pauses.quiesce,
                 controls=self._children_paths(paths.CONTROLS),
                 kill_switch=self.requests.kill_switch() is not None,
                 notifications={
@@ -112,6 +114,34 @@ class OperatorClient:
                 broker_throttles=self.throttles.throttles(paths.BROKER_CONFIGS),
                 topic_settings=self.throttles.settings(paths.TOPIC_CONFIGS),
                 broker_settings=self.throttles.settings(paths.BROKER_CONFIGS),
+                applied_throttles=self.throttles.applied_throttles(),
+                unreadable=unreadable,
+            )
+
+    def survey_work(self) -> Znodes:
+        """
+        Read what a daemon still has to end.
+
+        In the order in which work passes on, so that none is missed: it is submitted, accepted, and
+        in progress.
+        """
+        with self._connection.noting_unreadable() as unreadable:
+            quiesce, daemons = self.requests.controls().pauses.quiesce, self.cluster.daemons()
+            submitted, legacy = self._submitted_paths(), self.requests.plan()
+            open_requests = self._open_requests()
+            specs = self.partitions.all_specs(self.partitions.list_specs()).specs
+            return Znodes(
+                brokers=self.cluster.brokers(),
+                topics=self.survey_topics(),
+                states={},
+                specs=specs,
+                orphans=self.partitions.orphans(),
+                legacy=legacy,
+                guards=self.cluster.guards(),
+                daemons=daemons,
+                submitted=submitted,
+                open_requests=open_requests,
+                quiesce=quiesce,
                 applied_throttles=self.throttles.applied_throttles(),
                 unreadable=unreadable,
             )
@@ -144,6 +174,10 @@ class OperatorClient:
         """Return the paths of what was submitted and is not read to the end."""
         single = (path for path in (paths.QUEUE, paths.CANCEL) if self._connection.exists(path))
         return (*self._children_paths(paths.REQUESTS), *single)
+
+    def _open_requests(self) -> tuple[RequestId, ...]:
+        known = self.outcomes.ended_requests()
+        return tuple(request for request, has_ended in known.items() if not has_ended)
 
     def _children_paths(self, directory: str) -> tuple[str, ...]:
         return tuple(f"{directory}/{name}" for name in self._connection.children(directory))

@@ -19,6 +19,7 @@ from controller.core.pacing.controls import (
     Pause,
     Pauses,
     QueueOrder,
+    Quiesce,
     RequestLimits,
     UnderMinIsr,
 )
@@ -27,8 +28,9 @@ from controller.znodes import json_documents as documents
 from controller.znodes.json_documents import Members, UnreadableError, excerpt, total
 from controller.znodes.paths import parse_number, read_request
 
-_PAUSES: Final = frozenset({"version", "everything", "requests", "brokers"})
+_PAUSES: Final = frozenset({"version", "everything", "requests", "brokers", "quiesce"})
 _PAUSE: Final = frozenset(member.name for member in fields(Pause))
+_QUIESCE: Final = frozenset(member.name for member in fields(Quiesce))
 _LIMITS: Final = frozenset({"version", *(limit.name for limit in fields(Limits))})
 _BROKER: Final = frozenset(limit.name for limit in fields(BrokerLimits))
 _REQUEST: Final = frozenset(limit.name for limit in fields(RequestLimits))
@@ -46,10 +48,12 @@ def decode_pauses(data: bytes) -> Pauses:
     """Decode pauses."""
     members = _members(data, _PAUSES)
     everything = _pause(members.within("everything", members.mapping("everything"), _PAUSE))
+    quiesce = _quiesce(members.within("quiesce", members.mapping("quiesce"), _QUIESCE))
     return Pauses(
         everything if "everything" in members else None,
         {request: _pause(own) for request, own in _by_request(members, _PAUSE)},
         {broker: _pause(own) for broker, own in _by_broker(members, _PAUSE)},
+        quiesce if "quiesce" in members else None,
     )
 
 
@@ -62,12 +66,23 @@ def encode_pauses(pauses: Pauses) -> bytes:
         document["requests"] = {r: asdict(p) for r, p in sorted(pauses.requests.items())}
     if pauses.brokers:
         document["brokers"] = {str(b): asdict(p) for b, p in sorted(pauses.brokers.items())}
+    if pauses.quiesce is not None:
+        given = asdict(pauses.quiesce)
+        document["quiesce"] = {key: value for key, value in given.items() if value is not None}
     return documents.write_document(document)
 
 
 def _pause(members: Members) -> Pause:
-    since_ms = members.number("since_ms", low=0, high=documents.LONG_MAX)
-    return Pause(members.text("reason"), members.text("by"), since_ms or 0)
+    return Pause(members.text("reason"), members.text("by"), _time(members, "since_ms") or 0)
+
+
+def _quiesce(members: Members) -> Quiesce:
+    pause = _pause(members)
+    return Quiesce(pause.reason, pause.by, pause.since_ms, _time(members, "deadline_ms"))
+
+
+def _time(members: Members, key: str) -> int | None:
+    return members.number(key, low=0, high=documents.LONG_MAX)
 
 
 # --- limits --------------------------------------------------------------------------------------

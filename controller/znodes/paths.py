@@ -75,7 +75,7 @@ _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _REQUEST: Final = re.compile(r"[a-zA-Z0-9._-]{1,255}")
 _DOTS: Final = frozenset({".", ".."})
-_RESERVED: Final = re.compile(r"foreign|(legacy|queue|cancel)-.*")
+_RESERVED: Final = re.compile(r"foreign|(legacy|queue|cancel|quiesce)-.*")
 """Requests without a submitted znode."""
 _SHARD: Final = re.compile(r"(accepted|ended)-([0-9]{1,10})-([0-9]{1,10})-([0-9]{1,10})")
 _BROKER_ENTITY: Final = "brokers/"

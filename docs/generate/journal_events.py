@@ -345,11 +345,12 @@ EVENTS: Final[Mapping[str, Kind]] = {
     "disabled": Kind("The kill switch was turned on.", {}),
     "enabled": Kind("The kill switch was turned off.", {}),
     "pauses_changed": Kind(
-        "An operator changed the pauses.",
+        "An operator changed the pauses, or began or ended a quiesce.",
         {
             "everything": (BOOLEAN, "whether everything is paused"),
             "requests": (TEXTS, "paused ones"),
             "brokers": (IDS, "paused ones"),
+            "quiesce": (maybe(OBJECT), "reason, by, since_ms and deadline_ms of the quiesce"),
         },
     ),
     "limits_changed": Kind("An operator changed limits.", {"limits": (OBJECT, "the new limits")}),

@@ -85,7 +85,12 @@ class FakeOperator(OperatorClient):
 
     def survey(self) -> Znodes:
         """Return the znodes of the snapshot."""
-        return self._found.snapshot.znodes
+        quiesce = self._found.controls.pauses.quiesce
+        return replace(self._found.snapshot.znodes, quiesce=quiesce)
+
+    def survey_work(self) -> Znodes:
+        """Return the znodes of the snapshot."""
+        return self.survey()
 
 
 class FakeClusterZnodes(ClusterZnodes):

@@ -26,6 +26,7 @@ CHANGING = {
     "throttle": ("5MB",),
     "disable": (),
     "enable": (),
+    "quiesce": (),
     "generate": ("t", "--remove-broker", "1", "--execute"),
     "stock": ("--zookeeper", "z:1", "--execute", "--reassignment-json-file", "{plan}"),
     "queue add": ("{plan}",),

@@ -24,7 +24,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.controls import Controls, Limits, Pause, Pauses
+from controller.core.pacing.controls import Controls, Limits, Pauses, Quiesce
 from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
 from controller.core.pacing.throttle_settings import (
     AppliedThrottle,
@@ -292,7 +292,7 @@ class RequestContract(Rigs):
         """Malformed controls are named beside the others."""
         rig.store.read(ZnodeFamily.CONTROLS)
         assert rig.wait_for(ControlsRead) == ControlsRead(Controls())
-        pauses, limits = Pauses(Pause("storm")), Limits(max_partitions_in_flight=3)
+        pauses, limits = Pauses(quiesce=Quiesce("storm")), Limits(max_partitions_in_flight=3)
         rig.put(paths.PAUSES, encode_pauses(pauses))
         rig.wait_for(ControlsRead, lambda e: e.controls.pauses == pauses)
         rig.put(paths.LIMITS, encode_limits(limits))

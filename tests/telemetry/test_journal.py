@@ -182,3 +182,13 @@ def test_cut_line_is_ended_before_the_next(tmp_path: Path) -> None:
     assert (json.loads(first)["number"], json.loads(last)["number"]) == (0, 2)
     with pytest.raises(json.JSONDecodeError):
         json.loads(cut)
+
+
+def test_the_position_is_what_is_written(tmp_path: Path) -> None:
+    """An archive names it, so that the lines before it can be told from later ones."""
+    journal = Journal(tmp_path)
+    journal.start()
+    journal.append(START, "one", {"n": 1})
+    journal.close()
+    file = tmp_path / "journal.jsonl"
+    assert journal.position == {"path": str(file), "bytes": file.stat().st_size}

@@ -22,7 +22,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, QueueOrder
+from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, QueueOrder, Quiesce
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.phases import Starting, Stopping, Syncing
 from controller.core.requests.model import Request
@@ -88,7 +88,7 @@ def test_an_idle_standby_says_so() -> None:
         "requests": [],
         "partitions": {"in_flight": 0, "copying": 0, "waiting": 0, "undecided": 0},
         "controls": {
-            "paused": {"everything": None, "requests": {}, "brokers": {}},
+            "paused": {"everything": None, "requests": {}, "brokers": {}, "quiesce": None},
             "disabled": False,
             "throttle": None,
         },
@@ -325,13 +325,15 @@ def test_every_pause_has_who_and_why() -> None:
     view = a_view(1).view
     view.requests_session.kill_switch = True
     view.pacing_process.controls = Controls(
-        Pauses(PAUSE, {REQUEST: PAUSE}, {BrokerId(5): PAUSE}), throttle=50_000_000
+        Pauses(PAUSE, {REQUEST: PAUSE}, {BrokerId(5): PAUSE}, Quiesce("disk swap")),
+        throttle=50_000_000,
     )
     assert controls_of(view) == {
         "paused": {
             "everything": PAUSED,
             "requests": {REQUEST: PAUSED},
             "brokers": {"5": PAUSED},
+            "quiesce": {"reason": "disk swap", "by": "", "since_ms": 0, "deadline_ms": None},
         },
         "disabled": True,
         "throttle": 50_000_000,

@@ -15,6 +15,7 @@ from controller.core.pacing.controls import (
     Pause,
     Pauses,
     QueueOrder,
+    Quiesce,
     RequestLimits,
     UnderMinIsr,
 )
@@ -41,11 +42,13 @@ from tests.znodes.strategies import (
 )
 
 PAUSE = st.builds(Pause, WORDS, WORDS, st.integers(0, 2**63 - 1))
+TIMES = st.integers(0, 2**63 - 1)
 PAUSES = st.builds(
     Pauses,
     st.none() | PAUSE,
     st.dictionaries(REQUESTS, PAUSE, max_size=3),
     st.dictionaries(BROKERS, PAUSE, max_size=3),
+    st.none() | st.builds(Quiesce, WORDS, WORDS, TIMES, st.none() | TIMES),
 )
 BROKER_LIMITS = st.builds(
     BrokerLimits,

@@ -231,9 +231,8 @@ def _judge(
 
 def _refusal_of_targets(view: ClusterView) -> str | None:
     """Return why no new target of a client is accepted; cancellations always are."""
-    if view.requests_session.kill_switch:
-        return acceptance.DISABLED
-    return APPROVAL_REQUIRED if view.options.require_approval else None
+    approval = APPROVAL_REQUIRED if view.options.require_approval else None
+    return view.disabled_because or approval
 
 
 def _judge_cancellation(view: ClusterView, partition: TopicPartition, judged: _Judged) -> None:

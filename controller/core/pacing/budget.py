@@ -1,9 +1,9 @@
 """
 What a step may have to wait for: holds of operators, and the limits of one cycle.
 
-A hold is a pause, a closed window, the kill switch, or an incomplete atomic request. A step that
-began continues. A rollback obeys pauses only: an operator who cancels does not want to wait for the
-night.
+A hold is a pause, a closed window, the kill switch, a quiesce, or an incomplete atomic request. A
+step that began continues. A rollback obeys pauses only: an operator who cancels does not want to
+wait for the night.
 
 The budget starts from what is in flight and is counted down as steps are planned. A step costs a
 slot, a copy into each broker it adds, a copy out of the leader, and the bytes of those copies where
@@ -81,8 +81,9 @@ def step_hold(
         if brokers and pauses.everything is not None:
             return _pause_hold("everything is paused", pauses.everything)
     else:
-        if view.requests_session.kill_switch and not reassignment.has_moved:
-            return Blocked(BlockedBy.KILL_SWITCH, "/admin/reassign_cancel exists")
+        disabled = view.disabled_because
+        if disabled is not None and not reassignment.has_moved:
+            return Blocked(BlockedBy.KILL_SWITCH, disabled)
         held = request_hold(view, spec.request, now)
         if held is not None:
             return held

@@ -18,6 +18,10 @@ from controller.core.requests.submissions import StepSize, Window
 PAUSES: Final = "/reassigner/control/pauses"
 LIMITS: Final = "/reassigner/control/limits"
 THROTTLE: Final = "/reassigner/control/throttle"
+DISABLED: Final = "reassignments are disabled: /admin/reassign_cancel exists"
+"""The reason for which an entry is refused while the kill switch is on."""
+AT_ONCE: Final = 0
+"""The deadline of a quiesce that lets nothing end first."""
 UNTHROTTLED: Final = 2**63 - 1
 """A throttle that means none: Kafka's default rate, which every release can read."""
 
@@ -52,6 +56,34 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
+class Quiesce:
+    """
+    The end of all work, until it is resumed.
+
+    Nothing new is accepted, and what has not begun is cancelled. What has begun ends, or is rolled
+    back at the deadline.
+    """
+
+    reason: str = ""
+    by: str = ""
+    since_ms: int = 0
+    """Milliseconds since 1970."""
+    deadline_ms: int | None = None
+    """Milliseconds since 1970, ``AT_ONCE``, or None: what has begun ends in its own time."""
+
+    @property
+    def request(self) -> RequestId:
+        """The id under which it cancels reassignments."""
+        return RequestId(f"quiesce-{self.since_ms}")
+
+    def __str__(self) -> str:
+        """Return the reason for which an entry is refused meanwhile."""
+        by = f" by {self.by}" if self.by else ""
+        reason = f": {self.reason}" if self.reason else ""
+        return f"the reassigner is quiesced{by}{reason} (`reassigner resume` ends that)"
+
+
+@dataclass(frozen=True, slots=True)
 class Pauses:
     """``/reassigner/control/pauses``."""
 
@@ -59,6 +91,7 @@ class Pauses:
     requests: Mapping[RequestId, Pause] = field(default_factory=dict)
     brokers: Mapping[BrokerId, Pause] = field(default_factory=dict)
     """No step begins that copies to or from these brokers."""
+    quiesce: Quiesce | None = None
 
     def adding(
         self, new: Pause, requests: Iterable[RequestId] = (), brokers: Iterable[BrokerId] = ()
@@ -71,13 +104,24 @@ class Pauses:
             self, requests={**own, **self.requests}, brokers={**of_brokers, **self.brokers}
         )
 
+    def quiescing(self, new: Quiesce) -> Pauses:
+        """
+        Quiesce, or change the deadline if the new one has any.
+
+        The general pause ends: it would hold what is to end.
+        """
+        found = self.quiesce or new
+        if new.deadline_ms is not None:
+            found = replace(found, deadline_ms=new.deadline_ms)
+        return replace(self, everything=None, quiesce=found)
+
     def removing(
         self, requests: Iterable[RequestId] = (), brokers: Iterable[BrokerId] = ()
     ) -> Pauses:
-        """Remove the pauses of requests and brokers, or the general pause."""
+        """Remove the pauses of requests and brokers, or the general pause and the quiesce."""
         ended, free = frozenset(requests), frozenset(brokers)
         if not ended and not free:
-            return replace(self, everything=None)
+            return replace(self, everything=None, quiesce=None)
         return replace(
             self,
             requests={r: pause for r, pause in self.requests.items() if r not in ended},

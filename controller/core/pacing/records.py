@@ -14,7 +14,13 @@ from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, En
 
 
 @dataclass(frozen=True, slots=True)
-class ControlsRead(Fact, wakes=("capacity", "tenure", "queue", "order", "throttles", "health")):
+class ControlsRead(
+    Fact,
+    wakes=(
+        *("capacity", "tenure", "queue", "order", "throttles", "health"),
+        *("submissions", "plan", "cancel"),
+    ),
+):
     """Everything below ``/reassigner/control``."""
 
     controls: Controls

@@ -40,8 +40,6 @@ SHARES: Final = 10
 """The share of a long cycle that is left while it delays other requests."""
 SPECS_PATH: Final = "/admin/reassignments"
 """The prefix by which unreadable records are named."""
-DISABLED: Final = "reassignments are disabled: /admin/reassign_cancel exists"
-"""The reason for which an entry is refused while the kill switch is on."""
 
 
 def entry_text(partition: TopicPartition, replicas: Replicas) -> str:

@@ -23,7 +23,7 @@ from itertools import islice
 from typing import Final
 
 from controller.core import core_settings, model
-from controller.core.model import Instant, Route, TopicPartition
+from controller.core.model import Instant, RequestId, Route, TopicPartition
 from controller.core.reassignments import gates, orphans
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
@@ -88,13 +88,15 @@ def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
 def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Decision:
     """Reverse the next selected reassignments; with none left, record the complete selection."""
     changes: list[Change] = []
-    is_complete = True
+    is_complete, request = True, cancellation.request
     for partition, reassignment in view.reassignments.by_partition.items():
         if len(changes) >= CHUNK:
             return Decision(tuple(changes))
         if not _selects(view, cancellation, partition, reassignment):
             continue
-        reversed_ = _reverse(view, cancellation, partition, reassignment)
+        reversed_ = reverse(view, request, partition, reassignment)
+        if isinstance(reversed_, str):
+            reversed_ = _skip(view, cancellation, partition, reversed_)
         if isinstance(reversed_, Change):
             changes.append(reversed_)
         elif reversed_ is NotReversed.NOT_YET:
@@ -165,13 +167,13 @@ class NotReversed(Enum):
     """It cannot be judged before a read."""
 
 
-def _reverse(  # noqa: C901, PLR0911 - one return per case
+def reverse(  # noqa: C901, PLR0911 - one return per case
     view: ClusterView,
-    cancellation: Cancellation,
+    by: RequestId,
     partition: TopicPartition,
     reassignment: Reassignment,
-) -> Change | NotReversed:
-    """Reverse one reassignment, or return why there is no change."""
+) -> Change | NotReversed | str:
+    """Reverse one reassignment, or return why there is no change: a text if it cannot be."""
     legacy = view.requests.legacy
     if gates.is_deleted(view, partition):
         return NotReversed.NEEDLESS
@@ -186,22 +188,21 @@ def _reverse(  # noqa: C901, PLR0911 - one return per case
         # It is refused instead: the original replicas would undo what another client did.
         return NotReversed.NEEDLESS
     if spec.original is None:
-        return _skip(view, cancellation, partition, "its former replicas are unknown")
+        return "its former replicas are unknown"
     has_begun = reassignment.in_flight or reassignment.may_be_made
     has_begun = has_begun or reassignment.may_have_placed(assignment)
     if not has_begun and assignment == model.PartitionAssignment(spec.original):
-        return _end_unbegun(view, cancellation, partition, reassignment)
+        return _end_unbegun(view, by, partition, reassignment)
     state = view.leadership.states.get(partition)
     if state is None:
         return NotReversed.NOT_YET
     others = [r for r in assignment.replicas if r not in spec.original]
     if not any(r in state.isr for r in spec.original) and view.live(others, partition):
-        why = "no original replica is in sync: it would go offline"
-        return _skip(view, cancellation, partition, why)
+        return "no original replica is in sync: it would go offline"
     czxid = view.topics.by_name[partition.topic].czxid
-    back = replace(spec.rolled_back(spec.original, cancellation.request), topic_czxid=czxid)
+    back = replace(spec.rolled_back(spec.original, by), topic_czxid=czxid)
     if spec.route is Route.FOREIGN:
-        back = replace(back, route=Route.REQUEST, request=cancellation.request)
+        back = replace(back, route=Route.REQUEST, request=by)
     written: tuple[Record, ...] = (SpecRecord(partition, back),)
     if legacy is not None and partition in legacy.entries:
         # Otherwise a Kafka controller that takes over would start it again.
@@ -220,14 +221,12 @@ def _skip(
 
 def _end_unbegun(
     view: ClusterView,
-    cancellation: Cancellation,
+    by: RequestId,
     partition: TopicPartition,
     reassignment: Reassignment,
 ) -> Change:
     spec = reassignment.spec
-    outcome = model.PartitionOutcome(
-        spec.request, partition, model.OutcomeKind.CANCELLED, by=cancellation.request
-    )
+    outcome = model.PartitionOutcome(spec.request, partition, model.OutcomeKind.CANCELLED, by=by)
     written: tuple[Record, ...] = (
         *orphans.left_where_it_stands(view, partition, reassignment),
         SpecEndedRecord(

@@ -7,12 +7,13 @@ The znode is deleted last.
 
 ``/admin/reassign_partitions_queue`` is drained as slots become free. An entry leaves it in the
 multi that accepts it. Where its partition is in flight, the step is retargeted, whatever the route
-of its reassignment. While reassignments are disabled or paused no entry leaves the queue.
+of its reassignment. While reassignments are disabled or paused no entry leaves the queue. While the
+reassigner is quiesced all are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import islice
 
 from controller.core import core_settings, effects
@@ -175,8 +176,8 @@ def _judge_listed(view: ClusterView, entry: PlanEntry, judged: Judgement) -> Non
         return
     running = view.reassignments.by_partition.get(entry.partition)
     refusal = acceptance.refusal_of(view, entry) or acceptance.refused_without_approval(view, entry)
-    if refusal is None and view.requests_session.kill_switch and running is None:
-        refusal = entry.refusal(RefusalReason.DISABLED, acceptance.DISABLED)
+    if refusal is None and view.disabled_because is not None and running is None:
+        refusal = entry.refusal(RefusalReason.DISABLED, view.disabled_because)
     if refusal is None and running is not None and running.spec.route is Route.REQUEST:
         why = f"it is being reassigned by request {running.spec.request}"
         refusal = entry.refusal(RefusalReason.OTHER_ROUTE, why)
@@ -293,6 +294,8 @@ def drain_queue(view: ClusterView, now: Instant) -> Decision:
     judged = Judgement(acceptance.refuse_malformed(view, request, queue.refused))
     if not queue.entries and not judged.changes:
         return Decision((Change((ended,)),))
+    if view.quiesce is not None:
+        return Decision((*judged.changes, *_refuse_queued(view, queue, str(view.quiesce))))
     if is_standing_still(view):
         return Decision(tuple(judged.changes))
     pacing = view.pacing
@@ -306,6 +309,15 @@ def drain_queue(view: ClusterView, now: Instant) -> Decision:
             judged.unknown_brokers |= log_dir_queries.unknown_brokers(view, entry.log_dirs)
     following = judged.reads(view, now, QUEUE_CONFIG_TIMER)
     return Decision(tuple(judged.changes), tuple(following))
+
+
+def _refuse_queued(view: ClusterView, queue: PlanNode, why: str) -> Iterator[Change]:
+    """Refuse the next entries of the queue whatever they are: that needs no controller role."""
+    request = queue_request_id(queue.czxid)
+    for partition, target in islice(queue.entries.items(), view.options.acceptance_chunk):
+        refusal = PlanEntry(request, partition, target).refusal(RefusalReason.DISABLED, why)
+        left = records.QueueEntryEndedRecord(partition)
+        yield Change((left, records.RefusalRecord((refusal,))), partition=partition)
 
 
 def _take_queued(view: ClusterView, entry: PlanEntry, judged: Judgement) -> Change | None:

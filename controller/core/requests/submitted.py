@@ -63,7 +63,8 @@ def refuse_wholes(view: ClusterView) -> Decision:
     """
     Refuse every request whose entries do not matter: that needs no controller role.
 
-    All while reassignments are disabled, and those without an approval that has to be there.
+    All while reassignments are disabled or the reassigner is quiesced, and those without an
+    approval that has to be there.
     """
     if view.requests.is_choosing:
         return Decision()
@@ -77,8 +78,8 @@ def refuse_wholes(view: ClusterView) -> Decision:
 
 def refused_as_whole(view: ClusterView, submission: Submission) -> tuple[RefusalReason, str] | None:
     """Return why a request is refused whatever its entries are; None if they matter."""
-    if view.requests_session.kill_switch:
-        return RefusalReason.DISABLED, acceptance.DISABLED
+    if view.disabled_because is not None:
+        return RefusalReason.DISABLED, view.disabled_because
     if view.options.require_approval and not submission.options.approved:
         return RefusalReason.NOT_APPROVED, APPROVAL_REQUIRED
     return None
@@ -126,7 +127,7 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
     refused = refuse_wholes(view).changes
     if not view.requests.is_choosing:
         waiting = [s for s in waiting if refused_as_whole(view, s) is None]
-    if session.kill_switch or not waiting:
+    if view.disabled_because is not None or not waiting:
         return Decision(refused)
     share = acceptance.cycle_share(view, view.options.acceptance_chunk)
     chunk = max(share // len(waiting), CHUNK_MIN)

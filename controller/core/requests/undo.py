@@ -154,7 +154,7 @@ def _by_partition(
     return found
 
 
-def _undo(  # noqa: PLR0911 - one return per case
+def _undo(  # noqa: C901, PLR0911 - one return per case
     view: ClusterView,
     cancellation: Cancellation,
     partition: TopicPartition,
@@ -191,6 +191,8 @@ def _undo(  # noqa: PLR0911 - one return per case
         return skip_partition(cancellation, partition, "its former replicas are unknown")
     if original == now:
         return None
+    if view.quiesce is not None:
+        return skip_partition(cancellation, partition, str(view.quiesce))
     refusal = refusal_of(view, PlanEntry(cancellation.request, partition, original))
     if refusal is not None:
         return skip_partition(cancellation, partition, refusal.detail)

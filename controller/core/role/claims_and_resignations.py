@@ -6,7 +6,8 @@ Kafka's API. So under ``on_demand`` the daemon holds it only while it has work, 
 each topic deletion that only Kafka's controller decides. The topic znodes are truthful at every
 instant, so the role can be given up with steps in flight: a Kafka controller carries out exactly
 those. No step that cannot end keeps the role from a pending deletion or from an operator who paused
-everything. With the delegated engine the tenure lasts as long as the daemon leads.
+everything. A quiesce ends the tenure under either policy, as soon as nothing is left. With the
+delegated engine the tenure lasts as long as the daemon leads.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from controller.core.deletions import pending_deletions
 from controller.core.model import START, Blocked, BlockedBy, Instant, Route
 from controller.core.pacing.budget import next_opening, request_hold
 from controller.core.records import Change, Decision, Record
-from controller.core.requests import cancellation, legacy_plan_and_queue, submitted
+from controller.core.requests import cancellation, legacy_plan_and_queue, quiescence, submitted
+from controller.core.requests.quiescence import deadline_of
 from controller.core.role import eligibility, engines, records
 from controller.core.view import ClusterView
 
 CLAIM_TIMER = "claim"
 LINGER_TIMER = "linger"
+DEADLINE_TIMER = "quiesce"
 WINDOW_TIMER = "window"
 DELETION_TIMER = "deletion_patience"
 ORPHAN_TIMER = "orphans"
@@ -50,7 +53,11 @@ def has_work(view: ClusterView, now: Instant) -> bool:
     requests = view.requests
     if _has_cancellation(view) or _has_submissions(view) or _has_queue(view):
         return True
-    if pending_deletions.is_underway(view) or client_calls.is_underway(view):
+    if (
+        quiescence.has_work_to_end(view, now)
+        or pending_deletions.is_underway(view)
+        or client_calls.is_underway(view)
+    ):
         return True
     if view.tenure.held is not None and legacy_plan_and_queue.would_be_started(view):
         return True
@@ -105,7 +112,7 @@ def _progress_ends(view: ClusterView) -> Instant:
 
 def _has_submissions(view: ClusterView) -> bool:
     """Return whether a request can be accepted or refused; refusing it as a whole needs no role."""
-    if view.requests_session.kill_switch:
+    if view.disabled_because is not None:
         return False
     is_choosing = view.requests.is_choosing
     return any(
@@ -116,7 +123,8 @@ def _has_submissions(view: ClusterView) -> bool:
 
 def _has_queue(view: ClusterView) -> bool:
     queue = view.requests.queue
-    if queue is None:
+    if queue is None or view.quiesce is not None:
+        # It is refused while quiesced: that needs no role.
         return False
     if queue.unreadable is not None or queue.refused or not queue.entries:
         return True
@@ -154,11 +162,9 @@ def _owes_a_yield(view: ClusterView) -> bool:
 def consider_tenure(view: ClusterView, now: Instant) -> Decision:
     """Return the claim, the resignation, or the timer of the next decision."""
     considered = _consider(view, now)
-    opening = next_opening(view, now)
-    if opening is None:
-        return considered
-    again = effects.SetTimer(WINDOW_TIMER, opening)
-    return Decision(considered.changes, (*considered.effects, again))
+    times = ((WINDOW_TIMER, next_opening(view, now)), (DEADLINE_TIMER, deadline_of(view, now)))
+    again = (effects.SetTimer(name, at) for name, at in times if at is not None)
+    return Decision(considered.changes, (*considered.effects, *again))
 
 
 def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - one return per rule
@@ -213,9 +219,12 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
             ceded = records.RoleCededRecord(wanted)
             return _resign(view, f"a broker has to carry out {wanted} for a client", ceded)
         return Decision(effects=(effects.SetTimer(CEDE_TIMER, max(until, Instant(now + 0.5))),))
-    if view.options.tenure is core_settings.TenurePolicy.PERMANENT:
-        return Decision()
-    return _linger(view, now)
+    return Decision() if _is_permanent(view) else _linger(view, now)
+
+
+def _is_permanent(view: ClusterView) -> bool:
+    """Return whether the role is held without work, too."""
+    return view.options.tenure is core_settings.TenurePolicy.PERMANENT and view.quiesce is None
 
 
 def _resign(view: ClusterView, reason: str, *last: Record) -> Decision:
@@ -242,10 +251,7 @@ def _claim(view: ClusterView, now: Instant) -> tuple[effects.Effect, ...]:
     if not (role.leading and view.is_warm) or view.role.claiming or engines.refusals(view):
         return ()
     wanted = (
-        not view.is_native
-        or view.options.tenure is core_settings.TenurePolicy.PERMANENT
-        or has_work(view, now)
-        or has_orphans(view, now)
+        not view.is_native or _is_permanent(view) or has_work(view, now) or has_orphans(view, now)
     )
     if not wanted:
         # A quiet cluster has no events: the next try for orphans needs a timer.
@@ -268,6 +274,8 @@ def _linger(view: ClusterView, now: Instant) -> Decision:
         if tenure.idle_since is None:
             return Decision(effects=again)
         return Decision((Change((records.IdleRecord(None),)),), again)
+    if view.quiesce is not None:
+        return _resign(view, "the reassigner is quiesced")
     if tenure.idle_since is None:
         until = Instant(now + view.options.tenure_linger_s)
         return Decision(

@@ -1,0 +1,70 @@
+"""Checks of what a daemon still has to end, so that nothing of it is left in the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from controller.core.reassignments.gates import ids
+from controller.doctor.findings import NO_DAEMON, Finding, keys_text, warning
+from controller.doctor.snapshot import Snapshot
+from controller.znodes.paths import CONTROLLER, LEADER, LEGACY_PLAN, history_path
+
+NOTHING: Final = "nothing: the leading daemon does it"
+
+
+def open_submissions(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find what was submitted and is neither accepted nor refused, and a cancellation."""
+    for path in snapshot.znodes.submitted:
+        yield warning("not_accepted", path, "it is not carried out or refused yet", NOTHING)
+    plan = snapshot.znodes.legacy
+    if plan is not None:
+        listed = f"it exists and lists {len(plan.entries)} partitions"
+        yield warning(
+            "not_accepted", LEGACY_PLAN, listed, "wait for its end; a Kafka controller may be at it"
+        )
+
+
+def open_requests(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find accepted requests without an outcome."""
+    for request in snapshot.znodes.open_requests:
+        yield warning("open_request", history_path(request), "it has no outcome yet", NOTHING)
+
+
+def reassignments(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find recorded reassignments."""
+    for partition, spec in sorted(snapshot.znodes.specs.items()):
+        assignment = snapshot.znodes.assignment(partition)
+        way = "rolls back" if spec.rolls_back else "is to be reassigned"
+        now = "" if assignment is None else f" from {ids(assignment.replicas)}"
+        yield warning(
+            "reassignment",
+            str(partition),
+            f"{way}{now} to {ids(spec.target)} by {spec.request}",
+            "wait for its end, or roll it back: reassigner quiesce --cancel; `reassigner explain` "
+            "shows what it waits for",
+        )
+
+
+def applied_throttles(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find throttles that a daemon set."""
+    for entity, applied in sorted(snapshot.znodes.applied_throttles.items()):
+        yield warning("throttle", entity, f"a daemon set {keys_text(applied)}", NOTHING)
+
+
+def held_role(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find the controller role in the hands of a daemon."""
+    guards = snapshot.znodes.guards
+    if guards is not None and guards.controller_broker == snapshot.controller_id:
+        yield warning("role_held", CONTROLLER, "a daemon is the controller", NOTHING)
+
+
+def missing_daemon(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find that no daemon leads although something is left that only a daemon ends."""
+    left = (open_submissions, open_requests, reassignments, applied_throttles)
+    is_at_rest = not snapshot.znodes.orphans and not any(
+        next(check(snapshot), None) is not None for check in left
+    )
+    if not snapshot.znodes.daemons and not is_at_rest:
+        what = "no daemon leads: nobody ends what is left"
+        yield warning("nobody_leads", LEADER, what, NO_DAEMON)

@@ -1,0 +1,72 @@
+"""Tests of ``controller.doctor.readiness_checks``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controller.core.model import BrokerId, RequestId, ZkVersion, Zxid
+from controller.core.pacing.throttle_settings import AppliedThrottle, Entity
+from controller.core.requests.submissions import LegacyPlan
+from controller.doctor.checks import READINESS, examine
+from controller.znodes.paths import QUEUE
+from tests.core.builders import replicas, tp
+from tests.doctor.builders import SnapshotBuilder
+
+LEASE = AppliedThrottle(Entity("brokers/1"), {"rate": "5"}, {"rate": None}, ZkVersion(0))
+
+
+def built() -> SnapshotBuilder:
+    """Return a cluster at rest."""
+    return SnapshotBuilder(1, 2).partition(tp(), (1, 2))
+
+
+def missing(snapshot: SnapshotBuilder) -> list[tuple[str, str]]:
+    """Return check and subject of each finding."""
+    return [(f.check, f.subject) for f in examine(snapshot.build(), checks=READINESS)]
+
+
+def test_a_cluster_at_rest_is_ready_with_or_without_a_daemon() -> None:
+    """Its daemon may stay until the end."""
+    assert missing(built()) == []
+    assert missing(built().with_znodes(daemons=())) == []
+
+
+def test_everything_that_is_left_is_named() -> None:
+    """Each with what it is about."""
+    plan = LegacyPlan({tp(): replicas(1)}, ZkVersion(0), Zxid(3))
+    left = built().spec(tp(0), (2, 1)).partition(tp(1), (1, 2), adding=(2,)).orphan(3, tp())
+    left.with_znodes(
+        submitted=(QUEUE,),
+        legacy=plan,
+        open_requests=(RequestId("request_1"),),
+        applied_throttles={LEASE.entity: LEASE},
+    )
+    assert missing(left) == [
+        ("not_accepted", "/admin/reassign_partitions_queue"),
+        ("not_accepted", "/admin/reassign_partitions"),
+        ("open_request", "/reassigner/outcomes/request_1"),
+        ("reassignment", "t-0"),
+        ("foreign_reassignment", "t-1"),
+        ("orphan", "t-0 on broker 3"),
+        ("throttle", "brokers/1"),
+    ]
+
+
+def test_without_a_daemon_nobody_ends_what_is_left() -> None:
+    """That is said first."""
+    left = built().with_znodes(daemons=(), applied_throttles={LEASE.entity: LEASE})
+    assert missing(left) == [("nobody_leads", "/reassigner/leader"), ("throttle", "brokers/1")]
+
+
+def test_the_role_in_the_hands_of_a_daemon_is_left() -> None:
+    """That of a broker is not."""
+    guards = built().znodes.guards
+    assert guards is not None
+    held = replace(guards, controller_broker=BrokerId(1_000_000))
+    assert missing(built().with_znodes(guards=held)) == [("role_held", "/controller")]
+
+
+def test_what_may_not_be_read_is_not_ready() -> None:
+    """It may hide anything."""
+    hidden = built().with_znodes(hidden=frozenset({"/reassigner/throttles"}))
+    assert missing(hidden) == [("hidden", "/reassigner/throttles")]
