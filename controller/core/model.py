@@ -392,7 +392,11 @@ class BlockedBy(StrEnum):
     CONTROLLER_ANSWER = "controller_answer"
     """Delegated: the cluster's controller has not carried out the reassignment, or refused it."""
     WRITE_REFUSED = "write_refused"
-    """ZooKeeper rejects the next write for a reason other than a race: permissions, sizes."""
+    """
+    ZooKeeper rejects the next write, or that of a new target, for a reason other than a race.
+
+    Permissions or sizes.
+    """
     FOREIGN_MOVES = "foreign_moves"
     """The partition has a foreign reassignment; where ``foreign_moves`` is ``wait``, any has."""
 

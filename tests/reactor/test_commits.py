@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from controller.core.core_settings import Options
 from controller.core.cycle import observe, take_due
 from controller.core.decide import decide
 from controller.core.effects import Effect
-from controller.core.leadership.records import NotificationsDeletedRecord
+from controller.core.leadership.records import NotificationsDeletedRecord, StatesRead
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -34,6 +35,9 @@ from controller.core.requests.records import (
     LegacyEntryRecord,
     PartitionOutcomeRecord,
     PartRecord,
+    QueueRead,
+    SubmissionsListed,
+    SubmissionsRead,
 )
 from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.core.role.records import BrokersRead
@@ -50,7 +54,9 @@ from controller.reactor.ports import (
 )
 from controller.reactor.reads import LOST_MAX
 from controller.znodes import paths
-from tests.core.builders import Driver, broker, replicas, tp
+from tests.core.builders import Driver, broker, plan, replicas, tp
+from tests.core.reassignments.delegated_rigs import DelegatedDriver
+from tests.core.requests.test_submitted import submission, submit
 from tests.reactor.stores import NotingStore
 from tests.sim.histories import SilentObserver
 
@@ -202,6 +208,104 @@ def test_what_a_refused_write_was_to_have_is_given_to_others() -> None:
     assert not driver.view.due
     assert driver.view.reassignments.by_partition[tp(0, "b")].in_flight
     assert not any(driver.view.reassignments.by_partition[p].in_flight for p in before)
+
+
+def commits_of(driver: Driver, refused: str | None = None) -> tuple[Commits, NotingStore]:
+    """Return the writes of a driver's daemon, and the store, which rejects those of a znode."""
+    store = NotingStore()
+    store.refused = {} if refused is None else {refused: WriteError.NO_AUTH}
+    return Commits(driver.view, store, SilentObserver(), Failpoints(), lambda *_: None), store
+
+
+def run_cycle(driver: Driver, commits: Commits) -> None:
+    """Decide and write until nothing is due."""
+    for _ in range(20):
+        if not driver.view.due:
+            return
+        decision = decide(driver.view, take_due(driver.view), driver.now)
+        commits.commit(decision.changes, driver.now)
+    raise AssertionError("the same is decided again and again")
+
+
+def retry(driver: Driver, commits: Commits) -> None:
+    """Let the timer of rejected writes fire."""
+    commits.try_again()
+    driver.fold(TimerFired(RETRY_TIMER))
+    run_cycle(driver, commits)
+
+
+def blocked_by(driver: Driver) -> BlockedBy | None:
+    """Return the reason for which the only reassignment waits."""
+    (reassignment,) = driver.view.reassignments.by_partition.values()
+    return None if reassignment.blocked is None else reassignment.blocked.by
+
+
+@pytest.mark.parametrize("by_queue", [False, True])
+def test_a_pending_one_waits_for_its_new_target_that_is_not_written(*, by_queue: bool) -> None:
+    """No step begins towards a target that is to be replaced, and an operator sees the reason."""
+    driver = Driver({tp(): (0, 1)}, options=Options(max_partitions_in_flight=0))
+    submit(driver, submission("request_0000000001", {tp(): (2, 3)}))
+    path = paths.QUEUE if by_queue else paths.reassignment_path(tp())
+    commits, store = commits_of(driver, path)
+    if by_queue:
+        driver.fold(QueueRead(plan({tp(): (4, 5)}, czxid=61)))
+    else:
+        later = submission("request_0000000002", {tp(): (4, 5)}, czxid=61)
+        driver.fold(SubmissionsListed(frozenset({later.name})))
+        driver.fold(SubmissionsRead({later.name: later}))
+        run_cycle(driver, commits)
+    driver.view.options = Options()
+    moved = driver.view.reassignments.by_partition[tp()]
+    words = f"ZooKeeper rejects the write of {path}: no_auth"
+    for _ in range(2):
+        retry(driver, commits)
+        assert moved.blocked == Blocked(BlockedBy.WRITE_REFUSED, words)
+        assert not moved.in_flight
+    store.refused = {}
+    retry(driver, commits)
+    assert moved.spec.target == replicas(4, 5)
+    assert moved.in_flight
+
+
+def test_a_step_in_flight_continues_though_its_new_target_is_not_written() -> None:
+    """It would stand still for as long as the daemon may not write the queue."""
+    driver = Driver({tp(): (0, 1)})
+    submit(driver, submission("request_0000000001", {tp(): (0, 1, 2)}))
+    commits, _ = commits_of(driver, paths.QUEUE)
+    driver.fold(QueueRead(plan({tp(): (4, 5)}, czxid=61)))
+    run_cycle(driver, commits)
+    state = driver.view.leadership.states[tp()]
+    in_sync = replace(state, isr=replicas(0, 1, 2), version=ZkVersion(state.version + 1))
+    driver.fold(StatesRead({tp(): in_sync}))
+    retry(driver, commits)
+    assert driver.view.reassignments.by_partition == {}
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(0, 1, 2))
+
+
+def test_a_first_state_that_is_not_written_is_the_reason_of_a_wait() -> None:
+    """The reassignment is not examined while its partition is to get a state."""
+    driver = Driver({tp(): (0, 1)}, options=Options(max_partitions_in_flight=0))
+    driver.submit({tp(): (2, 3)})
+    commits, _ = commits_of(driver, paths.state_path(tp()))
+    driver.fold(StatesRead({tp(): None}))
+    driver.view.reassignments.by_partition[tp()].blocked = None
+    run_cycle(driver, commits)
+    assert blocked_by(driver) is BlockedBy.WRITE_REFUSED
+
+
+def test_a_lost_copy_that_is_not_recorded_is_the_reason_of_a_wait() -> None:
+    """Delegated: whatever else is waited for is noted with the record only."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)}, answers=False)
+    submit(driver, submission("request_0000000001", {tp(): (0, 1, 3)}))
+    moved = driver.view.reassignments.by_partition[tp()]
+    moved.lost, moved.blocked = frozenset(replicas(4)), None
+    commits, store = commits_of(driver, paths.orphan_path(BrokerId(4), tp()))
+    driver.view.due.add((tp(),))
+    run_cycle(driver, commits)
+    assert blocked_by(driver) is BlockedBy.WRITE_REFUSED
+    store.refused = {}
+    retry(driver, commits)
+    assert blocked_by(driver) is BlockedBy.CONTROLLER_ANSWER
 
 
 class OvertakenStore(NotingStore):

@@ -102,6 +102,7 @@ FULL_REGRESSIONS: Final = {
     5628: "A step that others ended while it copied counted as blocked since that phase.",
     6452: "A failed directory made the simulated controller bring back logs it was deleting.",
     6907: "Nor did it get a leader if the deletion was older than the claim.",
+    9675: "A reassignment whose new target ZooKeeper did not take waited without a reason.",
 }
 """The same for plots with every setting of a campaign, as small multis and refusals."""
 QUIET: Final = replace(PLOT, fault_every_s=1e9)

@@ -30,7 +30,9 @@ from controller.core.leadership.records import (
 from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
 from controller.core.pacing.fold import applied_throttle_rejected, throttles_refused
 from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
+from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.records import (
+    BlockedRecord,
     OrphanEndedRecord,
     PhaseRecord,
     SpecEndedRecord,
@@ -50,8 +52,15 @@ from controller.core.view import ClusterView
 LEFT_TIMER: Final = "left_submissions"
 LEFT_S: Final = 60.0
 """When the deletion of a submitted znode is tried again after a failure, in seconds."""
-_COMES_NEXT: Final = (AssignmentRecord, SpecEndedRecord, PhaseRecord, StateRecord)
-"""A reassignment cannot continue without these records; its others belong to requests."""
+_COMES_NEXT: Final = (
+    *(AssignmentRecord, StateRecord, StateCreatedRecord),
+    *(PhaseRecord, BlockedRecord, SpecEndedRecord),
+)
+"""
+A reassignment cannot continue without these records, or without what is written with them.
+
+Its others belong to requests, except another spec (``_hold``).
+"""
 
 
 def invalidate(  # noqa: C901, PLR0912 - one arm per record
@@ -142,8 +151,8 @@ def set_aside(
     """
     Note that a change was rejected for a reason that no read shows; return the effects of retrying.
 
-    Its partition is blocked from now on. ``why`` is ZooKeeper's reason to reject the write of
-    ``path``.
+    A reassignment that waits for it is blocked from now on. ``why`` is ZooKeeper's reason to reject
+    the write of ``path``.
     """
     leadership = view.leadership
     throttles_refused(view, change, why, now)
@@ -151,11 +160,9 @@ def set_aside(
     moved = (
         None if change.partition is None else view.reassignments.by_partition.get(change.partition)
     )
-    if moved is not None and any(isinstance(record, _COMES_NEXT) for record in change.records):
+    if moved is not None:
         detail = f"ZooKeeper rejects the write of {path}: {why}"
-        if moved.blocked is None or moved.blocked.by is not BlockedBy.WRITE_REFUSED:
-            wakeups.wake(view.due, wakeups.Trigger.SLOT_FREED)
-        moved.wait(Blocked(BlockedBy.WRITE_REFUSED, detail), now)
+        _hold(view, change, moved, Blocked(BlockedBy.WRITE_REFUSED, detail), now)
     following: list[effects.Effect] = []
     for record in change.records:
         match record:
@@ -186,6 +193,25 @@ def set_aside(
             case _:
                 pass
     return following
+
+
+def _hold(
+    view: ClusterView, change: Change, moved: Reassignment, blocked: Blocked, now: Instant
+) -> None:
+    """
+    Note that a reassignment waits for a rejected write; a step in flight waits for its own only.
+
+    In a cycle that gives it another spec, a reassignment is not examined. Where that is rejected,
+    no slot is given to a pending one, whose target is to be replaced; a step in flight continues.
+    """
+    is_next = any(isinstance(record, _COMES_NEXT) for record in change.records)
+    is_other_spec = any(isinstance(record, SpecRecord) for record in change.records)
+    if is_next and (moved.blocked is None or moved.blocked.by is not BlockedBy.WRITE_REFUSED):
+        wakeups.wake(view.due, wakeups.Trigger.SLOT_FREED)
+    if is_next or (is_other_spec and not moved.in_flight):
+        moved.wait(blocked, now)
+    elif is_other_spec and change.partition is not None:
+        view.due.add((change.partition,))
 
 
 def invalidate_plans(view: ClusterView, *, legacy: bool, queue: bool, cancellation: bool) -> None:
