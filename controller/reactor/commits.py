@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core.cycle import apply, versions_moved
+from controller.core.cycle import apply, observe, versions_moved
+from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import Effect, SetTimer
 from controller.core.model import Instant, TopicPartition
 from controller.core.records import Change
@@ -176,6 +177,7 @@ class Commits:
                 queue=path == paths.QUEUE,
                 cancellation=path == paths.CANCEL,
             )
+            self._note_marker(path, result.error, now)
         else:
             # An immediate retry would fail again: permissions, sizes.
             self._refused.update(dict.fromkeys(c.partition for c in owning if c.partition))
@@ -196,6 +198,21 @@ class Commits:
             self._carry_out(SetTimer(RETRY_TIMER, Instant(now + RETRY_S)), now)
         else:
             reread_concerned(self._store, path)
+
+    def _note_marker(self, path: str, error: ports.WriteError, now: Instant) -> None:
+        """
+        Note that the marker of a topic exists, or is gone, as a read of the markers would.
+
+        That read may come long after the one of the topic. Until then the same write would be
+        decided and rejected again and again, and nothing else of the topic be written.
+        """
+        topic = paths.parse_deletion(path)
+        if topic is None:
+            return
+        markers = self._view.deletions_session.markers or frozenset()
+        exists = error is ports.WriteError.NODE_EXISTS
+        markers = markers | {topic} if exists else markers - {topic}
+        observe(self._view, DeletionsRead(markers), now)
 
     def _passes_over_shard(self, path: str, error: ports.WriteError) -> bool:
         """Return whether a rejected write was of a shard that exists; the next takes its place."""

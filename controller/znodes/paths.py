@@ -152,13 +152,22 @@ def topic_path(topic: str) -> str:
 
 def parse_topic(path: str) -> str | None:
     """Read the path of a topic znode."""
-    name = path.removeprefix(f"{TOPICS}/")
+    return _topic_below(TOPICS, path)
+
+
+def _topic_below(parent: str, path: str) -> str | None:
+    name = path.removeprefix(f"{parent}/")
     return name if name != path and valid_topic(name) else None
 
 
 def deletion_path(topic: str) -> str:
     """Return the marker of a topic that is to be deleted."""
     return f"{DELETIONS}/{topic}"
+
+
+def parse_deletion(path: str) -> str | None:
+    """Read the path of such a marker."""
+    return _topic_below(DELETIONS, path)
 
 
 def topic_config_path(topic: str) -> str:

@@ -60,6 +60,16 @@ def test_any_text_is_a_partition_or_none(text: str) -> None:
     assert read is None or str(read) == text
 
 
+def test_the_topic_of_a_path_is_that_of_the_znode_itself() -> None:
+    """A path below it, above it or beside it has none."""
+    assert paths.parse_topic(paths.topic_path("t")) == "t"
+    assert paths.parse_deletion(paths.deletion_path("t")) == "t"
+    for path in (paths.partitions_path("t"), paths.TOPICS, paths.deletion_path("t")):
+        assert paths.parse_topic(path) is None
+    for path in (paths.topic_path("t"), paths.DELETIONS, f"{paths.DELETIONS}/t/more"):
+        assert paths.parse_deletion(path) is None
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "é", "a\n", "x" * 250])
 def test_names_kafka_refuses_are_invalid_topics(name: str) -> None:
     """Kafka's ``Topic.validate``."""

@@ -15,7 +15,6 @@ from controller.core.calls.records import ProducerIdsRecord
 from controller.core.deletions import fold as deletion_fold
 from controller.core.deletions.records import (
     DeletionBegunRecord,
-    DeletionMarkerEndedRecord,
     DeletionRequestedRecord,
     PartitionZnodesDeletedRecord,
     TopicDeletedRecord,
@@ -115,9 +114,6 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
                 # The marker is gone, or the topic or its znodes are others.
                 deletion_fold.restart(view, topic)
                 topics[topic] = None
-            case DeletionMarkerEndedRecord(topic=topic):
-                # It is gone, which the next read of the markers shows.
-                deletion_fold.marker_ended(view, topic)
             case ProducerIdsRecord():
                 view.calls.producer_ids = None
             case AppliedThrottleRecord() | AppliedThrottleEndedRecord():

@@ -56,7 +56,6 @@ from controller.core.reassignments.records import (
     StopReplicaResult,
 )
 from controller.core.records import Change, TimerFired
-from controller.core.role.invalidation import invalidate
 from controller.core.role.records import (
     BrokerSettingsRead,
     ControllerClaimed,
@@ -207,37 +206,6 @@ def test_a_marker_without_a_topic_is_removed() -> None:
     driver.observe(DeletionsRead(frozenset({"unknown"})))
     assert wrote(driver, DeletionMarkerEndedRecord) == 1
     assert driver.view.deletions_session.markers == frozenset()
-
-
-def test_a_marker_that_is_gone_is_not_deleted_again_and_again() -> None:
-    """A read of the markers from before its end may be all that is known for a while."""
-    driver = cluster()
-    rejected: list[Change] = []
-    driver.commit = rejected.append  # type: ignore[method-assign,assignment]
-    driver.observe(DeletionsRead(frozenset({"unknown"})))
-    ended = Change((DeletionMarkerEndedRecord("unknown"),))
-    assert ended in rejected
-    rejected.clear()
-    assert invalidate(driver.view, ended) == []
-    driver.observe(TimerFired("any"))
-    assert ended not in rejected
-    assert driver.view.deletions_session.markers == frozenset()
-
-
-def test_a_topic_that_is_created_before_its_marker_proves_to_be_gone_is_led() -> None:
-    """An operator removed the marker; no read of the markers shows a difference any more."""
-    driver = cluster()
-    commit, rejected = driver.commit, list[Change]()
-    driver.commit = rejected.append  # type: ignore[method-assign,assignment]
-    driver.observe(DeletionsRead(frozenset({"n"})))
-    made = TopicAssignment({0: PartitionAssignment(replicas(1, 2))}, ZkVersion(0), Zxid(90))
-    driver.observe(TopicsListed(frozenset({"t", "other", "n"})), TopicsRead({"n": made}))
-    driver.observe(StatesRead({tp(0, "n"): None}))
-    driver.commit = commit  # type: ignore[method-assign]
-    for effect in invalidate(driver.view, Change((DeletionMarkerEndedRecord("n"),))):
-        driver.answer(effect)
-    driver.observe(DeletionsRead(frozenset()))
-    assert driver.view.leadership.states[tp(0, "n")].leader == 1
 
 
 def test_a_marker_of_a_topic_that_is_not_listed_yet_stays() -> None:
