@@ -65,7 +65,8 @@ class CancelRules:
         """Judge that a pending entry was ended by a cancellation that selects it."""
         name = RequestId(ending.detail.removeprefix("by "))
         self._judge.ensure(
-            any(
+            name in self._world.quiesced
+            or any(
                 names(s, ending.partition)
                 if spec is None
                 else selects(s, ending.partition, spec) and self._is_older(spec, s)
@@ -113,6 +114,9 @@ class CancelRules:
             )
             return
         cancelled_by = spec.cancelled_by or RequestId("")
+        if cancelled_by in self._world.quiesced:
+            # It selects all that is ours.
+            return
         if cancelled_by not in self._requested:
             self._judge.fail(f"{partition}: there is no cancellation {spec.cancelled_by}")
         if before is None:

@@ -1,5 +1,5 @@
 """
-The rules about holds: the kill switch, pauses and throttles.
+The rules about holds: the kill switch, quiesces, pauses and throttles.
 
 A daemon hears of a change with a delay, which is longer if the daemon was paused. So a hold counts
 only once it has existed for a while.
@@ -32,6 +32,7 @@ from controller.znodes import paths
 from controller.znodes.histories import decode_part
 from controller.znodes.operator_controls import decode_limits, decode_pauses
 from controller.znodes.plans import decode_submission
+from controller.znodes.reassignments import decode_spec
 from tests.sim.rules import Rule
 from tests.sim.zookeeper import Transaction, Written
 
@@ -52,6 +53,7 @@ class ControlRules:
         self._ledger = ledger
         self._settings = settings
         self._disabled_since: float | None = None
+        self._quiesced_since: float | None = None
         self._paused_since: dict[object, float] = {}
         self._limits: set[StepSize] = set()
         """Step sizes that the limits ever contained for all requests."""
@@ -65,7 +67,7 @@ class ControlRules:
         # Before the ledger: a spec that a step's write deletes is still known here.
         world.zookeeper.listeners.insert(1, self._transacted)
 
-    def _transacted(self, transaction: Transaction) -> None:
+    def _transacted(self, transaction: Transaction) -> None:  # noqa: C901 - one arm per znode
         now = self._world.now
         for written in transaction.written:
             match written.path.split("/")[1:]:
@@ -84,10 +86,27 @@ class ControlRules:
                     self._part_written(RequestId(name), part, written.after.data)
                 case ["brokers", "topics", topic]:
                     self._topic_written(transaction, topic, written)
-                case ["admin", "reassignments", topic, number] if written.before is None:
-                    self._begun.discard(TopicPartition(topic, int(number)))
+                case ["admin", "reassignments", topic, number]:
+                    partition = TopicPartition(topic, int(number))
+                    if written.before is None:
+                        self._begun.discard(partition)
+                    elif written.after is not None:
+                        self._spec_changed(partition, written.after.data)
                 case _:
                     pass
+
+    def _spec_changed(self, partition: TopicPartition, data: bytes) -> None:
+        """Judge that a quiesce rolls back what has begun only when its deadline has passed."""
+        spec = decode_spec(data, ZkVersion(0))
+        if isinstance(spec, str) or spec.cancelled_by not in self._world.quiesced:
+            return
+        deadlines = [q.deadline_ms for q in self._world.quiesced[spec.cancelled_by]]
+        now_ms = 1000 * self._world.schedule.unix_s()
+        self._world.invariants.judge.ensure(
+            partition not in self._begun or any(d is not None and d <= now_ms for d in deadlines),
+            f"{partition}: {spec.cancelled_by} rolls it back, the deadlines are {deadlines}",
+            Rule.QUIESCE_LETS_END,
+        )
 
     def _part_written(self, request: RequestId, name: str, data: bytes) -> None:
         """Note the options with which a cancellation undoes completed reassignments."""
@@ -126,6 +145,10 @@ class ControlRules:
         keys: set[object] = set(held) | ({None} if read.everything is not None else set())
         since = self._paused_since
         self._paused_since = {key: since.get(key, self._world.now) for key in keys}
+        if read.quiesce is None:
+            self._quiesced_since = None
+        elif self._quiesced_since is None:
+            self._quiesced_since = self._world.now
 
     def _is_paused(self, session: int, key: object) -> bool:
         since = self._paused_since.get(key)
@@ -159,13 +182,13 @@ class ControlRules:
     ) -> None:
         judge = self._world.invariants.judge
         begins = not old.is_reassigning and new.is_reassigning and partition not in self._begun
-        since = self._disabled_since
-        if since is not None and self._world.invariants.had_to_hear(session, since):
-            judge.ensure(
-                not begins or spec.rolls_back,
-                f"{partition}: {spec} begins though reassignments are disabled since {since} s",
-                Rule.DISABLED_BEGINS_NOTHING,
-            )
+        for since in (self._disabled_since, self._quiesced_since):
+            if since is not None and self._world.invariants.had_to_hear(session, since):
+                judge.ensure(
+                    not begins or spec.rolls_back,
+                    f"{partition}: {spec} begins though reassignments are disabled since {since} s",
+                    Rule.DISABLED_BEGINS_NOTHING,
+                )
         added = [r for r in new.adding_replicas if r not in old.replicas]
         if not added:
             return

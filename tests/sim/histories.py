@@ -15,6 +15,7 @@ from typing import Final
 
 from controller.core.core_settings import Options, TenurePolicy
 from controller.core.model import BrokerId, RequestId
+from controller.core.pacing.controls import AT_ONCE
 from controller.core.records import Change, Decision, Event
 from controller.core.role.tenure_reset import REJECTED_RETRY_S
 from controller.core.view import ClusterView
@@ -149,6 +150,7 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     operators.stop()
     clients.stop()
     faults.heal()
+    _quiesce_to_the_end(world, actions)
     good_end_s = GOOD_END_S + (REJECTED_RETRY_S if plot.weights.requests_refused else 0.0)
 
     def is_at_rest() -> bool:
@@ -162,6 +164,47 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     operators.ledger.judge_end()
     operators.settings.judge_end()
     return world
+
+
+def _quiesce_to_the_end(world: World, actions: Actions) -> None:
+    """
+    End all work of a healed cluster, judge that nothing of daemons is left, and resume.
+
+    Only where operators did so before.
+    """
+    if not actions.quiesced:
+        return
+    chance = Random(f"a last quiesce {world.seed}")
+    soon = int(1000 * (world.schedule.unix_s() + chance.uniform(0.0, 20.0)))
+    world.run_for(chance.uniform(0.0, 5.0))
+    found = world.quiesce(chance.choice((None, soon, AT_ONCE)))
+    world.fabric.note(f"quiesced for good: {found}")
+
+    def is_ready() -> bool:
+        return (
+            is_finished(world) and is_tidy(world) and not _is_moving(world) and _has_no_role(world)
+        )
+
+    world.invariants.judge.applies(Rule.QUIESCE_LEAVES_NOTHING)
+    world.run_until(is_ready, within_s=GOOD_END_S + TIDY_S, look_every_s=LOOK_EVERY_S)
+    world.run_for(chance.uniform(0.0, 60.0))
+    world.invariants.judge.ensure(
+        not _is_moving(world) and _has_no_role(world),
+        "a daemon took the role, or began a step, though everything was quiesced",
+        Rule.QUIESCE_LEAVES_NOTHING,
+    )
+    world.resume(found)
+
+
+def _is_moving(world: World) -> bool:
+    return any(world.assignment(p).is_reassigning for p in world.partitions())
+
+
+def _has_no_role(world: World) -> bool:
+    """Return whether no daemon is the controller."""
+    controller = world.zookeeper.get(paths.CONTROLLER)
+    owner = None if controller is None else controller.ephemeral_owner
+    return owner is None or not world.invariants.is_daemon(owner)
 
 
 def _delete_beside_a_dead_broker(

@@ -90,7 +90,7 @@ class Ledger:
         self.owed: dict[TopicPartition, Replicas] = {}
         """The target of each partition by its last spec of the request route."""
         self._disabled_at = -KNOWN_S
-        """The time at which the kill switch was last set or removed."""
+        """The time at which the kill switch, or a quiesce, was last set or removed."""
         self.takers: list[Callable[[tuple[TopicPartition, ...]], None]] = []
         """Called with partitions that a request or a cancellation takes."""
         self.enders: list[Callable[[TopicPartition, Replicas], None]] = []
@@ -113,9 +113,10 @@ class Ledger:
         self.owed.pop(partition, None)
 
     def may_be_disabled(self) -> bool:
-        """Return whether a daemon may believe that the kill switch is set, as it hears late."""
+        """Return whether a daemon may believe that new work is refused, as it hears late."""
         since = self._world.now - self._disabled_at
-        return since < KNOWN_S or self._world.zookeeper.get(paths.KILL_SWITCH) is not None
+        is_disabled = self._world.zookeeper.get(paths.KILL_SWITCH) is not None
+        return since < KNOWN_S or is_disabled or self._world.is_quiesced
 
     # --- writes --------------------------------------------------------------------------------
 
@@ -139,6 +140,8 @@ class Ledger:
                     elif written.after is not None:
                         self._kept(RequestId(request), child, written.after)
                 case ["admin", "reassign_cancel"]:
+                    self._disabled_at = self._world.now
+                case ["reassigner", "control", "pauses"] if self._world.quiesced:
                     self._disabled_at = self._world.now
                 case ["brokers", "topics", topic] if written.after is not None:
                     self._assigned(topic)
@@ -339,8 +342,13 @@ class Ledger:
             return
         assignment = self._world.assignment(partition)
         wanted = spec.original if fate is OutcomeKind.CANCELLED else spec.target
-        if fate is OutcomeKind.CANCELLED and spec.original is not None:
-            self.owed[partition] = spec.original
+        if requested is not None and fate is OutcomeKind.CANCELLED:
+            by = RequestId(requested.endings[partition].detail.removeprefix("by "))
+            if by in self._world.quiesced:
+                # Where another client moved it before it began.
+                wanted = assignment.replicas
+        if fate is OutcomeKind.CANCELLED and wanted is not None:
+            self.owed[partition] = wanted
         self._judge.ensure(
             assignment.replicas == wanted and not assignment.is_reassigning,
             f"{partition}: {spec} ended ({fate or 'done'}) while the topic znode says {assignment}",

@@ -65,6 +65,7 @@ class Actions:
     disabled: int = 0
     paused: int = 0
     resumed: int = 0
+    quiesced: int = 0
     limited: int = 0
     controls_garbled: int = 0
     queue_submitted: int = 0

@@ -42,6 +42,8 @@ SILENT_SHARE: Final = 0.2
 """The share of those whose brokers do not say whether topics may be deleted."""
 CREATED_AGAIN_SHARE: Final = 0.1
 """The share of those with an idle daemon in which operators create topics again."""
+QUIESCES_SHARE: Final = 0.15
+"""The share of those with operators and Kafka controllers where operators quiesce the daemon."""
 DELETIONS_SHARE: Final = 0.4
 """The share of the others with operators where these delete topics often."""
 CLASSIC: Final = Weights()
@@ -169,7 +171,7 @@ class Plot:
 def plot_of(seed: int) -> Plot:
     """Return the plot of a seed, with every setting that a history may have."""
     plot = _with_deletions(seed, plot_without_deletions(seed))
-    return _with_topics_created_again(seed, plot)
+    return _with_quiesces(seed, _with_topics_created_again(seed, plot))
 
 
 def plot_without_deletions(seed: int) -> Plot:
@@ -184,6 +186,18 @@ def plot_without_deletions(seed: int) -> Plot:
     plot = _with_bounces_at_claims(seed, plot)
     plot = _with_lost_brokers(seed, plot)
     return _with_refusing_brokers(seed, plot)
+
+
+def _with_quiesces(seed: int, plot: Plot) -> Plot:
+    """Let operators in some end all work for a while, and in the end until nothing is left."""
+    if plot.actions is None or not plot.has_kafka_controllers:
+        # Without the daemon as the controller there is none then.
+        return plot
+    if Random(f"quiesces {seed}").random() >= QUIESCES_SHARE:
+        return plot
+    often = max(sum(getattr(plot.actions, n) for n in Actions.__slots__) // 8, 1)
+    actions = replace(plot.actions, quiesced=often)
+    return replace(plot, name=f"{plot.name}, quiesced", actions=actions)
 
 
 def _with_topics_created_again(seed: int, plot: Plot) -> Plot:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.pacing.controls import (
+    AT_ONCE,
     BrokerLimits,
     Limits,
     Pause,
@@ -45,6 +46,9 @@ RATES: Final = (1_000_000, 50_000_000)
 DISABLED_S: Final = (5.0, 40.0)
 """The time that the kill switch stays set, unless it is removed before."""
 PAUSED_S: Final = (5.0, 40.0)
+QUIESCED_S: Final = (5.0, 40.0)
+DEADLINE_S: Final = 15.0
+"""The time until the deadline of a quiesce, at most."""
 PART_S: Final = 5.0
 """The time within which the parts of one request are written."""
 GARBAGE: Final = (b"\xff\xfe", b"{", b"[]", b'{"version":2}', b'{"version":1,"nonsense":[]}')
@@ -92,6 +96,7 @@ class Requesters:
             "disabled": self._disable,
             "paused": self._pause,
             "resumed": self._resume,
+            "quiesced": self._quiesce,
             "limited": self._limit,
             "controls_garbled": self._garble_controls,
             "queue_submitted": self._submit_queue,
@@ -110,7 +115,8 @@ class Requesters:
         """Remove every hold, and malformed znodes."""
         world = self._world
         world.enable()
-        for path in (paths.PAUSES, paths.LIMITS, paths.THROTTLE):
+        world.forget_pauses()
+        for path in (paths.LIMITS, paths.THROTTLE):
             world.zookeeper.remove_tree(path)
         self._pauses, self._limits = Pauses(), Limits()
 
@@ -285,6 +291,16 @@ class Requesters:
     def _continue(self) -> None:
         self._pauses = Pauses()
         self._world.pause(self._pauses)
+
+    def _quiesce(self) -> str:
+        """End all work for a while: with a deadline, without one, or at once."""
+        world, chance = self._world, self._chance
+        self._pauses = replace(self._pauses, everything=None)
+        deadline_s = chance.uniform(0.0, DEADLINE_S)
+        due = int(1000 * (world.schedule.unix_s() + deadline_s))
+        found = world.quiesce(chance.choice((None, due, AT_ONCE)))
+        world.schedule.call_between(*QUIESCED_S, lambda: world.resume(found))
+        return str(found)
 
     def _limit(self) -> str:
         chance = self._chance

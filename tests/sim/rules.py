@@ -76,7 +76,11 @@ class Rule(StrEnum):
     TARGET_REQUESTED = "the target of a spec is one that its request names"
     ENDED_WHERE_IT_LED = "a spec ends at its target, or at its original replicas if cancelled"
     ROLLBACK_REPORTED = "the outcome reports a rollback as rolled back"
-    DISABLED_BEGINS_NOTHING = "no reassignment begins while the kill switch is set"
+    DISABLED_BEGINS_NOTHING = "no reassignment begins while the kill switch is set, or quiesced"
+    QUIESCE_LETS_END = "a quiesce rolls nothing back before its deadline that has begun"
+    QUIESCE_LEAVES_NOTHING = (
+        "on a healed cluster a quiesce leaves no work, throttle, role or orphan"
+    )
     PAUSED_ADDS_NOTHING = "no replica is added while its request or broker is paused"
     NO_STEP_GIVEN_UP = "no write adds replicas and replaces the spec"
     THROTTLED_FIRST = "throttles are set before replicas copy"

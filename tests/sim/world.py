@@ -26,7 +26,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.controls import Limits, Pauses
+from controller.core.pacing.controls import Limits, Pauses, Quiesce
 from controller.core.requests.submissions import (
     NO_DIRS,
     Cancellation,
@@ -37,7 +37,12 @@ from controller.core.requests.submissions import (
 from controller.errors import ReassignmentConflictError
 from controller.znodes import paths
 from controller.znodes.cancellations import combine, encode_cancellation
-from controller.znodes.operator_controls import encode_limits, encode_pauses, encode_throttle
+from controller.znodes.operator_controls import (
+    decode_pauses,
+    encode_limits,
+    encode_pauses,
+    encode_throttle,
+)
 from controller.znodes.plans import encode_legacy_plan, encode_submission
 from controller.znodes.topics import encode_topic
 from tests.sim.brokers import SimBroker
@@ -109,6 +114,9 @@ class World:
         self.daemons: list[SimDaemon] = []
         self.cancelled: dict[RequestId, list[Cancellation]] = {}
         """What operators wanted to cancel, and when: by the cancellation that it became part of."""
+        self.quiesced: dict[RequestId, list[Quiesce]] = {}
+        """Every quiesce by its id, with each deadline that it had."""
+        self._pauses = Pauses()
         self._created_again: dict[str, Callable[[], None]] = {}
         """What creates a topic again when its marker is gone, by the marker's path."""
         self.zookeeper.listeners.append(self._transacted)
@@ -318,8 +326,38 @@ class World:
         self.zookeeper.remove_tree(paths.KILL_SWITCH)
 
     def pause(self, pauses: Pauses) -> None:
-        """Set the pauses: of everything, of requests or of brokers."""
-        self._turn(paths.PAUSES, encode_pauses(pauses))
+        """Set the pauses: of everything, of requests or of brokers; a quiesce stays."""
+        self._pauses = replace(pauses, quiesce=self._pauses.quiesce)
+        self._turn(paths.PAUSES, encode_pauses(self._pauses))
+
+    def quiesce(self, deadline_ms: int | None) -> Quiesce:
+        """End all work, as the command does; return the quiesce that is in force."""
+        since_ms = int(1000 * self.schedule.unix_s())
+        wanted = Quiesce("storm", "somebody", since_ms, deadline_ms)
+        self._pauses = self._pauses.quiescing(wanted)
+        found = self._pauses.quiesce or wanted
+        self.quiesced.setdefault(found.request, []).append(found)
+        self._turn(paths.PAUSES, encode_pauses(self._pauses))
+        return found
+
+    @property
+    def is_quiesced(self) -> bool:
+        """Whether a quiesce is in ZooKeeper."""
+        znode = self.zookeeper.get(paths.PAUSES)
+        read = Pauses() if znode is None else decode_pauses(znode.data)
+        return isinstance(read, Pauses) and read.quiesce is not None
+
+    def resume(self, quiesce: Quiesce) -> None:
+        """End a quiesce that is in force, with the general pause."""
+        found = self._pauses.quiesce
+        if found is not None and found.request == quiesce.request:
+            self._pauses = self._pauses.removing()
+            self._turn(paths.PAUSES, encode_pauses(self._pauses))
+
+    def forget_pauses(self) -> None:
+        """Delete the pauses, and the quiesce with them."""
+        self._pauses = Pauses()
+        self.zookeeper.remove_tree(paths.PAUSES)
 
     def limit(self, limits: Limits) -> None:
         """Set the limits."""

@@ -192,7 +192,7 @@ def reverse(  # noqa: C901, PLR0911 - one return per case
     has_begun = reassignment.in_flight or reassignment.may_be_made
     has_begun = has_begun or reassignment.may_have_placed(assignment)
     if not has_begun and assignment == model.PartitionAssignment(spec.original):
-        return _end_unbegun(view, by, partition, reassignment)
+        return end_unbegun(view, by, partition, reassignment)
     state = view.leadership.states.get(partition)
     if state is None:
         return NotReversed.NOT_YET
@@ -219,12 +219,13 @@ def _skip(
     return undo.skip_partition(cancellation, partition, why)
 
 
-def _end_unbegun(
+def end_unbegun(
     view: ClusterView,
     by: RequestId,
     partition: TopicPartition,
     reassignment: Reassignment,
 ) -> Change:
+    """End a reassignment that has not begun: its partition stays where it is."""
     spec = reassignment.spec
     outcome = model.PartitionOutcome(spec.request, partition, model.OutcomeKind.CANCELLED, by=by)
     written: tuple[Record, ...] = (

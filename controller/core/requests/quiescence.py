@@ -4,7 +4,8 @@ A quiesce: the work of the daemon ends, until an operator resumes it.
 Nothing new is accepted (``ClusterView.disabled_because``), and the queue is refused. Here the
 accepted reassignments end: what has not begun is cancelled at once, what has begun is rolled back
 at the deadline, and before that it ends by its ordinary steps. Throttles, orphans and the role
-follow from that, as without a quiesce. Foreign reassignments are left to who requested them.
+follow from that, as without a quiesce. Foreign reassignments are left to who requested them, and a
+partition that another client moved before its reassignment began stays where it is now.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from controller.core.model import Instant, Route
+from controller.core.model import Instant, Route, TopicPartition
 from controller.core.pacing.controls import AT_ONCE, Quiesce
 from controller.core.reassignments.model import Reassignment
 from controller.core.records import Change
-from controller.core.requests.cancellation import CHUNK, reverse
+from controller.core.requests.cancellation import CHUNK, end_unbegun, reverse
 from controller.core.view import ClusterView
 
 
@@ -42,10 +43,11 @@ def has_work_to_end(view: ClusterView, now: Instant) -> bool:
     if quiesce is None:
         return False
     is_due = _is_due(view, quiesce, now)
-    # One whose original replicas are unknown cannot be rolled back.
+    # One that has begun from unknown replicas cannot be rolled back.
     return any(
-        r.spec.original is not None and _is_to_end(r, is_due=is_due)
+        not _has_begun(r) or (is_due and r.spec.original is not None)
         for r in view.reassignments.by_partition.values()
+        if not _is_left_alone(r)
     )
 
 
@@ -58,9 +60,14 @@ def end_work(view: ClusterView, now: Instant) -> tuple[Change, ...]:
 
 
 def _ended(view: ClusterView, quiesce: Quiesce, *, is_due: bool) -> Iterator[Change]:
+    by = quiesce.request
     for partition, reassignment in view.reassignments.by_partition.items():
-        if _is_to_end(reassignment, is_due=is_due):
-            reversed_ = reverse(view, quiesce.request, partition, reassignment)
+        if _is_left_alone(reassignment):
+            continue
+        if _stands(view, partition, reassignment):
+            yield end_unbegun(view, by, partition, reassignment)
+        elif is_due or not _has_begun(reassignment):
+            reversed_ = reverse(view, by, partition, reassignment)
             if isinstance(reversed_, Change):
                 yield reversed_
 
@@ -70,8 +77,20 @@ def _is_due(view: ClusterView, quiesce: Quiesce, now: Instant) -> bool:
     return left_s is not None and left_s <= 0
 
 
-def _is_to_end(reassignment: Reassignment, *, is_due: bool) -> bool:
-    spec = reassignment.spec
-    if spec.rolls_back or spec.route is Route.FOREIGN:
-        return False
-    return is_due or not (reassignment.has_moved or reassignment.may_be_made)
+def _is_left_alone(reassignment: Reassignment) -> bool:
+    return reassignment.spec.rolls_back or reassignment.spec.route is Route.FOREIGN
+
+
+def _has_begun(reassignment: Reassignment) -> bool:
+    return reassignment.has_moved or reassignment.may_be_made
+
+
+def _stands(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> bool:
+    """Return whether a reassignment has not begun, nor anything else changes its partition."""
+    assignment, legacy = view.topics.assignment(partition), view.requests.legacy
+    return (
+        not _has_begun(reassignment)
+        and assignment is not None
+        and not (assignment.is_reassigning or reassignment.may_have_placed(assignment))
+        and (legacy is None or not legacy.stale)
+    )

@@ -126,8 +126,9 @@ def accept_submissions(view: ClusterView, now: Instant) -> Decision:
         return Decision()
     refused = refuse_wholes(view).changes
     if not view.requests.is_choosing:
+        # A cancellation ends what it selects, whatever forbids it.
         waiting = [s for s in waiting if refused_as_whole(view, s) is None]
-    if view.disabled_because is not None or not waiting:
+    if not waiting:
         return Decision(refused)
     share = acceptance.cycle_share(view, view.options.acceptance_chunk)
     chunk = max(share // len(waiting), CHUNK_MIN)

@@ -17,6 +17,8 @@ from controller.core.model import (
     PartitionAssignment,
     RefusalReason,
     RequestId,
+    TopicAssignment,
+    ZkVersion,
 )
 from controller.core.pacing.controls import AT_ONCE, Controls, Pause, Pauses, Quiesce
 from controller.core.pacing.records import ControlsRead
@@ -24,17 +26,21 @@ from controller.core.reassignments.records import SpecsRead
 from controller.core.records import TimerFired
 from controller.core.requests.records import (
     AcceptedRead,
+    KillSwitchRead,
     LegacyEntryRecord,
     QueueEndedRecord,
     QueueRead,
     RefusalRecord,
+    SubmissionsListed,
+    SubmissionsRead,
 )
 from controller.core.requests.submissions import AcceptedEntry, CancelScope
 from controller.core.role.claims_and_resignations import DEADLINE_TIMER, LINGER_TIMER, has_work
 from controller.core.role.records import ControllerClaimed, Deposed
+from controller.core.topics.records import TopicsRead
 from tests.core.builders import EPOCH, WALL_S, Driver, plan, replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver, delegated
-from tests.core.requests.test_cancellation import CANCEL, cancel
+from tests.core.requests.test_cancellation import CANCEL, cancel, has_ended
 from tests.core.requests.test_submitted import outcomes, submission, submit
 from tests.core.role.test_claims_and_resignations import run_timers
 
@@ -264,3 +270,39 @@ def test_a_second_quiesce_changes_only_the_deadline() -> None:
     assert again.quiesce == replace(QUIESCE, deadline_ms=AT_ONCE)
     assert again.quiescing(Quiesce("and again", "bob@host", 6)) == again
     assert again.adding(Pause("lunch")).removing() == Pauses()
+
+
+def test_a_partition_that_others_moved_before_it_began_stays_where_it_is() -> None:
+    """Its former replicas would undo what another client did; it would wait for ever otherwise."""
+    driver = Driver({tp(): (0, 1, 2)})
+    driver.observe(ControlsRead(Controls(Pauses(everything=Pause("lunch")))))
+    submit(driver, submission(FIRST, {tp(): (3, 4, 5)}))
+    elsewhere = TopicAssignment(
+        {0: PartitionAssignment(replicas(5, 6))},
+        ZkVersion(1),
+        driver.view.topics.by_name["t"].czxid,
+    )
+    driver.observe(TopicsRead({"t": elsewhere}))
+    quiesce(driver, AT_ONCE)
+    assert not driver.view.reassignments.by_partition
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(5, 6))
+    assert outcomes(driver)[FIRST].fates == {OutcomeKind.CANCELLED: 1}
+
+
+@pytest.mark.parametrize("is_quiesced", [True, False], ids=["quiesced", "disabled"])
+def test_a_cancellation_ends_what_is_not_accepted_though_new_work_is_refused(
+    *, is_quiesced: bool
+) -> None:
+    """It waited for the acceptance that was forbidden, and everything else waited for it."""
+    driver = Driver({tp(): (0, 1, 2)})
+    refusing = ControlsRead(Controls(Pauses(quiesce=QUIESCE))) if is_quiesced else None
+    driver.fold(refusing or KillSwitchRead(is_on=True))
+    wanted = submission(FIRST, {tp(): (3, 4, 5)})
+    driver.fold(SubmissionsListed(frozenset({FIRST})))
+    driver.fold(SubmissionsRead({FIRST: wanted}))
+    cancel(driver)
+    assert not driver.view.requests_session.submissions
+    if is_quiesced:
+        # The rest needs no role.
+        release(driver)
+    assert has_ended(driver)
