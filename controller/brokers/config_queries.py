@@ -218,7 +218,7 @@ class TopicConfigQuery(PooledQuery):
             results = await describe_configs(connection, itself, (DELETION, PROTOCOL))
             values = {c.name: c.value for result in results for c in result.configs}
             enabled = {"true": True, "false": False}.get((values.get(DELETION) or "").lower())
-            protocol = _protocol(values.get(PROTOCOL))
+            protocol = protocol_of(values.get(PROTOCOL))
             codes = [r.error_code for r in results if r.error_code]
             problem = "" if enabled is not None else f"error {codes}" if codes else "no value"
         except (TransientError, ProtocolError) as error:
@@ -236,7 +236,8 @@ class TopicConfigQuery(PooledQuery):
         return {t: found.get(t, "the broker did not answer for it") for t in topics}
 
 
-def _protocol(text: str | None) -> str | None:
+def protocol_of(text: str | None) -> str | None:
+    """Return an inter-broker protocol as a broker says it; None if it is none."""
     try:
         return text if text is not None and parse_protocol(text) else None
     except InvalidInputError:

@@ -15,9 +15,19 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kafka.protocol.api_key import ApiKey
+
 from controller.brokers.broker_connections import BrokerConnection, ConnectionLimits
 from controller.brokers.broker_queries import query_all
-from controller.brokers.config_queries import BROKER, LIMITS, TOPIC, TopicConfigQuery
+from controller.brokers.config_queries import (
+    BROKER,
+    LIMITS,
+    PROTOCOL,
+    TOPIC,
+    TopicConfigQuery,
+    describe_configs,
+    protocol_of,
+)
 from controller.brokers.connection_settings import ConnectionSettings
 from controller.brokers.log_dirs import Capacities, describe_all, description_of, no_capacities
 from controller.brokers.topic_validation import rejection_of, validate
@@ -27,7 +37,7 @@ from controller.core.pacing.throttle_settings import Entity, topic_entity
 from controller.core.records import Event
 from controller.core.topics.model import NEVER_REQUESTED
 from controller.core.topics.records import TopicConfigsRead
-from controller.doctor.snapshot import BrokerAnswers, Disks, SettingVerdicts
+from controller.doctor.snapshot import BrokerAnswers, Disks, Protocol, SettingVerdicts
 from controller.errors import BrokerUnreachableError, ControllerError
 from controller.kafka_errors import NONE
 from controller.planning.volumes import volume_names
@@ -39,6 +49,8 @@ RESOURCES_AT_ONCE: Final = 500
 DEFAULTS: Final = "<default>"
 """The name of the znode with the settings of all brokers."""
 SECRETS: Final = ("password", "jaas.config")
+FETCH_OF_BRIDGE: Final = 17
+"""The version of Fetch that Kafka 3.9 brought (KIP-853): no request shows a release itself."""
 SILENT: Final = "no answer in time"
 NONE_ANSWERS: Final = "no broker answers"
 NOT_LIVE: Final = "the broker is not live"
@@ -126,6 +138,36 @@ def disks_of(answer: Any) -> Disks | str:  # noqa: ANN401 - kafka-python has no 
     placed = {p: r.directory for p, r in replicas.items() if r.directory is not None}
     futures = {p: r.future for p, r in found.replicas.items() if r.future is not None}
     return Disks(frozenset(replicas), failed, sizes, dirs, placed, futures)
+
+
+# --- protocols -----------------------------------------------------------------------------------
+
+
+def query_protocols(
+    connections: ConnectionSettings,
+    brokers: Collection[LiveBroker],
+    *,
+    within_s: float = WITHIN_S,
+) -> Mapping[BrokerId, Protocol | str]:
+    """Query every broker for its inter-broker protocol, which only it knows."""
+    deadline = time.monotonic() + within_s
+    found: dict[BrokerId, Protocol | str] = {b.id: SILENT for b in brokers}
+    for broker, answer in query_all(connections, LIMITS, brokers, _protocol, deadline=deadline):
+        found[broker] = str(answer) if isinstance(answer, ControllerError) else answer
+    return found
+
+
+async def _protocol(broker: LiveBroker, connection: BrokerConnection) -> Protocol | str:
+    (described,) = await describe_configs(connection, [(BROKER, str(broker.id))], [PROTOCOL])
+    if described.error_code:
+        return f"error {described.error_code}: {described.error_message or 'no message'}"
+    said = next((c.value for c in described.configs if c.name == PROTOCOL), None)
+    protocol = protocol_of(said)
+    if protocol is None:
+        return f"{PROTOCOL} is {said!r}"
+    return Protocol(
+        protocol, is_bridge=connection.version(ApiKey.Fetch, FETCH_OF_BRIDGE) == FETCH_OF_BRIDGE
+    )
 
 
 # --- replicas and sizes of a whole cluster, for a snapshot ---------------------------------------

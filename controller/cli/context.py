@@ -31,6 +31,7 @@ from controller.previews.cluster_queries import (
     judge_settings,
     query_brokers,
     query_min_insync,
+    query_protocols,
 )
 from controller.units import MS_PER_S
 
@@ -38,7 +39,12 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from controller.cli.terminal_tables import Screen
-    from controller.previews.cluster_queries import JudgeSettings, QueryBrokers, QueryMinInsync
+    from controller.previews.cluster_queries import (
+        JudgeSettings,
+        QueryBrokers,
+        QueryMinInsync,
+        QueryProtocols,
+    )
     from controller.settings import HttpAccess, Settings
     from controller.zk.operator_client import OperatorClient
 
@@ -129,6 +135,7 @@ class CommandContext:
     query_brokers: QueryBrokers = query_brokers
     judge_settings: JudgeSettings = judge_settings
     query_min_insync: QueryMinInsync = query_min_insync
+    query_protocols: QueryProtocols = query_protocols
     cluster_id_of: Callable[[Settings, str], str] = cluster_id_of
     fetch: Callable[[str, HttpAccess], Mapping[str, Any]] = lambda address, access: _fetch(
         address, access, "/status", key="in_flight"

@@ -25,7 +25,7 @@ from controller.cli.terminal_tables import Column, Listing, Name, fields
 from controller.core.core_settings import EngineName
 from controller.core.pacing.throttle_settings import Entity
 from controller.core.reassignments.gates import ids
-from controller.doctor.checks import examine
+from controller.doctor.checks import CHECKS, MIGRATION, examine
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.journal_checks import journal_findings
 from controller.doctor.snapshot import Snapshot
@@ -66,6 +66,9 @@ def doctor(
         "With --fix, where no daemon will run again: restore the settings before all "
         "throttles of daemons, and delete all their records, requests and controls.",
     ),
+    migration: bool = flag(
+        "--migration", "Find instead what stands against a migration of the cluster to KRaft now."
+    ),
     journal: list[Path] | None = option(
         "DIR",
         "Also check each step in a daemon's journal: its --journal-dir. May be repeated. "
@@ -85,11 +88,17 @@ def doctor(
         raise InvalidInputError("--dry-run needs --fix: nothing else changes anything")
     if no_daemon and not fix:
         raise InvalidInputError("--no-daemon needs --fix: it selects what is repaired")
+    if migration and fix:
+        raise InvalidInputError("--migration changes nothing: --fix cannot be used with it")
     settings = context.settings()
     with context.connect(settings) as operator:
         snapshot = _take_snapshot(context, operator, settings)
+        if migration:
+            brokers = snapshot.znodes.brokers.values()
+            snapshot = replace(snapshot, protocols=context.query_protocols(settings, brokers))
         others = (f for path in journal or () for f in findings_of_journal(path))
-        findings, fixes = examine(snapshot, others), list[Fix]()
+        checks = MIGRATION if migration else CHECKS
+        findings, fixes = examine(snapshot, others, checks=checks), list[Fix]()
         if fix:
             repair = _retire if no_daemon else _fix_throttles
             fixes += repair(snapshot, operator, dry_run=context.dry_run)

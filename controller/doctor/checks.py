@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from controller.doctor import environment_checks, partition_checks, readiness_checks, znode_checks
+from controller.doctor import (
+    environment_checks,
+    migration_checks,
+    partition_checks,
+    readiness_checks,
+    znode_checks,
+)
 from controller.doctor.findings import Finding, Severity
 from controller.doctor.snapshot import Snapshot
 from controller.znodes import paths
@@ -77,6 +83,29 @@ READINESS: Final[Mapping[SnapshotCheck, tuple[str, ...]]] = {
     readiness_checks.held_role: (),
 }
 """The checks of ``quiesce``: without findings, nothing of a daemon is left in the cluster."""
+
+MIGRATION: Final[Mapping[SnapshotCheck, tuple[str, ...]]] = {
+    migration_checks.migration_state: (paths.CONTROLLER, paths.MIGRATION),
+    migration_checks.protocols: (),
+    migration_checks.unquiesced_daemon: (paths.LEADER, paths.PAUSES),
+    **READINESS,
+    migration_checks.pending_deletions: (),
+    migration_checks.missing_ids: (),
+    migration_checks.missing_states: (paths.TOPICS,),
+    partition_checks.leaderless: (paths.BROKER_IDS,),
+    partition_checks.under_min_isr: (paths.BROKER_IDS,),
+    partition_checks.out_of_sync: (),
+    partition_checks.dead_brokers: (paths.BROKER_IDS,),
+    partition_checks.failed_disks: (),
+    partition_checks.offline_replicas: (),
+    partition_checks.controller_replicas: (paths.BROKER_IDS,),
+    partition_checks.unexplained_replicas: (paths.REASSIGNMENTS,),
+    partition_checks.stray_logs: (paths.TOPICS, paths.ORPHANS, paths.DELETIONS),
+    znode_checks.rejected_settings: (),
+    znode_checks.topic_throttles: _THROTTLED,
+    znode_checks.broker_throttles: _THROTTLED,
+}
+"""The checks of ``doctor --migration``."""
 
 _ORDER: Final = tuple(Severity)
 

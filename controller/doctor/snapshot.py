@@ -50,6 +50,16 @@ class BrokerAnswers:
     """Effective ``min.insync.replicas`` by topic."""
 
 
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """What a broker says of its release."""
+
+    inter_broker: str
+    """``inter.broker.protocol.version``, in effect."""
+    is_bridge: bool
+    """Whether it is of Kafka 3.9, from which clusters are migrated to KRaft."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingVerdicts:
     """What brokers say of the settings of topics and brokers in ZooKeeper; others are valid."""
@@ -145,6 +155,8 @@ class Snapshot:
     """The topic znodes as read before the brokers were asked."""
     brokers: BrokerAnswers = field(default_factory=BrokerAnswers)
     settings: SettingVerdicts = field(default_factory=SettingVerdicts)
+    protocols: Mapping[model.BrokerId, Protocol | str] = field(default_factory=dict)
+    """Empty unless brokers were asked for them; a text is the reason why one is unknown."""
     controller_id: int = 1_000_000
     """The daemon's id as the controller, from the settings."""
     endpoint: LiveBroker | None = None

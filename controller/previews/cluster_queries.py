@@ -12,7 +12,13 @@ from controller.core.model import BrokerId
 
 if TYPE_CHECKING:
     from controller.brokers.connection_settings import ConnectionSettings
-    from controller.doctor.snapshot import BrokerAnswers, Disks, SettingVerdicts, Znodes
+    from controller.doctor.snapshot import (
+        BrokerAnswers,
+        Disks,
+        Protocol,
+        SettingVerdicts,
+        Znodes,
+    )
     from controller.settings import Settings
     from controller.zk.operator_client import OperatorClient
 
@@ -24,6 +30,8 @@ QueryMinInsync = Callable[
     ["Settings", Collection[LiveBroker], Collection[str]], Mapping[str, int | str]
 ]
 """Return the effective ``min.insync.replicas`` by topic; a text is the reason why it is unknown."""
+QueryProtocols = Callable[["Settings", Collection[LiveBroker]], "Mapping[BrokerId, Protocol | str]"]
+"""Return the protocol of each broker; a text is the reason why it is unknown."""
 
 
 def broker_connections(settings: Settings) -> ConnectionSettings:
@@ -62,6 +70,15 @@ def query_min_insync(
     from controller.brokers import surveys  # noqa: PLC0415 - most commands ask no broker
 
     return surveys.query_min_insync(broker_connections(settings), brokers, topics)
+
+
+def query_protocols(
+    settings: Settings, brokers: Collection[LiveBroker]
+) -> Mapping[BrokerId, Protocol | str]:
+    """Ask each broker for its protocol, see ``QueryProtocols``."""
+    from controller.brokers import surveys  # noqa: PLC0415 - most commands ask no broker
+
+    return surveys.query_protocols(broker_connections(settings), brokers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import threading
 
+import pytest
 from kafka.protocol.admin import DescribeConfigsResponse, DescribeLogDirsResponse
 
 from controller.brokers.connection_settings import ConnectionSettings, ListenerChoice
-from controller.brokers.surveys import SILENT, disks_of, query_brokers, query_min_insync
+from controller.brokers.surveys import (
+    SILENT,
+    disks_of,
+    query_brokers,
+    query_min_insync,
+    query_protocols,
+)
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import BrokerEpoch, BrokerId, LogDir
-from controller.doctor.snapshot import Disks
+from controller.doctor.snapshot import Disks, Protocol
 from tests.brokers.fakes import Answer, Drop, FakeBroker, Garbage, Hold, Reaction, Received
 from tests.core.builders import tp
 
@@ -49,6 +56,43 @@ def test_disks_and_settings_are_read() -> None:
     disks = Disks(frozenset({tp()}), ("/data/b",), {tp(): 100}, dirs, placed, futures)
     assert answers.disks == {ONE: disks}
     assert answers.min_insync_replicas == {"t": 2, "closed": "error 29: not allowed"}
+
+
+@pytest.mark.parametrize("fetch", [16, 17])
+def test_the_protocol_of_each_broker_is_read(fetch: int) -> None:
+    """And whether its release is the one from which clusters are migrated to KRaft."""
+
+    def describe(received: Received) -> Reaction:
+        config: list[tuple[object, ...]] = [
+            ("inter.broker.protocol.version", "3.8-IV0", False, 5, False, [])
+        ]
+        found = [(0, None, 4, "1", config)]
+        return Answer(
+            DescribeConfigsResponse(version=received.version, throttle_time_ms=0, results=found)
+        )
+
+    with FakeBroker(1, describe, {**UNDERSTOOD, 1: (0, fetch)}) as broker:
+        answers = query_protocols(PLAIN, [broker.registration()], within_s=10)
+    assert answers == {ONE: Protocol("3.8-IV0", is_bridge=fetch == 17)}
+
+
+def test_a_protocol_that_may_not_be_read_has_the_reason() -> None:
+    """As has one of a broker that does not answer."""
+
+    def refuse(received: Received) -> Reaction:
+        found: list[tuple[object, ...]] = [(31, "not allowed", 4, "1", [])]
+        return Answer(
+            DescribeConfigsResponse(version=received.version, throttle_time_ms=0, results=found)
+        )
+
+    with (
+        FakeBroker(1, refuse, UNDERSTOOD) as broker,
+        FakeBroker(2, lambda _: Drop(), UNDERSTOOD) as dropping,
+    ):
+        both = [broker.registration(), dropping.registration()]
+        answers = query_protocols(PLAIN, both, within_s=10)
+    assert answers[ONE] == "error 31: not allowed"
+    assert isinstance(answers[TWO], str)
 
 
 def test_settings_alone_are_read_without_the_disks() -> None:

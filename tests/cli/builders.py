@@ -209,6 +209,7 @@ class Terminal:
             query_brokers=lambda settings, brokers, topics: self.cluster.snapshot.brokers,  # noqa: ARG005 - as the port names them
             judge_settings=lambda settings, znodes: self.cluster.snapshot.settings,  # noqa: ARG005 - as above
             query_min_insync=self._query_min_insync,
+            query_protocols=lambda settings, brokers: self.cluster.snapshot.protocols,  # noqa: ARG005 - as above
             cluster_id_of=lambda settings, servers: "the-cluster",  # noqa: ARG005 - as above
             fetch=self._fetch,
             fetch_explanation=self._fetch_explanation,

@@ -11,11 +11,12 @@ from controller.core.model import ZkVersion
 from controller.core.pacing.throttle_settings import AppliedThrottle, Entity
 from controller.doctor import (
     environment_checks,
+    migration_checks,
     partition_checks,
     readiness_checks,
     znode_checks,
 )
-from controller.doctor.checks import CHECKS, READINESS, examine
+from controller.doctor.checks import CHECKS, MIGRATION, READINESS, examine
 from controller.znodes.paths import (
     APPLIED_THROTTLES,
     BROKER_IDS,
@@ -31,6 +32,7 @@ from tests.doctor.builders import SnapshotBuilder
 ROOMS = (
     partition_checks,
     environment_checks,
+    migration_checks,
     readiness_checks,
     znode_checks,
 )
@@ -58,7 +60,7 @@ def test_every_check_is_run() -> None:
         functions = inspect.getmembers(room, inspect.isfunction)
         return {f for n, f in functions if f.__module__ == room.__name__ and n[0] != "_"}
 
-    assert {*CHECKS, *READINESS} == set().union(*map(checks, ROOMS))
+    assert {*CHECKS, *MIGRATION, *READINESS} == set().union(*map(checks, ROOMS))
 
 
 def test_what_is_hidden_is_found_and_nothing_is_concluded_from_it() -> None:

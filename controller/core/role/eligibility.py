@@ -18,6 +18,7 @@ from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.reassignments import phases
 from controller.core.reassignments.gates import ids
 from controller.core.reassignments.model import Reassignment
+from controller.core.role.records import ClaimGuardsRead
 from controller.core.view import ClusterView
 
 WHOLE_S: Final = 45.0
@@ -50,6 +51,16 @@ def native_refusals(view: ClusterView) -> tuple[str, ...]:
             "consider itself the controller"
         )
     return (*reasons, *_kraft(view))
+
+
+def kraft_signs(guards: ClaimGuardsRead) -> Iterator[str]:
+    """Yield the signs of a KRaft controller: the cluster is being migrated, or was."""
+    if guards.migration is not None:
+        yield f"/migration: {guards.migration}"
+    if guards.controller_broker is not None and not guards.controller_is_ephemeral:
+        yield "/controller is not an ephemeral znode: a KRaft controller holds it"
+    if guards.kraft_controller_epoch >= 0:
+        yield "/controller names a KRaft controller epoch: the cluster is being migrated"
 
 
 def _isr_change_evidence(view: ClusterView) -> Iterator[str]:
@@ -107,16 +118,8 @@ def _listener_problems(brokers: Iterable[LiveBroker], own: Endpoint) -> Iterator
 
 
 def _kraft(view: ClusterView) -> Iterator[str]:
-    """Yield the signs of a KRaft controller: the cluster is being migrated, or was."""
     guards = view.role_session.guards
-    if guards is None:
-        return
-    if guards.migration is not None:
-        yield f"/migration: {guards.migration}"
-    if guards.controller_broker is not None and not guards.controller_is_ephemeral:
-        yield "/controller is not an ephemeral znode: a KRaft controller holds it"
-    if guards.kraft_controller_epoch >= 0:
-        yield "/controller names a KRaft controller epoch: the cluster is being migrated"
+    return iter(()) if guards is None else kraft_signs(guards)
 
 
 def delegated_refusals(view: ClusterView) -> tuple[str, ...]:
