@@ -29,6 +29,8 @@ LINKED_LISTENER: Final = "LINKED"
 """Name of the listener behind a link."""
 INTERNAL_LISTENER: Final = "INTERNAL"
 """Name of the listener that only brokers use."""
+KRAFT_LISTENER: Final = "CONTROLLER"
+"""Name of the listener of KRaft controllers, which brokers need for their connections to them."""
 
 # ApiVersions, version 0, correlation id 0, no client id: the first request of every client.
 _HELLO: Final = struct.pack(">ihhih", 10, 18, 0, 0, -1)
@@ -121,7 +123,7 @@ class ZooKeeperServer(ChildProcess):
             "4lw.commands.whitelist": "*",
             **(extra or {}),
         }
-        configuration.write_text(_properties(settings))
+        configuration.write_text(properties_text(settings))
         command = java_command(
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             str(configuration),
@@ -196,10 +198,11 @@ class Broker(ChildProcess):
         self._tls = options.tls
         self.log_dirs = [directory / f"data-{n}" for n in range(options.log_dirs)]
         self._is_registered = is_registered
+        self._is_in_zookeeper = True
         self._session_s = options.zookeeper_session_timeout_ms / 1000
         configuration = self._configuration = directory / "server.properties"
         self._written = self._settings(zookeeper, options, rack)
-        configuration.write_text(_properties(self._written))
+        configuration.write_text(properties_text(self._written))
         command = java_command(
             "kafka.Kafka",
             str(configuration),
@@ -220,7 +223,7 @@ class Broker(ChildProcess):
     def spawn(self) -> None:
         """Start it once the session of a killed predecessor is over: Kafka refuses to before."""
         eventually(
-            lambda: not self._is_registered(self.broker_id),
+            lambda: not (self._is_in_zookeeper and self._is_registered(self.broker_id)),
             within_s=self._session_s + 10.0,
             what=f"the former session of {self.name} expires",
         )
@@ -228,8 +231,41 @@ class Broker(ChildProcess):
 
     def upgrade(self) -> None:
         """Use the inter-broker protocol of the release from the next start on."""
-        self._written.pop("inter.broker.protocol.version", None)
-        self._configuration.write_text(_properties(self._written))
+        self.configure({"inter.broker.protocol.version": None})
+
+    def configure(self, settings: Mapping[str, str | None]) -> None:
+        """Change settings from the next start on; None removes one."""
+        changed = {**self._written, **settings}
+        self._written = {name: value for name, value in changed.items() if value is not None}
+        self._configuration.write_text(properties_text(self._written))
+
+    def migrate(self, quorum: Mapping[str, str]) -> None:
+        """Register with a quorum of KRaft controllers, too, from the next start on."""
+        self._protocols |= {KRAFT_LISTENER: "PLAINTEXT"}
+        protocols = ",".join(f"{n}:{p}" for n, p in self._protocols.items())
+        self.configure(
+            {
+                **quorum,
+                "zookeeper.metadata.migration.enable": "true",
+                "listener.security.protocol.map": protocols,
+            }
+        )
+
+    def leave_zookeeper(self) -> None:
+        """Be a broker of a KRaft cluster, with the same id and logs, from the next start on."""
+        self._is_in_zookeeper = False
+        of_zookeeper = [name for name in self._written if name.startswith("zookeeper.")]
+        first = next(iter(self.ports))
+        self.configure(
+            {
+                **dict.fromkeys((*of_zookeeper, "broker.id", "inter.broker.protocol.version")),
+                "process.roles": "broker",
+                "node.id": str(self.broker_id),
+                "inter.broker.listener.name": self._written.get(
+                    "inter.broker.listener.name", first
+                ),
+            }
+        )
 
     def fail_disk(self, number: int) -> Path:
         """
@@ -274,9 +310,8 @@ class Broker(ChildProcess):
 
     def is_ready(self) -> bool:
         """Return whether it is registered and answers requests; it registers before it answers."""
-        return self._is_registered(self.broker_id) and bool(
-            _send(self.port.number, _HELLO, self._tls)
-        )
+        is_registered = not self._is_in_zookeeper or self._is_registered(self.broker_id)
+        return is_registered and bool(_send(self.port.number, _HELLO, self._tls))
 
     def replica_directories(self) -> set[str]:
         """
@@ -363,7 +398,8 @@ def _aside(log_dir: Path) -> Path:
     return log_dir.with_name(f"{log_dir.name}.failed")
 
 
-def _properties(settings: Mapping[str, str]) -> str:
+def properties_text(settings: Mapping[str, str]) -> str:
+    """Return settings as Java programs read them."""
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
