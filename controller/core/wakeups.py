@@ -89,6 +89,8 @@ class Trigger:
     """A read of topics counts; one that began before the claim is repeated and shows nothing."""
     PARTITION_APPEARED: Flags = ("listed_topics",)
     """A topic has a partition whose state was never read."""
+    TOPIC_GONE: Flags = ("listed_topics",)
+    """A topic that was listed does not exist any more."""
     STATE_APPEARED: Flags = ("cancel",)
     """The state of a reassigning partition is known: its cancellation may have waited for it."""
     HEALTH_UNKNOWN: Flags = ("health",)

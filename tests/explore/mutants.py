@@ -395,6 +395,14 @@ MUTANTS: Final = (
 )
 FINDINGS: Final = (
     Mutant(
+        "forget a topic that a late list lacks",
+        "controller.core.topics.fold",
+        "    view.due.overtaken_topics |= topics.missing\n",
+        "    topics.listed = event.topics\n"
+        "    for name in topics.missing:\n        deletion_fold.forget_topic(view, name)\n",
+        ("topic created again, late",),
+    ),
+    Mutant(
         "a restart that the ISR shows after a rejected write",
         f"{LEADERSHIP}.fold",
         "        note_untreated(view, partition, read)\n\n\ndef _record_read",

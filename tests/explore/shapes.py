@@ -135,6 +135,7 @@ LARGE: Final = (
     native("steps of one", (1, 2, 3), (3, 4, 5), faults=ALL_FAULTS),
     native("order alone, late", (1, 2), (2, 1), faults=ALL_FAULTS, delays=1),
     native("cancel and a fault", *MOVE, faults=ALL_FAULTS, operator=1),
+    native("topic created again, late", *MOVE, delays=1, operator=2, operations=RECREATE),
     native("topic replaced, late", *MOVE, delays=1, operator=1, operations=REPLACE),
     native("topic replaced, a fault", *MOVE, faults=OF_DAEMON, operator=1, operations=REPLACE),
     native("two daemons", *MOVE, faults=OF_DAEMON, daemons=2),

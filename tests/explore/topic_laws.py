@@ -30,8 +30,11 @@ def topic_laws(system: System) -> Iterator[str]:
                 yield from _deleted(system)
         elif path == TOPIC_PATH and is_daemons and old is not None and new is not None:
             yield from _rewritten(system, old, new)
-        elif path == MARKER and new is None and is_daemons and system.data(TOPIC_PATH) is not None:
-            yield "a marker is deleted, and its topic is not"
+        elif path == MARKER and new is None and is_daemons:
+            topic = system.zookeeper.get(TOPIC_PATH)
+            # One that was created after the marker was not asked for.
+            if topic is not None and old is not None and topic.czxid < old.czxid:
+                yield "a marker is deleted, and its topic is not"
 
 
 def _deleted(system: System) -> Iterator[str]:

@@ -41,7 +41,7 @@ from controller.core.requests.records import (
 )
 from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.core.role.records import BrokersRead
-from controller.core.topics.records import AssignmentRecord, TopicsListed
+from controller.core.topics.records import AssignmentRecord, TopicsListed, TopicsRead
 from controller.core.view import ClusterView
 from controller.reactor.commits import RETRY_TIMER, Commits
 from controller.reactor.ports import (
@@ -158,6 +158,7 @@ def test_what_shares_a_refused_write_ends_though_its_topic_is_gone() -> None:
     )
     store.refused = {paths.reassignment_path(tp(0)): WriteError.OTHER}
     driver.fold(TopicsListed(frozenset()))
+    driver.fold(TopicsRead({"t": None}))
     commits.commit(decide(driver.view, take_due(driver.view), driver.now).changes, driver.now)
     assert set(driver.view.reassignments.by_partition) == {tp(0)}
     store.refused = {}

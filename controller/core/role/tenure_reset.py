@@ -140,13 +140,18 @@ def _invalidate_topics(view: ClusterView) -> None:
 
     The former controller may have written after our read, or deleted a topic that was created again
     with the same version; from the claim on no other controller does. A read that was under way at
-    the claim does not make it valid again, whatever its content.
+    the claim does not make it valid again, whatever its content. Nor does a list from before the
+    claim show that a topic with work does not exist.
     """
     if view.requests.legacy is not None:
         view.requests.legacy.stale = True
     for topic in view.topics.by_name.values():
         topic.invalidate(view.tenure.claim_generation)
-    view.due.overtaken_topics |= _needed_topics(view) & view.topics.by_name.keys()
+    needed, topics = _needed_topics(view), view.topics
+    if topics.listed is not None:
+        topics.missing |= needed - topics.listed
+        topics.listed |= needed
+    view.due.overtaken_topics |= needed
 
 
 def _needed_topics(view: ClusterView) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import Final, assert_never
 
 from controller.core import core_settings, model, wakeups
@@ -64,15 +65,18 @@ DEPARTURES_KEPT: Final = 2_000
 
 
 def topics_listed(view: ClusterView, event: records.TopicsListed) -> None:
-    """Fold in the list of topics; a topic that is gone is forgotten."""
+    """
+    Fold in the list of topics; one that it lacks is gone only if a read shows no topic either.
+
+    Topics are listed and read concurrently. One that was created again may be known, and have a
+    reassignment in flight, before a list arrives that was read while there was none of that name.
+    """
     topics = view.topics
-    topics.listed = event.topics
-    topics.missing.clear()
-    for name in [t for t in topics.by_name if t not in event.topics]:
-        deletion_fold.forget_topic(view, name)
+    known = chain(topics.missing, topics.by_name, topics.unreadable)
+    topics.missing = {name for name in known if name not in event.topics}
+    topics.listed = event.topics | topics.missing
     topics.requested &= event.topics
-    for name in [t for t in topics.unreadable if t not in event.topics]:
-        del topics.unreadable[name]
+    view.due.overtaken_topics |= topics.missing
 
 
 def _is_led_by_a_broker(view: ClusterView) -> bool:
@@ -116,10 +120,9 @@ def topics_read(view: ClusterView, event: records.TopicsRead, now: Instant) -> N
     for name, read in topics.items():
         if isinstance(read, model.TopicAssignment):
             _topic(view, name, read, event.read_generation, now)
-        elif read is None:
-            _missing(view, name)
-        else:
+        elif read is not None:
             view.topics.unreadable[name] = read
+    _missing(view, {name for name, read in topics.items() if read is None})
     if uncertain:
         moved = (p for p in view.reassignments.by_partition if p.topic in uncertain)
         view.due.add(p for p in moved if view.topics.known_assignment(p) is None)
@@ -127,24 +130,25 @@ def topics_read(view: ClusterView, event: records.TopicsRead, now: Instant) -> N
     wakeups.wake_pending_requests(view)
 
 
-def _missing(view: ClusterView, name: str) -> None:
+def _missing(view: ClusterView, names: AbstractSet[str]) -> None:
     """
-    Forget a topic whose znode was missing; a listed one is gone only if that happens twice.
+    Forget topics whose znode was missing; a listed one is gone only if something else shows that.
 
-    Topics are listed and read concurrently. The present listing may be newer than the read and
-    contain a topic of that name that was created again, which no further listing would show.
+    The present list may be newer than the read and contain a topic of that name that was created
+    again, which no further list would show.
     """
     topics = view.topics
-    deletion_fold.forget_topic(view, name)
-    topics.requested.discard(name)
-    if name not in (topics.listed or ()):
-        return
-    if name in topics.missing and topics.listed is not None:
-        topics.missing.discard(name)
-        topics.listed -= {name}
-        return
-    topics.missing.add(name)
-    view.due.overtaken_topics.add(name)
+    for name in names:
+        deletion_fold.forget_topic(view, name)
+        topics.unreadable.pop(name, None)
+    topics.requested -= names
+    listed = names & (topics.listed or frozenset())
+    gone = listed & topics.missing
+    topics.missing = (topics.missing | listed) - gone
+    view.due.overtaken_topics |= listed - gone
+    if topics.listed is not None and gone:
+        topics.listed -= gone
+        wakeups.wake(view.due, wakeups.Trigger.TOPIC_GONE)
 
 
 def _reread_overtaken(view: ClusterView, event: records.TopicsRead) -> None:

@@ -107,7 +107,11 @@ class TopicLedger(Ledger):
     without_id: set[str] = field(default_factory=set)
     """Those whose znode has no id."""
     missing: set[str] = field(default_factory=set)
-    """Listed topics whose znode was missing when it was read; they were requested again."""
+    """
+    Those of ``listed`` that the newest list or a read did not show; they were requested again.
+
+    Until a read confirms that they are gone, they count as listed.
+    """
     requested: set[str] = field(default_factory=set)
     unreadable: dict[str, str] = field(default_factory=dict)
     configs: dict[str, model.TopicConfig] = field(default_factory=dict)

@@ -345,7 +345,7 @@ def test_name_of_a_deleted_topic_is_free_when_the_topic_is_gone() -> None:
     driver.observe(ClientRequestReceived(2, again, driver.permission))
     assert answers(driver, 2)[0].results[0].error == 36
     assert not answers(driver, 1)
-    driver.observe(TopicsListed(frozenset({"u", "new"})))
+    driver.observe(TopicsListed(frozenset({"u", "new"})), TopicsRead({"t": None}))
     driver.observe(ClientRequestReceived(3, again, driver.permission))
     assert answers(driver, 3)[0].results[0].error == 0
     later(driver, TIMEOUT_S + WRITE_S)
@@ -357,7 +357,7 @@ def test_request_is_answered_once(timeout_s: float) -> None:
     """Also if the topic disappears in the same moment."""
     driver = driver_of({tp(): (1, 2)})
     driver.fold(ClientRequestReceived(1, deletion("t", timeout_s=timeout_s), driver.permission))
-    driver.observe(TopicsListed(frozenset()))
+    driver.observe(TopicsListed(frozenset()), TopicsRead({"t": None}))
     assert results(driver) == {"t": 3}
     later(driver, TIMEOUT_S)
     assert len(answers(driver)) == 1

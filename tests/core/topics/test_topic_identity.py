@@ -37,6 +37,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.pacing.throttle_settings import EntityConfig, topic_entity
+from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import SpecRecord, SpecsRead
 from controller.core.records import Change, Record, TimerFired
 from controller.core.role.invalidation import invalidate
@@ -275,3 +276,93 @@ def test_topics_of_a_request_are_read_before_it_is_accepted_with_the_delegated_e
     (accepted,) = (r for r in written(driver) if isinstance(r, SpecRecord))
     assert accepted.spec.topic_czxid == AGAIN.czxid
     assert accepted.spec.original == replicas(4, 5)
+
+
+# --- a list of the topics that is late -----------------------------------------------------------
+
+LACKS_IT = TopicsListed(frozenset())
+"""Read while the topic was deleted and not yet created again."""
+
+
+def is_read(driver: Driver) -> list[ReadTopics]:
+    """Return the reads of topics since the last call."""
+    found = [effect for effect in driver.sent if isinstance(effect, ReadTopics)]
+    driver.sent.clear()
+    return found
+
+
+def present(driver: Driver) -> TopicsRead:
+    """Return a read of every topic that shows what is known already."""
+    topics = driver.view.topics.by_name.items()
+    return TopicsRead(
+        {n: TopicAssignment(dict(t.partitions), t.version, t.czxid, t.topic_id) for n, t in topics}
+    )
+
+
+def test_list_from_before_a_topic_was_created_again_ends_no_reassignment() -> None:
+    """Another thread reads it: the topic may be read, and a step begin, before it arrives."""
+    driver = Driver({tp(): (1, 2)}, answers_topics=False)
+    driver.submit({tp(): (1, 3)})
+    assert driver.view.reassignments.by_partition[tp()].in_flight
+    is_read(driver)
+    driver.observe(LACKS_IT)
+    assert driver.view.reassignments.by_partition[tp()].in_flight
+    assert is_read(driver) == [ReadTopics(("t",))]
+    driver.observe(present(driver), TopicsListed(frozenset({"t"})))
+    assert not is_read(driver)
+    driver.run(tp())
+    assert driver.history[tp()][-1].replicas == replicas(1, 3)
+
+
+def test_topic_that_a_list_lacks_is_gone_when_one_read_shows_the_same() -> None:
+    """What waits for the end of the topic continues then."""
+    driver = Driver({tp(): (1, 2)}, answers_topics=False)
+    driver.submit({tp(): (1, 3)})
+    orphan = Orphan(BrokerId(4), tp(), driver.view.topics.by_name["t"].czxid, "not live")
+    driver.view.reassignments.orphans[orphan.broker, tp()] = orphan
+    driver.observe(LACKS_IT)
+    is_read(driver)
+    driver.observe(TopicsRead({"t": None}))
+    assert not is_read(driver)
+    assert not driver.view.topics.listed
+    assert not driver.view.reassignments.by_partition
+    assert not driver.view.reassignments.orphans
+
+
+def test_topics_that_a_list_lacks_are_read_together() -> None:
+    """Thousands may be deleted at once."""
+    names = tuple(sorted(f"t{n}" for n in range(1000)))
+    driver = Driver({tp(0, name): (1, 2) for name in names}, answers_topics=False)
+    is_read(driver)
+    driver.observe(LACKS_IT)
+    assert is_read(driver) == [ReadTopics(names)]
+    driver.observe(TopicsRead(dict.fromkeys(names)))
+    assert not is_read(driver)
+    assert not driver.view.topics.by_name
+
+
+def test_list_ends_no_reassignment_of_a_topic_that_cannot_be_read() -> None:
+    """It may exist, as one that was created again may."""
+    driver = Driver({tp(): (1, 2)}, answers_topics=False)
+    driver.submit({tp(): (1, 3)})
+    driver.observe(TopicsRead({"t": None}), TopicsRead({"t": "no JSON"}), LACKS_IT)
+    assert tp() in driver.view.reassignments.by_partition
+    driver.observe(TopicsRead({"t": None}))
+    assert tp() not in driver.view.reassignments.by_partition
+    assert not driver.view.topics.unreadable
+
+
+def test_list_from_before_the_claim_ends_no_reassignment() -> None:
+    """Another daemon may have accepted it since, for a topic that was created since."""
+    driver = Driver({tp(): (1, 2)}, answers_topics=False)
+    new = tp(0, "new")
+    spec = ReassignmentSpec(
+        replicas(1, 3), replicas(1, 2), RequestId("r"), Route.REQUEST, ZkVersion(0)
+    )
+    driver.observe(Deposed("idle"), SpecsRead({new: spec}, {}), *driver.own_records()[1:])
+    is_read(driver)
+    driver.observe(ControllerClaimed(NEXT), TopicsListed(frozenset({"t"})))
+    assert new in driver.view.reassignments.by_partition
+    assert is_read(driver) == [ReadTopics(("new",))]
+    driver.observe(TopicsRead({"new": None}))
+    assert new not in driver.view.reassignments.by_partition
