@@ -107,6 +107,7 @@ def _specs(view: ClusterView, event: records.SpecsRead, now: Instant) -> None:
         if known is not None:
             in_flight.change_spec(view, partition, known, spec, now)
         else:
+            view.requests.request_of(spec.request, now, is_inherited=True)
             begun = Reassignment(spec=spec, since=now, phase_since=now)
             in_flight.begin(view, partition, begun, now)
     unconfirmed = ledger.unconfirmed_specs if in_tenure else set(view.reassignments.by_partition)
@@ -155,6 +156,7 @@ def _spec_ended(view: ClusterView, record: records.SpecEndedRecord, now: Instant
     reassignment = view.reassignments.by_partition.get(record.partition)
     request = view.requests.request_of(record.request, now)
     request.settled.add(record.partition)
+    request.done_here += record.outcome == records.DONE
     # Without a record it was at its target when it was accepted; another request may have replaced
     # it.
     is_ours = record.version is not None

@@ -295,7 +295,7 @@ def ending(
 ) -> tuple[Record, ...]:
     """Return the end of a reassignment that is at its target."""
     back = model.OutcomeKind.ROLLED_BACK
-    kind = back if spec.rolls_back else "done"
+    kind = back if spec.rolls_back else records.DONE
     ended = records.SpecEndedRecord(partition, spec.version, spec.request, kind, stands)
     if not spec.rolls_back:
         return (ended,)

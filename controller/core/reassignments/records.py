@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from controller.core import model
 from controller.core.bases import Durable, Fact, Volatile
@@ -90,6 +90,10 @@ class SpecRecord(
 
     partition: TopicPartition
     spec: model.ReassignmentSpec
+
+
+DONE: Final = "done"
+"""The outcome of a reassignment at its target."""
 
 
 @dataclass(frozen=True, slots=True)

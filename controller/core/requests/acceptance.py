@@ -27,7 +27,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.reassignments.gates import ids, refusal_for_foreign
-from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
+from controller.core.reassignments.records import DONE, SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
 from controller.core.requests import records, submissions
 from controller.core.requests.model import kind_of
@@ -243,7 +243,7 @@ def accept_entry(view: ClusterView, entry: PlanEntry) -> Change:
         return Change(_acceptance_records(view, partition, spec), partition=partition)
     # Its row counts it.
     done: tuple[Record, ...] = (
-        SpecEndedRecord(partition, None, spec.request, "done"),
+        SpecEndedRecord(partition, None, spec.request, DONE),
         records.AcceptedRecord(spec.request, AcceptedEntry(partition, target, target)),
     )
     if entry.route is Route.LEGACY:

@@ -43,7 +43,7 @@ def summary_of(view: ClusterView, name: RequestId, now: Instant) -> outcomes.Sum
         approved_by=request.options.approved_by,
         submitted_ms=min(created, default=0),
         ended_ms=unix_ms(view, now),
-        moved_bytes=request.moved_bytes,
+        moved_bytes=None if request.done_elsewhere else request.moved_bytes,
     )
 
 

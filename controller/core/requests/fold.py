@@ -363,7 +363,7 @@ def _open_history(
     view: ClusterView, name: RequestId, history: outcomes.OpenHistory, now: Instant
 ) -> None:
     """Count what is kept of a request again: it may be known in part."""
-    request = view.requests.request_of(name, now)
+    request = view.requests.request_of(name, now, is_inherited=True)
     if request.has_ended or _is_outdated(request, history):
         return
     request.kind = kind_of(name)

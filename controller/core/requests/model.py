@@ -71,6 +71,10 @@ class Request:
     in_flight: int = 0
     accepted: int = 0
     """The number of entries in its shards of accepted ones."""
+    is_inherited: bool = False
+    """Whether it was read when this process began to lead: another one accepted it."""
+    done_here: int = 0
+    """Entries of which this process wrote that they reached their target."""
     settled: set[TopicPartition] = field(default_factory=set)
     """Accepted or refused entries, while submitted znodes of the request exist."""
     refused: list[model.Refusal] = field(default_factory=list)
@@ -88,6 +92,11 @@ class Request:
     def done(self) -> int:
         """Entries that reached their target; an upper bound while submitted znodes of it exist."""
         return max(self.total - self.open - self.refused_count - self.fates.total(), 0)
+
+    @property
+    def done_elsewhere(self) -> int:
+        """Those of the done ones whose end, and bytes, this process did not see."""
+        return max(self.done - self.done_here, 0)
 
     @property
     def refused_count(self) -> int:
@@ -156,13 +165,16 @@ class RequestLedger(Ledger):
     """Whether its end was rejected as the znode was changed or deleted; it is read again."""
     cancellation_ended: model.Zxid | None = None
 
-    def request_of(self, request: RequestId, now: Instant) -> Request:
+    def request_of(
+        self, request: RequestId, now: Instant, *, is_inherited: bool = False
+    ) -> Request:
         """Return the request, known or new."""
         known = self.by_id.get(request)
         if known is None:
             kind = kind_of(request)
             route = Route.LEGACY if kind == "legacy" else Route.REQUEST
-            known = self.by_id[request] = Request(route, now, kind=kind)
+            known = Request(route, now, kind=kind, is_inherited=is_inherited)
+            self.by_id[request] = known
         return known
 
     def is_chosen(self, cancellation: submissions.Cancellation) -> bool:
