@@ -44,7 +44,6 @@ from controller.telemetry.logs import configure_logging
 from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.observer import TelemetryObserver, TimedInbox
 from controller.telemetry.status_publisher import StatusPublisher
-from controller.telemetry.timelines import replay
 from controller.web.http_server import HttpServer, build_http
 from controller.web.notifications import Delivery, DeliveryQueue, ExecHook, Slack, Target, Webhook
 from controller.web.routes import Health
@@ -291,9 +290,9 @@ def _telemetry(settings: Settings, stack: ExitStack, clock: Clock) -> _Telemetry
         wall=_utc_now,
         engine=settings.engine.value,
         stalled_after_s=settings.stalled_after_s,
+        journal=settings.journal_dir,
     )
     publisher.journal = lambda: journal.position
-    replay(settings.journal_dir, publisher.timelines, publisher.copy_rates)
     http = build_http(
         settings,
         metrics=metrics,

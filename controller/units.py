@@ -70,9 +70,14 @@ def show_bytes(amount: float) -> str:
     return f"{size:{digits}} {_BYTE_UNITS[unit]}"
 
 
-def show_rate(bytes_per_s: float) -> str:
-    """Format a rate: ``50 MB/s``."""
-    return f"{show_bytes(bytes_per_s)}/s"
+def percent(share: float) -> int:
+    """Return a share in percent, rounded down."""
+    return int(round(100 * share, 6))
+
+
+def show_rate(bytes_per_s: float | None) -> str:
+    """Format a rate: ``50 MB/s``; None is unknown."""
+    return "unknown" if bytes_per_s is None else f"{show_bytes(bytes_per_s)}/s"
 
 
 def show_duration(seconds: float) -> str:
@@ -87,6 +92,14 @@ def show_range(low_s: float, high_s: float) -> str:
     """Format the least and the most of a duration: ``5 min to 2 h``, or one if they are alike."""
     low, high = show_duration(low_s), show_duration(high_s)
     return low if low == high else f"{low} to {high}"
+
+
+def show_estimate(seconds: object, why: object) -> str:
+    """Format an estimate of a status: its range, or why there is none; empty for neither."""
+    match seconds:
+        case [int() | float() as low, int() | float() as high]:
+            return show_range(low, high)
+    return f"no estimate: {why}" if why else ""
 
 
 def show_time(milliseconds: int) -> str:

@@ -20,7 +20,7 @@ from controller.cli.context import CommandContext, query_leader
 from controller.cli.options import argument, command
 from controller.cli.output import print_note
 from controller.cli.request_state import open_requests, outcome_line, refusal_document
-from controller.cli.status_text import state_words, wait_words
+from controller.cli.status_text import copy_words, pace_words, state_words, wait_words
 from controller.cli.terminal_tables import fields, paragraph
 from controller.core import model
 from controller.core.blocked_reasons import COPYING
@@ -32,7 +32,7 @@ from controller.core.requests.outcomes import Summary
 from controller.errors import InvalidInputError
 from controller.telemetry.advice import PHASE_MEANINGS, advice_for
 from controller.telemetry.partition_documents import step_document
-from controller.units import ids
+from controller.units import ids, show_bytes, show_rate
 from controller.zk.operator_client import OperatorClient
 from controller.znodes.paths import parse_topic_partition
 
@@ -288,6 +288,7 @@ def _live_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     meaning = PHASE_MEANINGS.get(moved["phase"], "")
     yield "phase", f"{moved['phase']}: {meaning} (since {moved['phase_since']})"
     yield "step", f"{moved['step']} of {moved['steps']}"
+    yield from _byte_rows(moved)
     if moved["blocked_on"] is not None:
         yield from _wait_rows(moved["blocked_on"], stalled=moved["stalled"])
         return
@@ -298,6 +299,22 @@ def _live_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         advice = advice_for(model.BlockedBy.REPLICA_NOT_IN_ISR)
         if moved.get("state") == COPYING and advice is not None:
             yield "what to do", advice
+
+
+def _byte_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    volume, copies = moved.get("bytes"), moved.get("copies") or ()
+    if volume is not None:
+        copied, left = show_bytes(volume["moved"]), show_bytes(volume["remaining"])
+        pace = f", {pace_words(moved)}" if copies else ""
+        yield "bytes", f"{copied} copied, {left} left, in all steps{pace}"
+    for copy in copies:
+        read = f", read {copy['read_at']}" if copy.get("read_at") else ""
+        yield "copy", copy_words(copy) + read
+    wanted, in_force = moved.get("throttle"), moved.get("throttle_bytes_per_s")
+    if in_force is not None:
+        yield "throttle", f"{show_rate(in_force)} per broker, in force"
+    elif wanted is not None:
+        yield "throttle", f"{show_rate(wanted)} per broker, not in force now"
 
 
 def _wait_rows(blocked: Mapping[str, Any], *, stalled: bool) -> Iterator[tuple[str, str]]:

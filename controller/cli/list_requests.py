@@ -292,7 +292,7 @@ def _open_screen(
             Column("done", _done_text, is_number=True),
             Column("open", _open_text, is_number=True),
             Column("refused", lambda r: number_text(_counts(r).get("refused", 0)), is_number=True),
-            Column("left", lambda r: time_left(known.get(r["id"], {}).get("eta_s"))),
+            Column("left", lambda r: time_left(known.get(r["id"], {}))),
             Column("age", lambda r: number_text(r["submitted_ms"], age), is_number=True),
             Column("submitted", lambda r: number_text(r["submitted_ms"], show_time), is_extra=True),
             Column("by", lambda r: Name(r["requested_by"]), is_extra=True),

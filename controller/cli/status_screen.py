@@ -15,25 +15,13 @@ from rich.text import Text
 
 from controller.cli import status_text
 from controller.cli.terminal_tables import Column, Listing, Name, bar, number_text, paragraph
-from controller.core.blocked_reasons import COPYING, IN_TURN
+from controller.core.blocked_reasons import COPYING, PATIENT
 from controller.core.model import BlockedBy
 from controller.telemetry.advice import advice_for
-from controller.units import ids, show_bytes, show_duration, show_rate
+from controller.units import ids, show_bytes, show_duration, show_estimate, show_rate
 
 OPEN: Final = frozenset({"in_flight", "waiting"})
 """The states of a request that has not ended."""
-PATIENT: Final = IN_TURN | {
-    BlockedBy.STATE_UNKNOWN,
-    BlockedBy.LEADER_ACK,
-    BlockedBy.STOP_REPLICA_ACK,
-    BlockedBy.TOPIC_DELETION,
-    BlockedBy.THROTTLE,
-    BlockedBy.DISK_UNKNOWN,
-    BlockedBy.LOG_DIR,
-    BlockedBy.CONTROLLER_ROLE,
-    BlockedBy.CONTROLLER_ANSWER,
-}
-"""Reasons that end by themselves or by design: only a stall makes them worth attention."""
 ENDED_MAX: Final = 3
 """Ended requests that are shown."""
 Document = Mapping[str, Any]
@@ -81,6 +69,7 @@ def _head(status: Document) -> Iterator[RenderableType]:
         yield paragraph(unanswered, "yellow")
     for line in status_text.orphan_lines(status):
         yield paragraph(line, "yellow")
+    yield from map(paragraph, status_text.throttle_line(status))
 
 
 def _work(status: Document) -> RenderableType:
@@ -137,7 +126,7 @@ def _trouble_text(partition: Document) -> str:
     blocked = partition["blocked_on"]
     if blocked is not None:
         return f"{blocked['by']}: {blocked['detail']}"
-    copied, rate = _copied_text(_volume(partition)), number_text(_speed(partition), show_rate)
+    copied, rate = _copied_text(_volume(partition)), _rate_text(partition)
     return ", ".join(filter(None, (_activity(partition), copied, rate)))
 
 
@@ -159,12 +148,12 @@ def _in_flight(status: Document) -> RenderableType:
         title="\nin flight",
         columns=(
             Column("partition", lambda p: Name(status_text.name_of(p))),
-            Column("progress", lambda p: bar(_share(p))),
+            Column("progress", lambda p: bar(p.get("share"))),
             Column("step", step_of, is_number=True),
             Column("state", _activity),
             Column("copied", lambda p: _copied_text(_volume(p)), is_number=True),
-            Column("rate", lambda p: number_text(_speed(p), show_rate), is_number=True),
-            Column("left", _left_text, is_number=True),
+            Column("rate", _rate_text, is_number=True),
+            Column("left", time_left, is_number=True),
             Column("phase", lambda p: p["phase"], is_extra=True),
             Column(
                 "for", lambda p: age(status, p.get("phase_since")), is_number=True, is_extra=True
@@ -179,14 +168,6 @@ def _in_flight(status: Document) -> RenderableType:
     )
 
 
-def _share(partition: Document) -> float:
-    """Return the share of a partition's steps that is done; without bytes, a step counts half."""
-    step, steps = int(partition["step"]), int(partition["steps"])
-    volume = _volume(partition)
-    part = 0.5 if volume is None else min(1.0, volume[0] / max(1, volume[1]))
-    return max(0.0, step - 1 + part) / max(1, steps)
-
-
 def _volume(partition: Document) -> tuple[int, int] | None:
     """Return the bytes of the copies in progress, and those of whole copies; None if unknown."""
     copies = partition.get("copies") or ()
@@ -196,15 +177,10 @@ def _volume(partition: Document) -> tuple[int, int] | None:
     return sum(held for held, _ in sizes), sum(total for _, total in sizes)
 
 
-def _speed(partition: Document) -> int:
-    """Return the bytes per second of all copies of a partition; 0 if unknown."""
-    return sum(copy.get("bytes_per_s") or 0 for copy in partition.get("copies") or ())
-
-
-def _left_text(partition: Document) -> str:
-    """Return the time until the last copy of the step is whole; empty if any is unknown."""
-    found = [copy.get("eta_s") for copy in partition.get("copies") or ()]
-    return show_duration(max(found)) if found and None not in found else ""
+def _rate_text(document: Document, key: str = "bytes_per_s") -> str:
+    """Return a rate in a few characters; empty for a partition that copies nothing."""
+    is_shown = document.get("copies", True)
+    return status_text.rate_words(document, key).removeprefix("rate ") if is_shown else ""
 
 
 # --- requests and brokers ------------------------------------------------------------------------
@@ -217,26 +193,33 @@ def _requests(status: Document) -> Iterator[RenderableType]:
         title="\nrequests",
         columns=(
             Column("request", lambda r: Name(r["id"])),
-            Column("progress", lambda r: bar(share_of(r))),
+            Column("progress", lambda r: bar(r.get("share"))),
             Column("done", lambda r: "{done}/{total}".format_map(r["partitions"]), is_number=True),
             Column("in flight", lambda r: _count(r, "in_flight"), is_number=True, is_extra=True),
             Column("waiting", lambda r: _count(r, "waiting"), is_number=True),
             Column("refused", lambda r: _count(r, "refused"), is_number=True, is_extra=True),
             Column("copied", lambda r: _copied_text(status_text.volume_of(r)), is_number=True),
-            Column("rate", lambda r: number_text(r.get("bytes_per_s"), show_rate), is_number=True),
-            Column("left", lambda r: time_left(r.get("eta_s")), is_number=True),
+            Column("rate", _rate_text, is_number=True),
+            Column("left", time_left, is_number=True),
             Column("by", lambda r: Name(r.get("requested_by") or ""), is_extra=True),
             Column("for", lambda r: Text(r.get("asked_for") or ""), is_extra=True, folds=True),
         ),
         rows=still_open,
-        note=lambda r: (
-            paragraph(f"{r['id']}: {r['reason']}", "yellow") if r.get("reason") else None
-        ),
+        note=_note,
     )
     if ended:
         yield Text("\nended", "bold")
     for request in ended[:ENDED_MAX]:
         yield paragraph(_outcome(request), "dim")
+
+
+def _note(request: Document) -> RenderableType | None:
+    since, why = request.get("bytes_since"), request.get("reason")
+    if request.get("no_estimate"):
+        why = f"no estimate: {request['no_estimate']}"
+    notes = [why, since and f"bytes since {since}, when this daemon took over"]
+    words = "; ".join(filter(None, notes))
+    return paragraph(f"{request['id']}: {words}", "yellow") if words else None
 
 
 def _outcome(request: Document) -> str:
@@ -245,14 +228,6 @@ def _outcome(request: Document) -> str:
     kinds = ("refused", "cancelled", "superseded", "skipped")
     words += [f"{counts[kind]} {kind}" for kind in kinds if counts.get(kind)]
     return f"{request['id']}: {', '.join(words) or request['state']}"
-
-
-def share_of(request: Document) -> float:
-    """Return the share of a request that is done, in bytes if they are known."""
-    share = status_text.share_copied(request)
-    counts: Mapping[str, int] = request["partitions"]
-    ended = counts["done"] + counts["refused"] + counts["cancelled"]
-    return ended / max(1, counts["total"]) if share is None else share
 
 
 def _count(request: Document, kind: str) -> str:
@@ -268,9 +243,9 @@ def _copied_text(volume: tuple[int, int] | None) -> str:
     return f"{moved.split()[0] if same else moved}/{total}"
 
 
-def time_left(found: object) -> str:
-    """Return an estimate in a few characters; empty if unknown."""
-    words = status_text.eta_words(found).removesuffix(" left")
+def time_left(document: Document) -> str:
+    """Return an estimate in a few characters."""
+    words = show_estimate(document.get("eta_s"), document.get("no_estimate")).partition(":")[0]
     low, _, high = words.partition(" to ")
     unit = high.partition(" ")[2]
     return f"{low.removesuffix(unit).rstrip()}-{high}" if high else low
@@ -287,10 +262,11 @@ def _brokers(status: Document) -> RenderableType:
             Column("broker", lambda r: str(r["broker"]), is_number=True),
             number("copies", "incoming"),
             number("to receive", "in_bytes_remaining", show_bytes),
-            number("rate in", "in_bytes_per_s", show_rate),
+            Column("rate in", lambda r: _rate_text(r, "in_bytes_per_s"), is_number=True),
             number("serves", "outgoing"),
             number("to drop", "out_bytes_remaining", show_bytes),
-            number("rate out", "out_bytes_per_s", show_rate),
+            Column("rate out", lambda r: _rate_text(r, "out_bytes_per_s"), is_number=True),
+            number("throttle", "throttle_bytes_per_s", show_rate),
         ),
         rows=[r for r in rows if r.get("incoming") or r.get("outgoing")],
     )

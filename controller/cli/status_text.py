@@ -1,7 +1,7 @@
 """
 The daemon's status in words: requests, partitions, brokers, pauses, bytes and times.
 
-A status has no bytes or estimates while they are unknown; the text leaves them out.
+Rates, shares and estimates are those of the status; nothing is computed here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from controller.core.model import RequestId
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Pause, Pauses, Quiesce
 from controller.previews.validation import since_words
-from controller.units import ids, show_bytes, show_range, show_rate, show_time
+from controller.telemetry.advice import throttle_words
+from controller.units import ids, show_bytes, show_estimate, show_rate, show_time
 
 MILESTONES: Final = 10
 """Progress of a request's bytes is printed as often as this."""
@@ -33,7 +34,9 @@ def status_lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield from problem_lines(status)
     yield from held_lines(status)
     yield from map(request_line, status["requests"])
-    yield from map(partition_line, status["in_flight"])
+    for partition in status["in_flight"]:
+        yield partition_line(partition)
+        yield from (f"  {line}" for line in map(copy_words, partition.get("copies") or ()))
     yield from map(waiting_line, status.get("waiting", ()))
     yield from (line for _, line in broker_lines(status))
     unanswered = unanswered_line(status)
@@ -41,7 +44,15 @@ def status_lines(status: Mapping[str, Any]) -> Iterator[str]:
         yield unanswered
     yield from blocked_lines(status)
     yield from orphan_lines(status)
+    yield from throttle_line(status)
     yield work_line(status)
+
+
+def throttle_line(status: Mapping[str, Any]) -> Iterator[str]:
+    """Describe the throttles in force, if there are any."""
+    words = throttle_words(status)
+    if words:
+        yield f"throttle in force: {words}"
 
 
 def problem_lines(status: Mapping[str, Any]) -> Iterator[str]:
@@ -85,9 +96,10 @@ def work_line(status: Mapping[str, Any]) -> str:
     more = f", {undecided} not accepted yet" if undecided else ""
     copying = partitions.get(COPYING, 0)
     copies = f" ({copying} copying)" if copying else ""
+    total = pace_words(status["total"]) if "total" in status and is_busy(status) else ""
     return (
         f"{partitions['in_flight']} partitions in flight{copies}, "
-        f"{partitions['waiting']} waiting{more}"
+        f"{partitions['waiting']} waiting{more}{f'; {total}' if total else ''}"
     )
 
 
@@ -220,34 +232,43 @@ def _pause(about: Mapping[str, Any]) -> Pause:
 
 
 def amount_words(request: Mapping[str, Any]) -> str:
-    """Describe copied bytes, rate and estimate of a request; empty if unknown."""
-    volume, rate = volume_of(request), request.get("bytes_per_s")
+    """Describe copied bytes, rate and estimate of a request."""
+    volume, since = volume_of(request), request.get("bytes_since")
     parts = [
         "{} of {} copied".format(*map(show_bytes, volume)) if volume is not None else "",
-        show_rate(rate) if rate else "",
-        eta_words(request.get("eta_s")),
+        f"since {since}, when this daemon took over" if since else "",
+        pace_words(request),
     ]
     return ", ".join(filter(None, parts))
 
 
-def eta_words(found: object) -> str:
-    """Describe an estimate, the least and the most seconds left; empty if unknown."""
-    match found:
-        case [int() | float() as low, int() | float() as high]:
-            return f"{show_range(low, high)} left"
-    return ""
+def pace_words(document: Mapping[str, Any]) -> str:
+    """Describe rate and estimate of a copy, a partition, a request or of everything."""
+    left = show_estimate(document.get("eta_s"), document.get("no_estimate"))
+    if left and document.get("eta_s") is not None:
+        left += " left"
+    return ", ".join(filter(None, (rate_words(document), left)))
 
 
-def share_copied(request: Mapping[str, Any]) -> float | None:
-    """Return the copied share of a request's bytes, None if unknown."""
-    volume = volume_of(request)
-    return None if volume is None else min(1.0, volume[0] / max(1, volume[1]))
+def rate_words(document: Mapping[str, Any], key: str = "bytes_per_s") -> str:
+    """Describe a rate; empty if the daemon, of an earlier release, does not report it."""
+    rate = document.get(key)
+    return show_rate(rate) if rate is not None else "rate unknown" if key in document else ""
+
+
+def copy_words(copy: Mapping[str, Any]) -> str:
+    """Describe a copy."""
+    held, total = copy.get("bytes"), copy.get("total_bytes")
+    amount = "bytes unknown" if held is None else f"{show_bytes(held)} copied"
+    if held is not None and total is not None:
+        amount = f"{show_bytes(held)} of {show_bytes(total)} copied"
+    found = " (found when this daemon took over)" if copy.get("inherited") else ""
+    return f"broker {copy['from']} to {copy['broker']}: {amount}, {pace_words(copy)}{found}"
 
 
 def milestone(request: Mapping[str, Any]) -> int:
     """Return a number that changes ``MILESTONES`` times while a request's bytes are copied."""
-    share = share_copied(request)
-    return 0 if share is None else int(share * MILESTONES)
+    return int((request.get("share") or 0.0) * MILESTONES)
 
 
 def volume_of(request: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -277,7 +298,7 @@ def busy_brokers(status: Mapping[str, Any]) -> tuple[tuple[int, int, int], ...]:
 
 
 def _load(row: Mapping[str, Any], way: str, replicas: int) -> str:
-    left, rate = row.get(f"{way}_bytes_remaining"), row.get(f"{way}_bytes_per_s")
-    parts = [f"{show_bytes(left)} left"] if left else []
-    parts += [show_rate(rate)] if rate else []
-    return f"{replicas} ({', '.join(parts)})" if parts and replicas else str(replicas)
+    left = row.get(f"{way}_bytes_remaining")
+    amount = f"{show_bytes(left)} left" if left else ""
+    words = ", ".join(filter(None, (amount, rate_words(row, f"{way}_bytes_per_s"))))
+    return f"{replicas} ({words})" if words and replicas else str(replicas)

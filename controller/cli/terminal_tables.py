@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from controller.cli.options import ROWS_MAX
+from controller.units import percent
 
 NAME_MIN: Final = 12
 FOLD_MIN: Final = 30
@@ -246,13 +247,14 @@ def paragraph(text: str, style: str = "") -> RenderableType:
     return grid
 
 
-def bar(share: float) -> RenderableType:
-    """Return a bar with the share in percent."""
-    share = min(1.0, max(0.0, share))
+def bar(share: float | None) -> RenderableType:
+    """Return a bar with the share in percent; None: it is unknown."""
+    drawn_share = min(1.0, max(0.0, share or 0.0))
+    words = "?" if share is None else f"{percent(drawn_share)}%"
     drawn = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
     drawn.add_column(width=BAR_WIDTH)
     drawn.add_column(width=4, justify="right")
-    drawn.add_row(ProgressBar(1, share, width=BAR_WIDTH), Text(f"{int(100 * share)}%"))
+    drawn.add_row(ProgressBar(1, drawn_share, width=BAR_WIDTH), Text(words))
     return drawn
 
 

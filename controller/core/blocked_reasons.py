@@ -77,6 +77,23 @@ def kind_of(by: BlockedBy) -> ReasonKind:
 
 
 IN_TURN: Final = frozenset(by for by in BlockedBy if kind_of(by) is ReasonKind.IN_TURN)
+PATIENT: Final = IN_TURN | {
+    BlockedBy.STATE_UNKNOWN,
+    BlockedBy.LEADER_ACK,
+    BlockedBy.STOP_REPLICA_ACK,
+    BlockedBy.TOPIC_DELETION,
+    BlockedBy.THROTTLE,
+    BlockedBy.DISK_UNKNOWN,
+    BlockedBy.LOG_DIR,
+    BlockedBy.CONTROLLER_ROLE,
+    BlockedBy.CONTROLLER_ANSWER,
+}
+"""Reasons that end by themselves or by design: only a stall makes them worth attention."""
+LASTING: Final = frozenset(BlockedBy) - PATIENT | IN_TURN - {
+    BlockedBy.LIMIT,
+    BlockedBy.LEADER_MOVES,
+}
+"""Reasons of which nobody knows when they end: there is no estimate of what waits for them."""
 
 
 class BlockedReasons:

@@ -1,11 +1,12 @@
-"""The meaning of each phase, and the remedy for each reason that blocks a reassignment."""
+"""The meaning of each phase, the remedy for each reason to wait, and throttles in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from controller.core.model import BlockedBy
+from controller.units import ids, show_rate
 
 PHASE_MEANINGS: Final[Mapping[str, str]] = {
     "pending": "accepted, with no step in flight; or between two steps",
@@ -71,6 +72,18 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     BlockedBy.FOREIGN_MOVES: "wait for their end, cancel them by name with `reassigner cancel`, or "
     "set foreign_moves to beside or adopt",
 }
+
+
+def throttle_words(status: Mapping[str, Any]) -> str:
+    """Describe the throttles in force by broker; empty without any."""
+    by_rate: dict[int, list[int]] = {}
+    for load in status.get("broker_loads") or ():
+        rate = load.get("throttle_bytes_per_s")
+        if rate is not None:
+            by_rate.setdefault(rate, []).append(load["broker"])
+    return "; ".join(
+        f"{show_rate(rate)} on broker {ids(on)}" for rate, on in sorted(by_rate.items())
+    )
 
 
 def advice_for(by: str) -> str | None:

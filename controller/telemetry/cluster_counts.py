@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeVar
 
-from controller.core.blocked_reasons import IN_TURN, BlockedReasons, since_of
-from controller.core.model import Blocked, Instant, RequestId, TopicPartition
+from controller.core.blocked_reasons import IN_TURN, LASTING, BlockedReasons, since_of
+from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import LABELS, AwaitingController, Ended, Syncing
 from controller.core.requests.submissions import legacy_request_id
@@ -85,6 +85,8 @@ class WorkCounts:
 
     In flight without a change of phase, or pending for another reason than its place in the queue.
     """
+    waits: dict[RequestId, Blocked] = field(default_factory=dict)
+    """Why partitions of each request wait: preferably a reason that may last."""
 
     def count_blocked(
         self,
@@ -98,9 +100,16 @@ class WorkCounts:
         """Count a blocked partition; the view has them in the order of acceptance."""
         by = reason.by.value
         self.blocked[by] += 1
+        self.note_wait(request, reason)
         few = self.examples.setdefault(by, [])
         if len(few) < EXAMPLES_MAX:
             few.append(Example(partition, request, reason.detail, since, is_begun))
+
+    def note_wait(self, request: RequestId, reason: Blocked) -> None:
+        """Note why a partition of a request waits."""
+        known = self.waits.setdefault(request, reason)
+        if reason.by in LASTING and known.by not in LASTING:
+            self.waits[request] = reason
 
 
 def role_counts(view: ClusterView, now: Instant) -> dict[str, float]:
@@ -155,6 +164,8 @@ def work_counts(
         if view.role.leading and is_stalled(reassignment, reason, still_since, gained):
             noted = reassignment.blocked if reassignment.is_copying else reason
             found.stalled[partition] = UNNOTED if noted is None else noted.by.value
+            stalled = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, f"{partition} is stalled")
+            found.note_wait(request, stalled)
 
     yield from visit_all(view.reassignments.by_partition, add)
     legacy = view.requests.legacy

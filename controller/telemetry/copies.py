@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.leadership.records import StatesRead
@@ -33,19 +33,18 @@ from controller.core.records import Change, Event
 from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
 from controller.telemetry.phase_changes import AWAITING, STARTING, EnteredPhase
+from controller.telemetry.rates import MeasuredCopy, MeasuredRates, Reading, rates_of, window_s
 
 EXPANDING: Final = LABELS[Expanding]
 SYNCING: Final = LABELS[Syncing]
-REPORTS_KEPT: Final = 6
-"""Reports from which the rate of a copy is computed, and with which its gain is compared."""
+COMPARED: Final = 6
+"""Reports with which the gain of a copy is compared."""
 
 
-@dataclass(slots=True)
-class _Copy:
-    partition: TopicPartition
-    replica: BrokerId
-    request: RequestId
-    leader: BrokerId
+@dataclass(slots=True, kw_only=True)
+class FollowedCopy(MeasuredCopy):
+    """A copy of this tenure."""
+
     begun: Instant
     inherited: bool
     """Whether it may have had bytes before this tenure."""
@@ -53,35 +52,41 @@ class _Copy:
     """Whether its request had a throttle when it began."""
     is_requested: bool = False
     """Whether the cluster's controller was requested to start it, and it is not seen yet."""
-    size: int | None = None
-    """The size of the partition when it was last known."""
-    first: int | None = None
-    """Its bytes when they were first reported; 0 for a copy that this tenure started."""
-    held: int | None = None
-    """Its bytes as last reported."""
-    left: deque[int] = field(default_factory=lambda: deque(maxlen=REPORTS_KEPT))
+    left: deque[int] = field(default_factory=lambda: deque(maxlen=COMPARED))
     """The bytes that it lacked in the latest reports."""
     gained_at: Instant | None = None
     """When it last lacked fewer bytes than in the reports before."""
-    reports: deque[tuple[Instant, int]] = field(default_factory=lambda: deque(maxlen=REPORTS_KEPT))
 
-    def compare(self, left: int, now: Instant) -> None:
-        """Compare the bytes that it lacks with those that it lacked before."""
-        if self.left and left < min(self.left):
-            self.gained_at = now
-        self.left.append(left)
+    @property
+    def held(self) -> int | None:
+        """Its bytes as last reported, 0 at the begin; None for one that was found and not read."""
+        return None if self.readings.last is None else self.readings.last.size
 
-    def receive(self, size: int | None) -> Iterator[Received]:
-        """Take the bytes that it has now, if they are known."""
+    def take(self, at: Instant, size: int, now: Instant, window: float) -> Iterator[Received]:
+        """Take a reading of its bytes, unless it is older than the last."""
+        last = self.readings.last
+        if last is not None and at <= last.at:
+            return
+        if size and not self.inherited and len(self.readings) == 1:
+            self.gained_at = now  # It began with none.
+        if self.size is not None:
+            left = max(0, self.size - size)
+            if self.left and left < min(self.left):
+                self.gained_at = now
+            self.left.append(left)
+        yield from self.receive(at, size, window)
+
+    def receive(self, at: Instant, size: int | None, window: float) -> Iterator[Received]:
+        """Count the bytes that it received since the last reading, if they are known."""
         if size is None:
             return
-        before = self.held if self.held is not None else self.first or 0
-        if size > before and not (self.inherited and self.first is None):
-            yield Received(self.leader, self.replica, size - before)
-        self.held = size
+        if self.held is not None and size > self.held:
+            yield Received(self.leader, self.replica, size - self.held)
+        self.readings.add(Reading(at, size), window)
 
     def end(self, now: Instant, size: int | None, *, is_whole: bool) -> CopyEnded:
         """Return its end with this many bytes."""
+        self.ended = now
         return CopyEnded(
             partition=self.partition,
             request=self.request,
@@ -95,28 +100,9 @@ class _Copy:
         )
 
     def start(self, leader: BrokerId, now: Instant) -> None:
-        """Note that a requested copy started."""
+        """Note that it starts, with no bytes."""
         self.leader, self.begun, self.is_requested = leader, now, False
-
-    def document(self, size: int | None) -> dict[str, Any]:
-        """Return it for the status document; ``size`` is that of the partition."""
-        rate = self._rate()
-        left = None if size is None or self.held is None else max(0, size - self.held)
-        return {
-            "broker": self.replica,
-            "from": self.leader,
-            "bytes": self.held,
-            "total_bytes": size,
-            "bytes_per_s": None if rate is None else round(rate),
-            "eta_s": round(left / rate) if rate and left is not None else None,
-        }
-
-    def _rate(self) -> float | None:
-        """Return the bytes per second between the kept reports; None for fewer than two."""
-        if len(self.reports) <= 1:
-            return None
-        (since, first), (until, last) = self.reports[0], self.reports[-1]
-        return max(0, last - first) / (until - since) if until > since else None
+        self.readings.add(Reading(now, 0), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +148,9 @@ class Copies:
     """Follows the copies of a tenure."""
 
     def __init__(self) -> None:
-        self._copies: dict[TopicPartition, dict[BrokerId, _Copy]] = {}
+        self._copies: dict[TopicPartition, dict[BrokerId, FollowedCopy]] = {}
+        self._ended: deque[FollowedCopy] = deque()
+        """Those that ended in the window, the latest last."""
         self._isr: dict[TopicPartition, Replicas] = {}
 
     def held(self, partition: TopicPartition) -> Mapping[BrokerId, int]:
@@ -170,24 +158,28 @@ class Copies:
         copies = self._copies.get(partition, {})
         return {b: c.held for b, c in copies.items() if c.held is not None}
 
+    def of(self, partition: TopicPartition) -> list[FollowedCopy]:
+        """Return the copies in progress of a partition, not to be changed."""
+        return [c for c in self._copies.get(partition, {}).values() if not c.is_requested]
+
+    def rates(self, now: Instant, window: float) -> MeasuredRates:
+        """Return the rates of all copies at this instant."""
+        while self._ended and (self._ended[0].ended or now) < now - window:
+            self._ended.popleft()
+        running = [c for copies in self._copies.values() for c in copies.values()]
+        return rates_of([*running, *self._ended], now, window)
+
     def gained_at(self, partition: TopicPartition) -> Instant | None:
         """Return when an unfinished copy of a partition last came closer to its leader."""
         copies = self._copies.get(partition, {}).values()
         return max((c.gained_at for c in copies if c.gained_at is not None), default=None)
-
-    def documents(self, partition: TopicPartition, size: int | None) -> list[dict[str, Any]]:
-        """Return the unfinished copies of a partition of this size for the status document."""
-        return [
-            copy.document(size)
-            for copy in self._copies.get(partition, {}).values()
-            if not copy.is_requested
-        ]
 
     def forget(self, now: Instant) -> Iterator[CopyEvent]:
         """Abandon the unfinished copies at the end of a tenure."""
         for copies in list(self._copies.values()):
             yield from _abandon(copies.values(), now)
         self._copies.clear()
+        self._ended.clear()
         self._isr.clear()
 
     def follow_change(
@@ -227,18 +219,11 @@ class Copies:
             for known in self._copies[partition].values():
                 known.size = known.size if total is None else total
             copy = self._copies[partition].get(event.broker)
-            if copy is None:
+            if copy is None or (copy.is_requested and not size):
                 continue
-            if size and copy.is_requested:
+            if copy.is_requested:
                 copy.start(copy.leader, copy.begun)
-            if copy.first is None:
-                copy.first = size if copy.inherited else 0
-            if size and not copy.inherited and not copy.reports:
-                copy.gained_at = now  # It began with none.
-            copy.reports.append((now, size))
-            if total is not None:
-                copy.compare(max(0, total - size), now)
-            yield from copy.receive(size)
+            yield from copy.take(event.at, size, now, window_s(view.options))
 
     # --- one partition ----------------------------------------------------------------------------
 
@@ -263,17 +248,19 @@ class Copies:
                 if copy.is_requested and is_shown:
                     copy.start(state.leader, now)
             elif broker not in state.isr:
-                copies[broker] = _Copy(
-                    partition,
-                    broker,
-                    request,
-                    state.leader,
-                    now,
-                    inherited,
-                    is_throttled,
-                    is_requested=not is_shown,
+                copy = copies[broker] = FollowedCopy(
+                    partition=partition,
+                    replica=broker,
+                    request=request,
+                    leader=state.leader,
                     size=view.disks_process.sizes.get(partition),
+                    begun=now,
+                    inherited=inherited,
+                    is_throttled=is_throttled,
+                    is_requested=not is_shown,
                 )
+                if is_shown and not inherited:
+                    copy.start(state.leader, now)
 
     def _settle(
         self, partition: TopicPartition, view: ClusterView, now: Instant
@@ -288,10 +275,13 @@ class Copies:
         in_sync = () if state is None else state.isr
         for broker in [b for b in copies if b in in_sync or b in ended]:
             copy = copies.pop(broker)
+            if copy.is_requested:
+                copy.start(copy.leader, copy.begun)
             size = view.disks_process.sizes.get(partition, copy.size)
-            total = copy.held if size is None else size
-            yield from copy.receive(total)
+            total = (copy.held or None) if size is None else size
+            yield from copy.receive(now, total, window_s(view.options))
             yield copy.end(now, total, is_whole=True)
+            self._ended.append(copy)
         reassignment = view.reassignments.by_partition.get(partition)
         wanted: set[BrokerId] = set()
         if assignment is not None and reassignment is not None:
@@ -299,6 +289,7 @@ class Copies:
             wanted -= {*assignment.removing_replicas}
         gone = [copies.pop(b) for b in [*copies] if b not in wanted]
         yield from _abandon(gone, now)
+        self._ended += [c for c in gone if c.ended is not None]
         if partition not in view.reassignments.by_partition:
             self._copies.pop(partition, None)
             self._isr.pop(partition, None)
@@ -318,8 +309,8 @@ class Copies:
             yield IsrShrunk(partition, request, lost, state.isr, state.leader)
 
 
-def _abandon(copies: Iterable[_Copy], now: Instant) -> Iterable[CopyEvent]:
-    return [c.end(now, c.held, is_whole=False) for c in copies if not c.is_requested]
+def _abandon(copies: Iterable[FollowedCopy], now: Instant) -> Iterable[CopyEvent]:
+    return [c.end(now, c.held or None, is_whole=False) for c in copies if not c.is_requested]
 
 
 def _ended_by_others(view: ClusterView, assignment: PartitionAssignment | None) -> Replicas:

@@ -108,6 +108,7 @@ class SnapshotGauges(Collector):
         yield from _of_work(snapshot)
         yield from _of_controller(None if snapshot is None else snapshot.cluster)
         yield from _of_requests(status.get("requests", ()))
+        yield from _of_total(status.get("total", {}))
         yield from _of_brokers(status.get("broker_loads", ()))
         for name, counts, text in (
             (
@@ -202,20 +203,16 @@ def _of_requests(requests: Sequence[Document]) -> Iterator[Metric]:
     )
     yield _gauge(
         "request_bytes_per_second",
-        "Copy rate of the request in a slot over the last minutes",
+        "Copy rate of the request in a slot; absent while it is unknown",
         ("slot",),
-        (((r["slot"],), r["bytes_per_s"]) for r in slotted if r["bytes_per_s"]),
+        (((r["slot"],), r["bytes_per_s"]) for r in slotted if r["bytes_per_s"] is not None),
     )
     yield _gauge(
         "request_eta_seconds",
-        "Estimated time until the request in a slot ends, at best (low) and at worst (high)",
+        "Estimated time until the request in a slot ends, at best (low) and at worst (high); "
+        "absent without an estimate",
         ("slot", "bound"),
-        (
-            ((r["slot"], bound), value)
-            for r in slotted
-            if r["eta_s"] is not None
-            for bound, value in zip(BOUNDS, r["eta_s"], strict=True)
-        ),
+        (((r["slot"], *bound), value) for r in slotted for bound, value in _bounds(r)),
     )
     yield _gauge(
         "bytes",
@@ -232,6 +229,20 @@ def _of_requests(requests: Sequence[Document]) -> Iterator[Metric]:
         (),
         [((), sum(r.get("sizes_unknown", 0) for r in requests))],
     )
+
+
+def _of_total(total: Document) -> Iterator[Metric]:
+    rate = total.get("bytes_per_s")
+    text = "Copy rate of all requests; absent while it is unknown"
+    yield _gauge("bytes_per_second", text, (), [] if rate is None else [((), rate)])
+    text = "Estimated time until all requests end, at best (low) and at worst (high); absent "
+    yield _gauge("eta_seconds", f"{text}without an estimate", ("bound",), _bounds(total))
+
+
+def _bounds(document: Document) -> list[tuple[tuple[str], float]]:
+    """Return the values of an estimate, with their label."""
+    found = zip(BOUNDS, document.get("eta_s") or (), strict=False)
+    return [((bound,), value) for bound, value in found]
 
 
 def _of_brokers(loads: Sequence[Document]) -> Iterator[Metric]:

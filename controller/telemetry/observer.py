@@ -29,6 +29,7 @@ from controller.telemetry.metrics import Measurements, Metrics
 from controller.telemetry.phase_changes import PhaseMemory
 from controller.telemetry.request_events import RequestEvents, copy_events
 from controller.telemetry.status_publisher import StatusPublisher, StatusSnapshot
+from controller.telemetry.timelines import TrendPoint
 
 if TYPE_CHECKING:
     from structlog.typing import WrappedLogger
@@ -78,6 +79,7 @@ class TelemetryObserver:
         self._blocked = BlockedEvents()
         self._progress_at = clock.now()
         self._requests = RequestEvents()
+        self._point: TrendPoint | None = None
         self._notifier = notifier
         self._leading = False
         self._last_callback = Instant(float("-inf"))
@@ -109,7 +111,7 @@ class TelemetryObserver:
         if not found:
             return
         clocks = Clocks(self._clock.now(), self._wall())
-        self._publisher.progress.count(found, clocks.now)
+        self._publisher.progress.count(found)
         if any(isinstance(event, Received) for event in found):
             self._progress_at = clocks.now
         for copy in found:
@@ -202,11 +204,21 @@ class TelemetryObserver:
             self._write([event], keep=True)
             if event.kind == "request_ended":
                 self._publisher.timelines.end_request(event.fields, clocks.wall)
+        self._log_throughput()
         self._metrics.lost_lines(self._journal.dropped)
         if self._notifier is not None:
             self._notifier.send_due(clocks.now, clocks.wall)
         is_busy = bool(view.reassignments.by_partition) and view.role.leading
         self._metrics.progress_age.set(clocks.now - self._progress_at if is_busy else 0.0)
+
+    def _log_throughput(self) -> None:
+        """Journal a new point of the charts while there is work, and the first without."""
+        point, before = self._publisher.trend[-1], self._point
+        if point is not before and (point.in_flight or (before is not None and before.in_flight)):
+            _, bytes_per_s, in_flight, copying = point
+            fields = {"bytes_per_s": bytes_per_s, "in_flight": in_flight, "copying": copying}
+            self._journal.append(point.wall, "throughput", fields)
+        self._point = point
 
     def close(self) -> None:
         """Log what is still to be logged."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 from controller.core.blocked_reasons import COPYING, BlockedReasons, since_of
 from controller.core.core_settings import Options
 from controller.core.model import NO_LEADER, Blocked, BrokerId, Instant, Replicas, TopicPartition
+from controller.core.pacing import limits_in_force
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import LABELS, label_of
 from controller.core.reassignments.steps import Step, steps_to
@@ -20,6 +21,8 @@ from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import is_stalled
 from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks, iso_time
+from controller.telemetry.progress import ProgressTracker, lacking, throttle_in_force
+from controller.telemetry.volumes import partition_volume
 
 ROWS: Final = 50
 IN_FLIGHT: Final = "in_flight"
@@ -67,11 +70,17 @@ class PartitionDocuments:
     """
 
     def __init__(
-        self, view: ClusterView, clocks: Clocks, copies: Copies, stalled_after_s: float
+        self,
+        view: ClusterView,
+        clocks: Clocks,
+        copies: Copies,
+        progress: ProgressTracker,
+        stalled_after_s: float,
     ) -> None:
         self._view = view
         self._clocks = clocks
         self._copies = copies
+        self._progress = progress
         self._reasons = BlockedReasons(view, clocks.now)
         self._still_since = Instant(clocks.now - stalled_after_s)
 
@@ -82,8 +91,9 @@ class PartitionDocuments:
         assignment = view.topics.known_assignment(partition)
         state = view.leadership.states.get(partition)
         spec = reassignment.spec
+        figures, key = self._progress.latest.partitions.get(partition), (partition, spec.target)
         current = assignment.target_replicas if assignment else ()
-        step, steps = progress(current, reassignment, view.options)
+        step, steps = step_numbers(current, reassignment, view.options)
         blocked, gained_at = self._reasons.of(reassignment), copies.gained_at(partition)
         return {
             **partition._asdict(),
@@ -99,7 +109,12 @@ class PartitionDocuments:
             "original_replicas": None if spec.original is None else list(spec.original),
             "isr": list(state.isr) if state else [],
             "leader": state.leader if state else None,
-            "copies": copies.documents(partition, view.disks_process.sizes.get(partition)),
+            "copies": [],
+            "bytes_per_s": None,
+            "eta_s": None,
+            "no_estimate": None,
+            **(figures.document if figures is not None else {}),
+            "share": self._progress.never_back(key, self._share(partition, reassignment, steps)),
             "blocked_on": None
             if blocked is None
             else {
@@ -112,6 +127,27 @@ class PartitionDocuments:
             "stalled": view.role.leading
             and is_stalled(reassignment, blocked, self._still_since, gained_at),
         }
+
+    def _share(
+        self, partition: TopicPartition, reassignment: Reassignment, steps: int
+    ) -> float | None:
+        """Return the share of its steps that is done; None: unknown."""
+        view, spec = self._view, reassignment.spec
+        assignment = view.topics.known_assignment(partition)
+        if assignment is None or (spec.original is None and reassignment.inherited) or not steps:
+            return None
+        left = float(steps_between(assignment.target_replicas, spec.target, view.options.step_size))
+        if assignment.is_reassigning:
+            figures = self._progress.latest.partitions.get(partition)
+            part: float | None = 1.0
+            if figures is not None:
+                part = figures.part
+            elif lacking(view, partition):
+                part = None if reassignment.inherited else 0.0
+            if part is None:
+                return None
+            left += 1.0 - part
+        return max(0.0, 1.0 - left / steps)
 
     def explanation(self, partition: TopicPartition) -> dict[str, Any]:
         """Return the answer of ``/explain`` for one partition."""
@@ -134,10 +170,19 @@ class PartitionDocuments:
         }
         if reassignment is None:
             return document
+        volume = partition_volume(view, partition, self._copies.held)
+        state = view.leadership.states.get(partition)
+        leader = () if state is None else (state.leader,)
+        concerned = (*lacking(view, partition), *leader)
         document["reassignment"] = {
             **self.of(partition),
             "route": reassignment.spec.route.value,
             "size_bytes": view.disks_process.sizes.get(partition),
+            "bytes": None
+            if volume is None
+            else {"moved": volume.moved, "remaining": sum(volume.left.values())},
+            "throttle": limits_in_force.throttle_of(view, reassignment.spec.request),
+            "throttle_bytes_per_s": throttle_in_force(view, reassignment.spec.request, *concerned),
         }
         current = assignment.target_replicas if assignment is not None else ()
         steps = _steps(view, partition, current, reassignment.spec.target)
@@ -170,7 +215,9 @@ def _state_of(reassignment: Reassignment, blocked: Blocked | None) -> str:
     return "moving" if reassignment.in_flight else "waiting"
 
 
-def progress(current: Replicas, reassignment: Reassignment, options: Options) -> tuple[int, int]:
+def step_numbers(
+    current: Replicas, reassignment: Reassignment, options: Options
+) -> tuple[int, int]:
     """
     Return the number of the present step, and of all steps.
 

@@ -1,9 +1,12 @@
 """
-Bytes copied and to be copied, by request and by broker; rates and estimated ends; traffic.
+What is copied and left, how fast, and until when: by copy, partition, request, broker, and in all.
 
-The size of a partition is that of its largest replica. Partitions of unknown size count in
-``unknown`` and ``uncounted`` only. A request that made no progress in the window of its samples has
-no rate and no estimate.
+Made once for each snapshot, from the bytes of the reassignments (``volumes``), the rates of their
+copies (``rates``) and the one function for estimates (``planning.estimates``). Every screen and
+metric shows these figures.
+
+The share of a bar never becomes less, and is None while it is unknown. What an earlier process
+copied is known from this daemon's own journal, or not at all.
 
 Metrics name a request by its slot, a small number, as ids would not be a bounded set. A slot is
 reused after its request has ended.
@@ -11,293 +14,388 @@ reused after its request has ended.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from controller.core.model import NO_LEADER, BrokerId, Instant, Replicas, RequestId, TopicPartition
-from controller.core.reassignments.model import Reassignment
+from controller.core.blocked_reasons import LASTING, BlockedReasons
+from controller.core.disks.disk_budget import throttle_rate
+from controller.core.model import BrokerId, OutcomeKind, RequestId, TopicPartition
+from controller.core.pacing import limits_in_force
+from controller.core.pacing.throttle_settings import COPY_RATES
 from controller.core.requests.model import Request
 from controller.core.view import ClusterView
-from controller.telemetry.cluster_counts import Incremental, unjudged_entries, visit_all
-from controller.telemetry.copies import CopyEvent, Received
-from controller.telemetry.rates import Samples, eta_of
+from controller.planning.estimates import Estimate, WorkLeft, time_left
+from controller.telemetry.cluster_counts import (
+    Incremental,
+    WorkCounts,
+    in_slices,
+    unjudged_entries,
+)
+from controller.telemetry.copies import Copies, CopyEvent, FollowedCopy, Received
+from controller.telemetry.json_values import Clocks
+from controller.telemetry.rates import MeasuredRates, window_s
+from controller.telemetry.volumes import (
+    BrokerVolume,
+    RequestVolume,
+    Volumes,
+    partition_volume,
+    volumes_of,
+)
 
 SLOTS: Final = 10
-BROKER_WINDOW_S: Final = 120.0
-
-Held = Callable[[TopicPartition], Mapping[BrokerId, int]]
-"""Returns the bytes of a partition's unfinished replicas."""
-
-
-@dataclass(slots=True)
-class RequestVolume:
-    """The bytes of one request."""
-
-    moved: int = 0
-    remaining: int = 0
-    known: int = 0
-    """Open partitions whose size is known."""
-    unknown: int = 0
-    """Open partitions whose size is not."""
-    uncounted: int = 0
-    """Partitions that were copied and ended before a broker reported their size."""
-
-
-@dataclass(slots=True)
-class BrokerVolume:
-    """Copies to and from one broker."""
-
-    incoming: int = 0
-    """Replicas that it copies now."""
-    outgoing: int = 0
-    """Partitions that it serves to copying brokers now."""
-    in_remaining: int = 0
-    """Bytes that it has to receive."""
-    out_remaining: int = 0
-    """Bytes of replicas that are to be dropped from it."""
+NOTHING_LEFT: Final[Mapping[str, Any]] = {"eta_s": None, "no_estimate": None}
 
 
 @dataclass(frozen=True, slots=True)
-class Volumes:
-    """The volumes at one moment."""
+class PartitionFigures:
+    """A partition whose step copies."""
 
-    requests: Mapping[RequestId, RequestVolume] = field(default_factory=dict)
-    brokers: Mapping[BrokerId, BrokerVolume] = field(default_factory=dict)
-    routes: Mapping[tuple[BrokerId, BrokerId], int] = field(default_factory=dict)
-    """Replicas that are copied now, by serving and receiving broker."""
-
-
-def volumes_of(view: ClusterView, held: Held) -> Incremental[Volumes]:
-    """Compute the volumes of all reassignments, a pure function of the view."""
-    counting = _Counting(view, held)
-    yield from visit_all(view.reassignments.by_partition, counting.add)
-    for name, request in view.requests.by_id.items():
-        if request.moved_bytes is not None or request.uncounted:
-            volume = counting.requests[name]
-            volume.moved += request.moved_bytes or 0
-            volume.uncounted = request.uncounted
-    return Volumes(counting.requests, counting.brokers, counting.routes)
+    document: Mapping[str, Any]
+    """Its part of the partition in the status document."""
+    part: float | None
+    """The share of the step's bytes that is copied; None: unknown."""
 
 
-@lru_cache(maxsize=20_000)
-def _difference(original: Replicas, target: Replicas) -> tuple[Replicas, Replicas]:
-    """Return the brokers that gain a replica, and those that lose one."""
-    coming = tuple(b for b in target if b not in original)
-    return coming, tuple(b for b in original if b not in target)
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the status document shows of bytes, rates and estimates."""
+
+    partitions: Mapping[TopicPartition, PartitionFigures] = field(default_factory=dict)
+    requests: Mapping[RequestId, Mapping[str, Any]] = field(default_factory=dict)
+    brokers: list[dict[str, Any]] = field(default_factory=list)
+    routes: list[dict[str, int]] = field(default_factory=list)
+    total: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Counting:
-    def __init__(self, view: ClusterView, held: Held) -> None:
-        self._view = view
-        self._held = held
-        self.requests = defaultdict[RequestId, RequestVolume](RequestVolume)
-        self.brokers = defaultdict[BrokerId, BrokerVolume](
-            BrokerVolume, {b: BrokerVolume() for b in view.cluster.brokers}
-        )
-        self.routes = Counter[tuple[BrokerId, BrokerId]]()
+class LoggedProgress(NamedTuple):
+    """The last words of this daemon's journal about a request that an earlier process began."""
 
-    def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
-        spec = reassignment.spec
-        volume = self.requests[spec.request]
-        self._load(partition, reassignment)
-        size = self._view.disks_process.sizes.get(partition)
-        if size is None:
-            volume.unknown += 1
-            return
-        volume.known += 1
-        if reassignment.step == 0 and spec.original is not None and not reassignment.in_flight:
-            # Most reassignments of a large plan are pending: their volume needs no state.
-            coming, going = _difference(spec.original, spec.target)
-            volume.remaining += size * len(coming)
-            for broker in coming:
-                self.brokers[broker].in_remaining += size
-            for broker in going:
-                self.brokers[broker].out_remaining += size
-            return
-        wanted, copied = self._copies(partition, reassignment)
-        held = self._held(partition) if wanted else {}
-        for broker in wanted:
-            part = min(size, held.get(broker, 0))
-            volume.moved += part
-            volume.remaining += size - part
-            self.brokers[broker].in_remaining += size - part
-        volume.moved += size * len(copied)
-        assignment = self._view.topics.known_assignment(partition)
-        for broker in () if assignment is None else assignment.replicas:
-            if broker not in spec.target:
-                self.brokers[broker].out_remaining += size
-
-    def _copies(
-        self, partition: TopicPartition, reassignment: Reassignment
-    ) -> tuple[Replicas, Replicas]:
-        """Return the target replicas that must still be copied, and those that were."""
-        spec = reassignment.spec
-        assignment = self._view.topics.known_assignment(partition)
-        if assignment is None:
-            return (), ()
-        state = self._view.leadership.states.get(partition)
-        isr = () if state is None else state.isr
-        wanted, copied = [], []
-        for broker in spec.target:
-            is_new = spec.original is not None and broker not in spec.original
-            is_there = broker in assignment.replicas
-            if not is_there or (broker in assignment.adding_replicas and broker not in isr):
-                wanted.append(broker)
-            elif is_new:
-                copied.append(broker)
-        return tuple(wanted), tuple(copied)
-
-    def _load(self, partition: TopicPartition, reassignment: Reassignment) -> None:
-        """Count the copies of the step in flight, also of one that no limit counts."""
-        if not reassignment.in_flight:
-            return
-        assignment = self._view.topics.known_assignment(partition)
-        state = self._view.leadership.states.get(partition)
-        receivers = () if assignment is None else reassignment.receivers(assignment)
-        if state is None or state.leader == NO_LEADER or not receivers:
-            return
-        self.brokers[state.leader].outgoing += 1
-        for broker in receivers:
-            self.brokers[broker].incoming += 1
-            self.routes[state.leader, broker] += 1
-
-
-# --- rates and estimates --------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _RequestSamples:
-    moved: Samples = field(default_factory=Samples)
-    ended: Samples = field(default_factory=Samples)
-
-
-@dataclass(slots=True)
-class Traffic:
-    """Bytes copied to and from a broker since the daemon started."""
-
-    received: int = 0
-    served: int = 0
-    received_samples: Samples = field(default_factory=lambda: Samples(BROKER_WINDOW_S))
-    served_samples: Samples = field(default_factory=lambda: Samples(BROKER_WINDOW_S))
+    entries: int
+    refused: int
+    cancelled: int
+    bytes_total: int
+    share: float | None
 
 
 class ProgressTracker:
-    """Keeps samples of requests and brokers."""
+    """Makes the figures, and keeps what has to last from one snapshot to the next."""
 
     def __init__(self) -> None:
-        self.volumes = Volumes()
-        self.traffic: dict[BrokerId, Traffic] = {}
-        self._samples: dict[RequestId, _RequestSamples] = {}
+        self.received = Counter[BrokerId]()
+        """Bytes copied to brokers since the daemon started."""
+        self.served = Counter[BrokerId]()
+        """Bytes copied from brokers."""
+        self.logged: dict[str, LoggedProgress] = {}
+        """By request."""
+        self._earlier: dict[RequestId, int] = {}
+        """Bytes copied for partitions that ended before this process led."""
+        self._shares: dict[Hashable, float] = {}
         self._slots: dict[int, RequestId] = {}
+        self.latest = Progress()
+        """Of the latest snapshot."""
 
-    def count(self, events: Iterable[CopyEvent], now: Instant) -> None:
-        """Count the bytes that brokers reported."""
+    def count(self, events: Iterable[CopyEvent]) -> None:
+        """Count the bytes that brokers received."""
         for event in events:
             if isinstance(event, Received):
-                into = self.traffic.setdefault(event.replica, Traffic())
-                out_of = self.traffic.setdefault(event.leader, Traffic())
-                into.received += event.bytes
-                out_of.served += event.bytes
-                into.received_samples.add(now, into.received)
-                out_of.served_samples.add(now, out_of.served)
+                self.received[event.replica] += event.bytes
+                self.served[event.leader] += event.bytes
 
-    def add(self, view: ClusterView, volumes: Volumes, now: Instant) -> None:
-        """Add the volumes of one moment."""
-        requests = view.requests
-        self.volumes = volumes
-        unjudged = unjudged_entries(view)
-        for name in [n for n in self._samples if not _is_open(requests.by_id.get(n))]:
-            del self._samples[name]
-        for name, request in requests.by_id.items():
-            if not _is_open(request):
-                continue
-            samples = self._samples.setdefault(name, _RequestSamples())
-            volume = volumes.requests.get(name)
-            samples.moved.add(now, 0 if volume is None else volume.moved)
-            samples.ended.add(now, request.total - request.open - unjudged[name])
-            self._give_slot(name, view)
-        for traffic in self.traffic.values():
-            traffic.received_samples.add(now, traffic.received)
-            traffic.served_samples.add(now, traffic.served)
+    def measure(
+        self, view: ClusterView, copies: Copies, work: WorkCounts, clocks: Clocks
+    ) -> Incremental[None]:
+        """Make the figures of this moment the latest."""
+        volumes = yield from volumes_of(view, copies.held)
+        rates = copies.rates(clocks.now, window_s(view.options))
+        figures = _Figures(self, view, clocks, copies, work, volumes, rates)
+        for partitions in in_slices(work.in_flight):
+            for partition in partitions:
+                figures.add_partition(partition)
+            yield
+        self._give_slots(view)
+        requests, by_partition = view.requests.by_id, view.reassignments.by_partition
+        for key in [*self._shares]:
+            if (key[0] not in by_partition) if isinstance(key, tuple) else (key not in requests):
+                del self._shares[key]
+        self.latest = figures.progress()
 
-    def of(self, name: RequestId, request: Request, unjudged: int = 0) -> dict[str, Any]:
+    def never_back(self, key: Hashable, share: float | None) -> float | None:
+        """Return the largest share so far; ``key`` is a request, or begins with a partition."""
+        if share is not None:
+            logged = self.logged.get(key) if isinstance(key, str) else None
+            before = self._shares.get(key, (logged and logged.share) or 0.0)
+            share = self._shares[key] = max(share, before)
+        return share
+
+    def slot_of(self, name: RequestId) -> int | None:
+        """Return the slot of a request; None: there are too many."""
+        return next((slot for slot, known in self._slots.items() if known == name), None)
+
+    def _give_slots(self, view: ClusterView) -> None:
+        taken, known = self._slots, view.requests.by_id
+        for name in [n for n, r in known.items() if r.open and n not in taken.values()]:
+            unused = (s for s in range(SLOTS) if s not in taken)
+            ended = (s for s, n in taken.items() if n not in known or not known[n].open)
+            slot = next(chain(unused, ended), None)
+            if slot is not None:
+                taken.pop(slot, None)
+                taken[slot] = name
+
+    def earlier_bytes(self, name: RequestId, request: Request, total: int | None) -> int | None:
         """
-        Return the progress of a request for the status document.
+        Return the bytes of partitions that ended before this process led; None: unknown.
 
-        ``unjudged`` of its entries are neither accepted nor refused yet. Bytes are None where no
-        size is known and nothing was copied; they omit the partitions of unknown size.
+        ``total`` is what this process knows of the request's bytes; None: not all sizes are known.
         """
-        volume, samples = self.volumes.requests.get(name), self._samples.get(name)
-        unknown = request.uncounted if volume is None else volume.unknown + volume.uncounted
-        if volume is not None and not (volume.known or volume.moved):
-            volume = None
-        rate = eta = None
-        if not request.open or samples is None:
-            moved = request.moved_bytes
-            volume = None if moved is None else RequestVolume(moved=moved)
-            unknown = request.uncounted
-        else:
-            rate = samples.moved.rate()
-            if volume is not None and volume.remaining:
-                guess = volume.remaining / max(1, volume.known) * volume.unknown
-                eta = eta_of(rate, volume.remaining + guess)
-            else:
-                eta = eta_of(samples.ended.rate(), request.open + unjudged)
-        return {
-            "slot": next((s for s, n in self._slots.items() if n == name), None),
-            "bytes": None
-            if volume is None
-            else {
-                "total": volume.moved + volume.remaining,
-                "moved": volume.moved,
-                "remaining": volume.remaining,
+        counts = (request.total, request.refused_count, cancelled_of(request))
+        logged = self.logged.get(name)
+        if logged is not None and total is not None and logged[:3] == counts:
+            self._earlier.setdefault(name, max(0, logged.bytes_total - total))
+        return self._earlier.get(name)
+
+
+def cancelled_of(request: Request) -> int:
+    """Return the number of entries of a request that were cancelled."""
+    return request.fates[OutcomeKind.CANCELLED] + request.fates[OutcomeKind.ROLLED_BACK]
+
+
+class _Figures:
+    """The figures of one moment in the making."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what they are made of
+        self,
+        tracker: ProgressTracker,
+        view: ClusterView,
+        clocks: Clocks,
+        copies: Copies,
+        work: WorkCounts,
+        volumes: Volumes,
+        rates: MeasuredRates,
+    ) -> None:
+        self._tracker = tracker
+        self._view = view
+        self._clocks = clocks
+        self._copies = copies
+        self._work = work
+        self._volumes = volumes
+        self._rates = rates
+        self._reasons = BlockedReasons(view, clocks.now)
+        self._unjudged = unjudged_entries(view)
+        self._partitions: dict[TopicPartition, PartitionFigures] = {}
+        self._parts = defaultdict[RequestId, list[Estimate]](list)
+        self._growth = defaultdict[RequestId, float](float)
+        self._unread: set[RequestId] = set()
+        """Requests with a copy that an earlier tenure began, and that was not read since."""
+
+    # --- partitions and their copies --------------------------------------------------------------
+
+    def add_partition(self, partition: TopicPartition) -> None:
+        """Add a partition in flight."""
+        view, copies = self._view, self._copies.of(partition)
+        reassignment = view.reassignments.by_partition.get(partition)
+        if reassignment is None:
+            return
+        name, held = reassignment.spec.request, self._copies.held(partition)
+        if reassignment.inherited and any(b not in held for b in lacking(view, partition)):
+            self._unread.add(name)
+        if not copies:
+            return
+        reason = self._reasons.of(reassignment)
+        blocked = reason.detail if reason is not None and reason.by in LASTING else ""
+        if partition in self._work.stalled:
+            blocked = blocked or f"{partition} is stalled"
+        growth = view.disks_process.growth.get(partition, 0.0)
+        found = [self._copy(copy, growth, blocked) for copy in copies]
+        own = [self._rates.copies.get((partition, copy.replica)) for copy in copies]
+        known = [rate for rate in own if rate is not None]
+        self._growth[name] += growth * len(known)
+        volume = partition_volume(view, partition, self._copies.held)
+        work = WorkLeft(
+            bytes=None if volume is None else sum(volume.left.values()),
+            rate=sum(known) if known else None,
+            growth=growth * len(known),
+            partitions=1,
+            blocked=blocked,
+        )
+        estimate = time_left(work, [estimate for _, estimate, _ in found])
+        self._parts[name].append(estimate)
+        parts = [part for _, _, part in found if part is not None]
+        self._partitions[partition] = PartitionFigures(
+            {
+                "copies": [document for document, _, _ in found],
+                "bytes_per_s": _rounded(work.rate),
+                **estimate.document(),
             },
-            "sizes_unknown": unknown,
-            "bytes_per_s": None if rate is None else round(rate.mean),
-            "eta_s": None if eta is None else [round(eta.low), round(eta.high)],
+            sum(parts) / len(parts) if len(parts) == len(found) else None,
+        )
+
+    def _copy(
+        self, copy: FollowedCopy, growth: float, blocked: str
+    ) -> tuple[dict[str, Any], Estimate, float | None]:
+        """Return a copy in the status document, its estimate, and its share of the size."""
+        size, held = self._view.disks_process.sizes.get(copy.partition), copy.held
+        last = copy.readings.last
+        rate = self._rates.copies.get((copy.partition, copy.replica))
+        throttle = throttle_in_force(self._view, copy.request, copy.replica, copy.leader)
+        left = part = None
+        if size is not None and held is not None:
+            left = max(0, size - held)
+            part = (size - left) / size if size else 1.0
+        work = WorkLeft(
+            bytes=left,
+            rate=rate,
+            growth=growth,
+            throttled_s=(left or 0) / (throttle or float("inf")),
+            blocked=blocked,
+        )
+        estimate = time_left(work)
+        document = {
+            "broker": copy.replica,
+            "from": copy.leader,
+            "bytes": held,
+            "total_bytes": size,
+            "share": self._tracker.never_back((copy.partition, copy.replica, copy.begun), part),
+            "bytes_per_s": _rounded(rate),
+            **estimate.document(),
+            "throttle_bytes_per_s": throttle,
+            "read_at": None if last is None else self._clocks.at(last.at),
+            "inherited": copy.inherited,
+        }
+        return document, estimate, part
+
+    # --- requests, brokers, and everything --------------------------------------------------------
+
+    def progress(self) -> Progress:
+        """Return all figures."""
+        view, known = self._view, self._view.requests.by_id
+        estimates = {n: self._estimate(n) for n, r in known.items() if r.open or self._unjudged[n]}
+        left = [self._left(name) for name in estimates]
+        work = WorkLeft(
+            bytes=None if None in left else sum(b or 0.0 for b in left),
+            rate=self._rates.total,
+            growth=sum(self._growth.values()),
+            partitions=sum(known[name].open for name in estimates),
+            at_once=limits_in_force.in_flight_max(view),
+        )
+        whole = time_left(work, estimates.values()).document() if estimates else NOTHING_LEFT
+        rate = self._rates.total if view.role.leading else None
+        return Progress(
+            self._partitions,
+            {name: self._request(name, r, estimates.get(name)) for name, r in known.items()},
+            [self._broker(b) for b in sorted({*view.cluster.brokers, *self._volumes.brokers})],
+            [
+                {"from": leader, "to": replica, "replicas": count}
+                for (leader, replica), count in sorted(self._volumes.routes.items())
+            ],
+            {"bytes_per_s": _rounded(rate), "window_s": window_s(view.options), **whole},
+        )
+
+    def _volume(self, name: RequestId) -> RequestVolume:
+        return self._volumes.requests.get(name, RequestVolume())
+
+    def _left(self, name: RequestId) -> float | None:
+        """Return the bytes left of a request; partitions of unknown size count as the others."""
+        volume = self._volume(name)
+        unknown = volume.unknown + self._unjudged[name]
+        if unknown and not volume.known:
+            return None
+        return volume.remaining * (1 + unknown / max(1, volume.known))
+
+    def _estimate(self, name: RequestId) -> Estimate:
+        view, wait = self._view, self._work.waits.get(name)
+        at_once = limits_in_force.in_flight_max_of(view, name)
+        throttled = [
+            (left, throttle_in_force(view, name, broker))
+            for broker, left in self._volume(name).to_brokers.items()
+        ]
+        is_held = wait is not None and (wait.by in LASTING or name not in self._rates.requests)
+        work = WorkLeft(
+            bytes=self._left(name),
+            rate=self._rates.requests.get(name),
+            growth=self._growth[name],
+            throttled_s=max((left / rate for left, rate in throttled if rate), default=0.0),
+            partitions=view.requests.by_id[name].open + self._unjudged[name],
+            at_once=min(limits_in_force.in_flight_max(view), at_once or sys.maxsize),
+            blocked=wait.detail if wait is not None and is_held else "",
+        )
+        return time_left(work, self._parts[name])
+
+    def _request(
+        self, name: RequestId, request: Request, estimate: Estimate | None
+    ) -> Mapping[str, Any]:
+        """
+        Return a request in the status document, with its estimate while it is open.
+
+        Bytes are None where no size is known and nothing was copied; they omit the partitions of
+        unknown size, and those that ended before ``bytes_since``.
+        """
+        volume, unjudged = self._volume(name), self._unjudged[name]
+        is_measured = not (volume.unknown or unjudged or name in self._unread)
+        moved, total = volume.moved, volume.moved + volume.remaining
+        earlier: int | None = 0
+        if request.done_elsewhere > unjudged:
+            earlier = self._tracker.earlier_bytes(name, request, total if is_measured else None)
+        moved, total = moved + (earlier or 0), total + (earlier or 0)
+        share: float | None = None
+        if estimate is None:
+            share = 1.0 if self._view.reassignments_leadership.specs_read else None
+        elif earlier is not None and (is_measured or not request.is_inherited):
+            whole = moved + (self._left(name) or 0.0)
+            share = moved / whole if whole else None
+            if not (whole or volume.unknown or unjudged):
+                share = (request.total - request.open) / max(1, request.total)
+        rate = None if estimate is None else self._rates.requests.get(name, 0.0)
+        bytes_ = {"total": total, "moved": moved, "remaining": volume.remaining}
+        return {
+            "slot": self._tracker.slot_of(name),
+            "bytes": bytes_ if volume.known or moved else None,
+            "bytes_since": self._clocks.at(request.since) if earlier is None else None,
+            "sizes_unknown": volume.unknown + volume.uncounted,
+            "share": self._tracker.never_back(name, share),
+            "bytes_per_s": _rounded(rate),
+            **(NOTHING_LEFT if estimate is None else estimate.document()),
         }
 
-    def broker(self, broker: BrokerId) -> dict[str, Any]:
-        """Return one broker for the status document."""
-        volume = self.volumes.brokers.get(broker, BrokerVolume())
-        traffic = self.traffic.get(broker, Traffic())
-        into, out_of = traffic.received_samples.rate(), traffic.served_samples.rate()
+    def _broker(self, broker: BrokerId) -> dict[str, Any]:
+        volume = self._volumes.brokers.get(broker, BrokerVolume())
+        unknown = 0.0 if self._view.role.leading else None
         return {
             "broker": broker,
             "incoming": volume.incoming,
             "outgoing": volume.outgoing,
             "in_bytes_remaining": volume.in_remaining,
             "out_bytes_remaining": volume.out_remaining,
-            "in_bytes_per_s": 0 if into is None else round(into.mean),
-            "out_bytes_per_s": 0 if out_of is None else round(out_of.mean),
+            "in_bytes_per_s": _rounded(self._rates.received.get(broker, unknown)),
+            "out_bytes_per_s": _rounded(self._rates.served.get(broker, unknown)),
+            "throttle_bytes_per_s": lowest_throttle(self._view, broker),
         }
 
-    def brokers(self, live: Iterable[BrokerId]) -> list[dict[str, Any]]:
-        """Return the live brokers and those with copies, for the status document."""
-        return [self.broker(b) for b in sorted({*live, *self.volumes.brokers})]
 
-    def routes(self) -> list[dict[str, int]]:
-        """Return the copies in progress by leader and receiving broker."""
-        return [
-            {"from": leader, "to": replica, "replicas": count}
-            for (leader, replica), count in sorted(self.volumes.routes.items())
-        ]
-
-    def _give_slot(self, name: RequestId, view: ClusterView) -> None:
-        taken = self._slots
-        if name in taken.values():
-            return
-        unused = (s for s in range(SLOTS) if s not in taken)
-        ended = (s for s, n in taken.items() if not _is_open(view.requests.by_id.get(n)))
-        slot = next(chain(unused, ended), None)
-        if slot is not None:
-            self._slots.pop(slot, None)
-            self._slots[slot] = name
+def lacking(view: ClusterView, partition: TopicPartition) -> list[BrokerId]:
+    """Return the replicas that the step in flight adds and that are not in sync."""
+    reassignment = view.reassignments.by_partition[partition]
+    assignment = view.topics.known_assignment(partition)
+    state = view.leadership.states.get(partition)
+    isr = () if state is None else state.isr
+    added = () if assignment is None else reassignment.receivers(assignment)
+    return [broker for broker in added if broker not in isr]
 
 
-def _is_open(request: Request | None) -> bool:
-    return request is not None and bool(request.open)
+def throttle_in_force(view: ClusterView, request: RequestId, *brokers: BrokerId) -> int | None:
+    """Return the throttle of a request's copies between brokers; None: they have none."""
+    is_throttled = limits_in_force.throttle_of(view, request) is not None
+    return lowest_throttle(view, *brokers) if is_throttled else None
+
+
+def lowest_throttle(view: ClusterView, *brokers: BrokerId) -> int | None:
+    """Return the lowest throttle in the settings of brokers, as far as the daemon reads them."""
+    found = (throttle_rate(view, broker, key) for broker in brokers for key in COPY_RATES)
+    return min((rate for rate in found if rate is not None), default=None)
+
+
+def _rounded(rate: float | None) -> int | None:
+    return None if rate is None else round(rate)

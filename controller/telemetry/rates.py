@@ -1,118 +1,159 @@
 """
-Rates of work in progress, the ends that follow from them, and the rates of past copies.
+Rates of copies, from readings of log sizes with their instants; and the rates of past copies.
 
-A rate comes from samples of the last minutes: the window is divided into slices, and the spread of
-their rates (twice the standard error) gives the range of the estimate.
+This is the one measure of what is copied now. The window is the last ``window_s``, or the time
+since copying began after a rest. A copy contributes what it gained in the window, divided by its
+length. The rate of a broker, of a request and of all is the sum of such contributions, also of
+copies that ended in the window. So the rates on all screens add up. A copy that is much younger
+than the window contributes to the sums, but has no rate of its own yet: it would be too low.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from math import sqrt
-from statistics import fmean, pstdev
-from typing import Any, Final, NamedTuple
+from math import inf
+from typing import Any, Final, NamedTuple, TypeVar
 
-from controller.core.model import BrokerId, Instant
+from controller.core.core_settings import Options
+from controller.core.model import BrokerId, Instant, RequestId, TopicPartition
 from controller.planning.forecast import Rates
 
-WINDOW_S: Final = 600.0
-"""Older samples are dropped."""
-SAMPLE_EVERY_S: Final = 2.0
-"""A sample that follows sooner replaces the last one."""
+WINDOW_MIN_S: Final = 30.0
+READINGS: Final = 3
+"""The window has so many intervals between two readings at least."""
 SPAN_MIN_S: Final = 5.0
-"""A shorter span gives no rate."""
-SLICES_MAX: Final = 6
-SLOWEST: Final = 0.25
-"""The lowest rate is at least this part of the mean."""
-UNCERTAIN: Final = 0.5
-"""The margin, as a part of the mean, with only one slice."""
+"""A shorter window gives no rate."""
+WHOLE: Final = 0.8
+"""A copy has a rate of its own if it was read for this part of the window."""
+
+Group = TypeVar("Group", bound=Hashable)
 
 
-class Sample(NamedTuple):
-    """A count at one moment."""
+def window_s(options: Options) -> float:
+    """Return the length of the window; a copy without a reading in it has no rate any more."""
+    return max(WINDOW_MIN_S, READINGS * options.copy_refresh_s)
+
+
+class Reading(NamedTuple):
+    """The bytes of a replica at an instant."""
 
     at: Instant
-    total: float
+    size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """Amount per second, with its range."""
+class Readings:
+    """The readings of one copy, as far as the window needs them."""
 
-    mean: float
-    low: float
-    high: float
+    def __init__(self) -> None:
+        self._kept: deque[Reading] = deque()
 
+    @property
+    def last(self) -> Reading | None:
+        """The latest reading."""
+        return self._kept[-1] if self._kept else None
 
-class Range(NamedTuple):
-    """Seconds to the end, at best and at worst."""
+    @property
+    def since(self) -> Instant | None:
+        """The instant of the first reading, or of the last one before the window."""
+        return self._kept[0].at if self._kept else None
 
-    low: float
-    high: float
+    def __len__(self) -> int:
+        return len(self._kept)
 
-
-class Samples:
-    """Samples of a growing count within a window."""
-
-    def __init__(self, window_s: float = WINDOW_S) -> None:
-        self._window_s = window_s
-        self._kept: deque[Sample] = deque()
-
-    def add(self, at: Instant, total: float) -> None:
-        """
-        Add a sample.
-
-        A count below the last one (a size that shrank, a daemon that restarted) drops the earlier
-        samples: a rate across the gap would be wrong.
-        """
+    def add(self, reading: Reading, window: float) -> None:
+        """Add the latest reading; a size that shrank drops the others: they say no rate."""
         kept = self._kept
-        if kept and total < kept[-1].total:
+        if kept and reading.size < kept[-1].size:
             kept.clear()
-        if len(kept) > 1 and at - kept[-2].at < SAMPLE_EVERY_S:
-            kept.pop()
-        kept.append(Sample(at, total))
-        while len(kept) > 1 and kept[1].at <= at - self._window_s:
+        kept.append(reading)
+        while len(kept) > 2 and kept[1].at <= reading.at - window:  # noqa: PLR2004 - a slope has two ends
             kept.popleft()
 
-    def rate(self) -> Rate | None:
-        """Return the rate of the window; None if it cannot be computed."""
-        return rate_of(self._kept)
+    def gained(self, since: float, until: float, most: float) -> float:
+        """Return the bytes gained in a time; it had ``most`` at the end of it at most."""
+        return max(0.0, min(self._at(until), most) - self._at(since))
+
+    def _at(self, moment: float) -> float:
+        """Return the bytes at a moment; after the last reading, it gains as before."""
+        before, after = self._kept[0], self._kept[-1]
+        for before, after in pairwise(self._kept):  # noqa: B007 - the last pair is used
+            if moment <= after.at:
+                break
+        seconds = after.at - before.at
+        pace = (after.size - before.size) / seconds if seconds > 0 else 0.0
+        return before.size + pace * max(0.0, moment - before.at)
 
 
-def rate_of(samples: Sequence[Sample]) -> Rate | None:
-    """Return the rate with its range; None for a short span or a count that did not grow."""
-    if len(samples) < 2:  # noqa: PLR2004 - a rate is between two
+@dataclass(slots=True)
+class MeasuredCopy:
+    """A copy in progress, or one that ended, as the rates count it."""
+
+    partition: TopicPartition
+    replica: BrokerId
+    request: RequestId
+    leader: BrokerId
+    size: int | None = None
+    """The size of the partition when it was last known."""
+    readings: Readings = field(default_factory=Readings)
+    ended: Instant | None = None
+
+
+@dataclass(slots=True)
+class MeasuredRates:
+    """
+    Bytes per second at one instant; None: unknown, as nothing of it was read often enough.
+
+    What has no copies has the rate 0.
+    """
+
+    copies: dict[tuple[TopicPartition, BrokerId], float | None] = field(default_factory=dict)
+    """The own rates of copies in progress."""
+    requests: dict[RequestId, float | None] = field(default_factory=dict)
+    received: dict[BrokerId, float | None] = field(default_factory=dict)
+    served: dict[BrokerId, float | None] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float | None:
+        """The sum of all."""
+        known = [rate for rate in self.received.values() if rate is not None]
+        return sum(known) if known or not self.received else None
+
+
+def rates_of(copies: Sequence[MeasuredCopy], now: Instant, window: float) -> MeasuredRates:
+    """Return the rates of these copies, those that ended in the window included."""
+    found = MeasuredRates()
+    begun = min((c.readings.since for c in copies if c.readings.since is not None), default=now)
+    since = max(begun, now - window)
+    span = now - since
+    for copy in copies:
+        rate = _rate_of(copy, since, now, window) if span >= SPAN_MIN_S else None
+        _add(found.requests, copy.request, rate)
+        _add(found.received, copy.replica, rate)
+        _add(found.served, copy.leader, rate)
+        if copy.ended is None:
+            first = copy.readings.since
+            is_whole = first is not None and now - first >= WHOLE * span
+            found.copies[copy.partition, copy.replica] = rate if is_whole else None
+    return found
+
+
+def _rate_of(copy: MeasuredCopy, since: float, now: Instant, window: float) -> float | None:
+    last = copy.readings.last
+    if last is None or len(copy.readings) <= 1 or last.at < now - window:
         return None
-    first, last = samples[0], samples[-1]
-    span = last.at - first.at
-    if span < SPAN_MIN_S or last.total <= first.total:
-        return None
-    slices = min(SLICES_MAX, len(samples) - 1)
-    edges = [first.at + span * n / slices for n in range(slices + 1)]
-    counts = [_count_at(samples, edge) for edge in edges]
-    rates = [(b - a) * slices / span for a, b in pairwise(counts)]
-    mean = (last.total - first.total) / span
-    margin = mean * UNCERTAIN if slices == 1 else 2 * pstdev(rates, fmean(rates)) / sqrt(slices)
-    return Rate(mean, max(mean - margin, mean * SLOWEST), mean + margin)
+    # An ended copy has all its bytes; another one may have received some since its last reading.
+    size = inf if copy.size is None else copy.size
+    most = last.size if copy.ended is not None else max(last.size, size)
+    return copy.readings.gained(since, now, most) / (now - since)
 
 
-def eta_of(rate: Rate | None, remaining: float) -> Range | None:
-    """Return the estimated seconds until ``remaining`` is done; None without a rate."""
-    if remaining <= 0:
-        return Range(0.0, 0.0)
-    return None if rate is None else Range(remaining / rate.high, remaining / rate.low)
-
-
-def _count_at(samples: Sequence[Sample], at: float) -> float:
-    """Return the count between two samples, interpolated linearly."""
-    for before, after in pairwise(samples):
-        if at <= after.at:
-            share = (at - before.at) / (after.at - before.at) if after.at > before.at else 1.0
-            return before.total + (after.total - before.total) * min(1.0, max(0.0, share))
-    return samples[-1].total
+def _add(sums: dict[Group, float | None], group: Group, rate: float | None) -> None:
+    """Add a rate to a sum; what is unknown makes only a sum of nothing else unknown."""
+    before = sums.get(group)
+    sums[group] = before if rate is None else rate + (before or 0.0)
 
 
 # --- past copies --------------------------------------------------------------------------------

@@ -32,7 +32,6 @@ OPTIONS: Final = ("priority", "throttle", "asked_for", "requested_by", "approved
 class _Logged:
     """The last ``progress`` event of an open request."""
 
-    since: Instant
     at: Instant
     progress: tuple[object, ...]
 
@@ -73,24 +72,24 @@ class RequestEvents:
         named = set()
         for request in status["requests"]:
             named.add(request["id"])
-            yield from self._of(request, now)
+            yield from self._of(request, now, status["at"])
             if request["id"] in self._concluded and _had_work(request):
                 # It started and ended between two status documents.
                 yield _begin_event(request)
                 yield _progress(request)
-                yield _end_event(request, _seconds(request["since"], status["at"]))
+                yield _end_event(request, status["at"])
         self._concluded.clear()
         self._ended &= named
         for name in [n for n in self._open if n not in named]:
             # The status has a limited number of requests; this one is open, and may return.
             del self._open[name]
 
-    def _of(self, request: Mapping[str, Any], now: Instant) -> Iterator[LogEvent]:
+    def _of(self, request: Mapping[str, Any], now: Instant, at: str) -> Iterator[LogEvent]:
         name, is_open = request["id"], request["state"] in OPEN_STATES
         logged = self._open.get(name)
         if logged is None:
             if is_open:
-                self._open[name] = _Logged(now, now, _moving(request))
+                self._open[name] = _Logged(now, _moving(request))
                 yield _begin_event(request)
                 yield _progress(request)
             return
@@ -101,7 +100,7 @@ class RequestEvents:
             else:
                 self._ended.add(name)
             yield _progress(request)
-            yield _end_event(request, now - logged.since)
+            yield _end_event(request, at)
             return
         progress = _moving(request)
         every_s = IDLE_EVERY_S if progress == logged.progress else BUSY_EVERY_S
@@ -162,10 +161,6 @@ def _had_work(request: Mapping[str, Any]) -> bool:
     return request["kind"] != "cancel" and bool(counts["total"] > counts["refused"])
 
 
-def _seconds(begun: str, ended: str) -> float:
-    return (datetime.fromisoformat(ended) - datetime.fromisoformat(begun)).total_seconds()
-
-
 def _begin_event(request: Mapping[str, Any]) -> LogEvent:
     fields = {
         "request": request["id"],
@@ -186,6 +181,8 @@ def _progress(request: Mapping[str, Any]) -> LogEvent:
         "entries": counts["total"],
         **{s: counts[s] for s in ("done", "in_flight", "waiting", "refused", "cancelled")},
         **{f"bytes_{part}": volume.get(part) for part in ("total", "moved", "remaining")},
+        "bytes_since": request["bytes_since"],
+        "share": request["share"],
         "sizes_unknown": request["sizes_unknown"],
         "rate": request["bytes_per_s"],
         "eta_low_s": low,
@@ -194,15 +191,16 @@ def _progress(request: Mapping[str, Any]) -> LogEvent:
     return LogEvent("progress", Level.DEBUG, fields)
 
 
-def _end_event(request: Mapping[str, Any], seconds: float) -> LogEvent:
+def _end_event(request: Mapping[str, Any], at: str) -> LogEvent:
+    took = datetime.fromisoformat(at) - datetime.fromisoformat(request["since"])
     counts, volume = request["partitions"], request["bytes"] or {}
     fields = {
         "request": request["id"],
         "state": request["state"],
-        "seconds": round(seconds, 3),
+        "seconds": round(max(0.0, took.total_seconds()), 3),
         "entries": counts["total"],
         "done": counts["done"],
         **{state: counts[state] for state in OTHER_OUTCOMES},
-        "bytes_moved": volume.get("moved"),
+        "bytes_moved": volume.get("moved") if request["bytes_since"] is None else None,
     }
     return LogEvent("request_ended", Level.DEBUG, fields)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from controller.core.deletions import pending_deletions
@@ -30,7 +31,8 @@ from controller.telemetry.cluster_counts import (
 )
 from controller.telemetry.json_values import Clocks, iso_time
 from controller.telemetry.partition_documents import PartitionDocuments
-from controller.telemetry.progress import ProgressTracker
+from controller.telemetry.progress import ProgressTracker, cancelled_of
+from controller.units import MS_PER_S
 
 IN_FLIGHT_MAX: Final = 1000
 REQUESTS_MAX: Final = 200
@@ -68,9 +70,10 @@ def status_of(  # noqa: PLR0913 - what it is made of
         "tenure": _tenure(view, clocks),
         "at": iso_time(clocks.wall),
         "brokers": sorted(view.cluster.brokers),
-        "broker_loads": progress.brokers(view.cluster.brokers),
+        "broker_loads": progress.latest.brokers,
         "disks": _disks_of(view),
-        "routes": progress.routes(),
+        "routes": progress.latest.routes,
+        "total": progress.latest.total,
         "requests": _requests(view, clocks, work, progress),
         "partitions": {
             "in_flight": len(work.in_flight),
@@ -126,16 +129,17 @@ def _requests(
     return [
         {
             **_request(view, name, clocks, work, unjudged[name]),
-            **progress.of(name, request, unjudged[name]),
+            **progress.latest.requests[name],
         }
-        for name, request in _newest(view.requests.by_id.items())
+        for name in _newest(view.requests.by_id.items())
+        if name in progress.latest.requests
     ]
 
 
-def _newest(requests: Iterable[tuple[RequestId, Request]]) -> list[tuple[RequestId, Request]]:
+def _newest(requests: Iterable[tuple[RequestId, Request]]) -> list[RequestId]:
     """Return the newest requests first; if they are too many, prefer the open ones."""
     kept = sorted(requests, key=lambda r: (bool(r[1].open), r[1].since), reverse=True)
-    return sorted(kept[:REQUESTS_MAX], key=lambda r: r[1].since, reverse=True)
+    return [n for n, _ in sorted(kept[:REQUESTS_MAX], key=lambda r: r[1].since, reverse=True)]
 
 
 def _request(
@@ -147,6 +151,8 @@ def _request(
     waiting = request.open - in_flight + unjudged
     options = request.options
     held = request_hold(view, name, clocks.now) if request.open else None
+    created_ms = min((p.created_ms for p in request.parts.values() if p.created_ms), default=0)
+    created = datetime.fromtimestamp(created_ms / MS_PER_S, UTC) if created_ms else None
     return {
         "id": name,
         "kind": request.kind,
@@ -159,14 +165,15 @@ def _request(
         "approved_by": options.approved_by or None,
         "priority": limits_in_force.priority_of(view, name),
         "throttle": limits_in_force.throttle_of(view, name),
-        "since": clocks.at(request.since),
+        "since": clocks.at(request.since) if not created else iso_time(created),
+        "inherited": request.is_inherited and not created,
         "partitions": {
             "total": request.total,
             "done": max(0, request.done - unjudged),
             "in_flight": in_flight,
             "waiting": waiting,
             "refused": request.refused_count,
-            "cancelled": _cancelled(request),
+            "cancelled": cancelled_of(request),
             "superseded": request.fates[OutcomeKind.SUPERSEDED],
             "skipped": request.fates[OutcomeKind.SKIPPED],
         },
@@ -175,10 +182,6 @@ def _request(
             for r in request.refused[:REFUSALS_MAX]
         ],
     }
-
-
-def _cancelled(request: Request) -> int:
-    return request.fates[OutcomeKind.CANCELLED] + request.fates[OutcomeKind.ROLLED_BACK]
 
 
 def _reason(request: Request, held: Blocked | None) -> str | None:
@@ -195,7 +198,7 @@ def _state(request: Request, in_flight: int, waiting: int, held: Blocked | None)
         return "waiting" if held is None else "held"
     if request.done:
         return "done"
-    if _cancelled(request):
+    if cancelled_of(request):
         return "cancelled"
     return "refused" if request.refused else "done"
 

@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Final, NamedTuple
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
 
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.view import ClusterView
@@ -25,13 +26,11 @@ from controller.telemetry.cluster_health import ClusterHealth, cluster_health
 from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
 from controller.telemetry.partition_documents import Filter, PartitionDocuments
-from controller.telemetry.progress import ProgressTracker, volumes_of
-from controller.telemetry.rates import CopyRates, Samples
+from controller.telemetry.progress import ProgressTracker
 from controller.telemetry.status_document import status_of
-from controller.telemetry.timelines import Timelines
+from controller.telemetry.timelines import Past, TrendPoint, replay
 
 INTERVAL_S: Final = 0.2
-VOLUMES_INTERVAL_S: Final = 1.0
 CLUSTER_INTERVAL_S: Final = 5.0
 """Counting every partition of the cluster takes longest and is least urgent."""
 SHARE: Final = 0.05
@@ -41,25 +40,13 @@ SLICE_S: Final = 0.01
 ANSWERING_S: Final = 0.1
 """Time for answers in one call; further questions wait for the next."""
 TREND_INTERVAL_S: Final = 5.0
-TREND_KEPT: Final = 720
-"""Points of one hour."""
-TREND_SMOOTHED: Final = 4
-"""Points over which a rate is computed: brokers report the progress of copies in intervals."""
+TREND_KEPT: Final = timedelta(hours=1)
 QUESTIONS_MAX: Final = 64
 """Questions that may wait; beyond it the oldest is dropped, and its reader times out."""
 
 Document = Mapping[str, Any]
 Question = tuple[Callable[[PartitionDocuments], Document], Future[Document]]
 """What a reader wants of the partitions, and the future of its result."""
-
-
-class TrendPoint(NamedTuple):
-    """The work of one moment, for the charts of the status page."""
-
-    wall: datetime
-    bytes_per_s: float
-    in_flight: int
-    copying: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +71,7 @@ class StatusSnapshot:
 class StatusPublisher:
     """Written by the loop; ``latest`` and the questions are safe from any thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it is made of
         self,
         *,
         clock: Clock,
@@ -92,8 +79,13 @@ class StatusPublisher:
         engine: str,
         stalled_after_s: float,
         interval_s: float = INTERVAL_S,
+        journal: Path | None = None,
     ) -> None:
-        """``engine`` is that of the settings; ``interval_s`` the shortest between snapshots."""
+        """
+        Take up what the directory of the journal has of earlier processes.
+
+        ``engine`` is that of the settings; ``interval_s`` the shortest between snapshots.
+        """
         self._clock = clock
         self._wall = wall
         self._engine = engine
@@ -106,17 +98,18 @@ class StatusPublisher:
         self._next_count_at = Instant(float("-inf"))
         self._cluster: Mapping[str, int] | None = None
         self._questions: deque[Question] = deque(maxlen=QUESTIONS_MAX)
-        self._next_volumes_at = Instant(float("-inf"))
         self.copies = Copies()
         """The copies in progress; the observer updates it."""
         self.progress = ProgressTracker()
-        self.copy_rates = CopyRates()
+        past = Past(logged=self.progress.logged)
+        if journal is not None:
+            replay(journal, past)
+        self.copy_rates = past.rates
         """The rates of past copies; the observer updates it."""
-        self.timelines = Timelines()
-        self.trend: tuple[TrendPoint, ...] = ()
+        self.timelines = past.timelines
+        self.trend = tuple(past.trend)
         """The last hour, the oldest first."""
         self._next_point_at = Instant(float("-inf"))
-        self._received = Samples(TREND_SMOOTHED * TREND_INTERVAL_S)
         self.unreachable: Callable[[], Mapping[BrokerId, str]] = dict
         """Returns the registered brokers without a connection, and why."""
         self.journal: Callable[[], Mapping[str, object]] = dict
@@ -136,7 +129,7 @@ class StatusPublisher:
         elif started < self._next_at:
             return None
         if self._draft is None:
-            self._draft = self._drafted(view, started, at_once=at_once)
+            self._draft = self._drafted(view, started)
         # There may be no further call after a shutdown.
         until = float("inf") if view.role.stopping else started + SLICE_S
         snapshot = None
@@ -161,16 +154,14 @@ class StatusPublisher:
             return float("inf")
         return max(0.0, self._next_at - self._clock.now())
 
-    def _drafted(
-        self, view: ClusterView, now: Instant, *, at_once: bool
-    ) -> Incremental[StatusSnapshot]:
+    def _drafted(self, view: ClusterView, now: Instant) -> Incremental[StatusSnapshot]:
         clocks = Clocks(now, self._wall())
         yield from self._count(view, now)
-        yield from self._measure(view, now, at_once=at_once)
         work = yield from counts.work_counts(
             view, now, self._stalled_after_s, self.copies.gained_at
         )
-        documents = PartitionDocuments(view, clocks, self.copies, self._stalled_after_s)
+        yield from self.progress.measure(view, self.copies, work, clocks)
+        documents = self._documents(view, clocks)
         status = yield from status_of(
             view, clocks, work, engine=self._engine, progress=self.progress, documents=documents
         )
@@ -190,20 +181,19 @@ class StatusPublisher:
             cluster=self._cluster,
             health=health,
             role=role,
-            received={b: t.received for b, t in self.progress.traffic.items()},
-            served={b: t.served for b, t in self.progress.traffic.items()},
+            received=dict(self.progress.received),
+            served=dict(self.progress.served),
         )
 
     def _add_to_trend(self, snapshot: StatusSnapshot, now: Instant) -> None:
         if now < self._next_point_at:
             return
         self._next_point_at = Instant(now + TREND_INTERVAL_S)
-        self._received.add(now, sum(snapshot.received.values()))
-        rate, work = self._received.rate(), snapshot.work
-        bytes_per_s = 0.0 if rate is None else rate.mean
-        point = TrendPoint(self._wall(), bytes_per_s, len(work.in_flight), work.copying)
+        work, rate = snapshot.work, snapshot.status["total"]["bytes_per_s"]
+        point = TrendPoint(self._wall(), rate, len(work.in_flight), work.copying)
         # Readers on other threads keep the tuple that they have.
-        self.trend = (*self.trend, point)[-TREND_KEPT:]
+        since = point.wall - TREND_KEPT
+        self.trend = (*(p for p in self.trend if p.wall > since), point)
 
     def request_partition(self, partition: TopicPartition) -> Future[Document]:
         """Ask the loop about a partition; safe from any thread."""
@@ -223,15 +213,10 @@ class StatusPublisher:
             answer, future = self._questions.popleft()
             if future.set_running_or_notify_cancel():
                 clocks = Clocks(now, self._wall())
-                documents = PartitionDocuments(view, clocks, self.copies, self._stalled_after_s)
-                future.set_result(answer(documents))
+                future.set_result(answer(self._documents(view, clocks)))
 
-    def _measure(self, view: ClusterView, now: Instant, *, at_once: bool) -> Incremental[None]:
-        if now < self._next_volumes_at and not at_once:
-            return
-        volumes = yield from volumes_of(view, self.copies.held)
-        self.progress.add(view, volumes, now)
-        self._next_volumes_at = Instant(now + VOLUMES_INTERVAL_S)
+    def _documents(self, view: ClusterView, clocks: Clocks) -> PartitionDocuments:
+        return PartitionDocuments(view, clocks, self.copies, self.progress, self._stalled_after_s)
 
     def _count(self, view: ClusterView, now: Instant) -> Incremental[None]:
         if not view.is_controller:

@@ -2,7 +2,8 @@
 The phases of the latest requests' partitions over time, for the status page.
 
 Bounded by numbers of requests, partitions and phases; the journal has everything. Written by the
-loop, read by the HTTP server's threads. ``replay`` restores them at start from the journal.
+loop, read by the HTTP server's threads. ``replay`` restores them at start from the journal, with
+everything else that is known of earlier processes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from controller.core.model import BrokerId, TopicPartition
 from controller.telemetry.journal import FILE_NAME, VERSION
 from controller.telemetry.phase_changes import EnteredPhase
+from controller.telemetry.progress import LoggedProgress
 from controller.telemetry.rates import CopyRates
 
 REQUESTS_KEPT: Final = 50
@@ -26,6 +28,16 @@ PARTITIONS_KEPT: Final = 100
 SPANS_KEPT: Final = 200
 """The latest phases of one partition that are kept."""
 ENDED: Final = "ended"
+
+
+class TrendPoint(NamedTuple):
+    """The work of one moment, for the charts of the status page."""
+
+    wall: datetime
+    bytes_per_s: float | None
+    """None: unknown."""
+    in_flight: int
+    copying: int
 
 
 class Span(NamedTuple):
@@ -109,14 +121,26 @@ class Timelines:
 
 
 BYTES_MAX: Final = 16 * 1024 * 1024
-_KINDS: Final = (b'"kind":"phase"', b'"kind":"request_ended"', b'"kind":"copied"')
+_KINDS: Final = tuple(
+    f'"kind":"{kind}"'.encode()
+    for kind in ("phase", "request_ended", "copied", "progress", "throughput")
+)
 
 
-def replay(
-    directory: Path, timelines: Timelines, rates: CopyRates, *, bytes_max: int = BYTES_MAX
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What earlier processes of this daemon did, as far as its journal has it."""
+
+    timelines: Timelines = field(default_factory=Timelines)
+    rates: CopyRates = field(default_factory=CopyRates)
+    logged: dict[str, LoggedProgress] = field(default_factory=dict)
+    """The last progress of requests."""
+    trend: list[TrendPoint] = field(default_factory=list)
+
+
+def replay(directory: Path, past: Past, *, bytes_max: int = BYTES_MAX) -> None:
     """
-    Restore the timelines and the rates of copies from the end of the journal in a directory.
+    Restore the past from the end of the journal in a directory.
 
     Files that are missing or unreadable, and lines that are cut off, of another version or
     incomplete are ignored.
@@ -124,14 +148,15 @@ def replay(
     for line in _lines(directory, bytes_max):
         if any(kind in line for kind in _KINDS):
             try:
-                _take(json.loads(line), timelines, rates)
+                _take(json.loads(line), past)
             except (ValueError, KeyError, TypeError):
                 continue
 
 
-def _take(document: dict[str, Any], timelines: Timelines, rates: CopyRates) -> None:
+def _take(document: dict[str, Any], past: Past) -> None:
     if document["v"] != VERSION:
         return
+    timelines = past.timelines
     at = datetime.fromisoformat(document["at"])
     if document["kind"] == "phase":
         if document["request"] is not None:
@@ -147,11 +172,20 @@ def _take(document: dict[str, Any], timelines: Timelines, rates: CopyRates) -> N
         if document["bytes"] and not document["throttled"]:
             ended, seconds = at.timestamp(), float(document["seconds"])
             replica, size = BrokerId(int(document["replica"])), int(document["bytes"])
-            rates.add(replica, ended - seconds, ended, size)
+            past.rates.add(replica, ended - seconds, ended, size)
+    elif document["kind"] == "progress":
+        is_whole = document["bytes_since"] is None and not document["sizes_unknown"]
+        if is_whole and document["bytes_total"] is not None:
+            known = {k: document[k] for k in LoggedProgress._fields}
+            past.logged[str(document["request"])] = LoggedProgress(**known)
+    elif document["kind"] == "throughput":
+        rate = document["bytes_per_s"]
+        counts = int(document["in_flight"]), int(document["copying"])
+        past.trend.append(TrendPoint(at, None if rate is None else float(rate), *counts))
     elif document["kind"] == "request_ended":
-        numbers = {k: document[k] for k in ("seconds", "entries", "done", "refused", "cancelled")}
+        summed = {k: document[k] for k in ("seconds", "entries", "done", "refused", "cancelled")}
         summary = {"request": str(document["request"]), "state": str(document["state"])}
-        timelines.end_request({**summary, **numbers, "bytes_moved": document["bytes_moved"]}, at)
+        timelines.end_request({**summary, **summed, "bytes_moved": document["bytes_moved"]}, at)
 
 
 def _lines(directory: Path, bytes_max: int) -> Iterator[bytes]:

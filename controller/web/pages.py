@@ -21,12 +21,12 @@ from controller.core.blocked_reasons import COPYING
 from controller.core.model import RequestId
 from controller.core.reassignments.phases import LABELS
 from controller.core.requests.submissions import RequestOptions
-from controller.telemetry.advice import PHASE_MEANINGS, advice_for
+from controller.telemetry.advice import PHASE_MEANINGS, advice_for, throttle_words
+from controller.telemetry.gauges import LOADS
 from controller.telemetry.partition_documents import IN_FLIGHT, Filter
 from controller.telemetry.request_events import OPEN_STATES
-from controller.telemetry.status_publisher import TrendPoint
-from controller.telemetry.timelines import Timeline
-from controller.units import show_bytes, show_duration, show_range
+from controller.telemetry.timelines import Timeline, TrendPoint
+from controller.units import percent, show_bytes, show_duration, show_estimate, show_rate
 from controller.web.access import ANYONE, Identity
 from controller.web.pictures import COLORS, charts_of, copy_matrix, fill_of, phase_timeline
 from controller.web.report_index import IndexedReport
@@ -106,18 +106,16 @@ def render_page(  # noqa: PLR0913 - what it shows
         is_still=is_still,
         who=who,
         requests=status["requests"][:REQUESTS_MAX],
-        throughput=sum(load["in_bytes_per_s"] for load in loads),
         charts=charts_of(points),
         copies=copies,
         copying_shown=len({(p["topic"], p["partition"]) for p, _ in copies}),
         directories=_directories(status["disks"]),
         matrix=copy_matrix(loads, status["routes"]),
-        busy_brokers=[load for load in loads if any(v for k, v in load.items() if k != "broker")][
-            :BROKERS_MAX
-        ],
+        busy_brokers=[load for load in loads if any(load[key] for key in LOADS)][:BROKERS_MAX],
         examples=_examples(status),
         phases=_PHASES,
-        progress_of=progress_of,
+        throttle=throttle_words(status),
+        open_states=OPEN_STATES,
         unguarded_max=UNGUARDED_MAX,
     )
 
@@ -188,24 +186,6 @@ def safe_path(target: str) -> str:
     return target if _LOCAL.fullmatch(target) else "/"
 
 
-def progress_of(request: Document) -> dict[str, Any]:
-    """Return how far a request is, in bytes where sizes are known, otherwise in partitions."""
-    counts, volume, eta = request["partitions"], request["bytes"], request["eta_s"]
-    is_open = request["state"] in OPEN_STATES
-    most = max(1, counts["total"])
-    value = counts["done"] + counts["refused"] + counts["cancelled"]
-    if volume is not None and volume["total"]:
-        most, value = volume["total"], volume["moved"]
-    if not counts["total"]:  # a cancellation counts with what it cancels
-        value = 0 if is_open else most
-    return {
-        "value": value,
-        "most": most,
-        "is_open": is_open,
-        "time_left": show_range(*eta) if is_open and eta is not None else "",
-    }
-
-
 def _examples(status: Document) -> dict[str, Document]:
     """Return one partition for each reason, preferably one in flight."""
     partitions = (*reversed(status["waiting"]), *reversed(status["in_flight"]))
@@ -274,7 +254,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        bytes=show_bytes, duration=show_duration, ago=show_ago, shorten=_shorten
+        bytes=show_bytes,
+        rate=show_rate,
+        percent=percent,
+        duration=show_duration,
+        ago=show_ago,
+        shorten=_shorten,
     )
     environment.globals.update(
         query=_query,
@@ -283,6 +268,7 @@ def _environment() -> Environment:
         meanings=PHASE_MEANINGS,
         dots_of=dots_of,
         remedy=advice_for,
+        time_left=lambda of: show_estimate(of["eta_s"], of["no_estimate"]),
         tone_of=lambda state: _TONES.get(state, ""),
     )
     return environment

@@ -7,14 +7,15 @@ partitions. Pure: numbers in, numbers out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from math import ceil, log10
+from itertools import chain
+from math import ceil, inf, log10
 from typing import Any, Final
 
-from controller.telemetry.status_publisher import TrendPoint
-from controller.telemetry.timelines import Timeline
-from controller.units import show_bytes, show_duration
+from controller.telemetry.status_publisher import TREND_INTERVAL_S
+from controller.telemetry.timelines import Timeline, TrendPoint
+from controller.units import show_duration, show_rate
 
 Picture = Mapping[str, Any]
 
@@ -30,6 +31,8 @@ COLUMNS: Final = 180
 """The most points of a chart, however many samples there are."""
 SPAN_MIN_S: Final = 60.0
 """The shortest axis of time."""
+GAP: Final = 6
+"""A curve is interrupted where so many points are missing."""
 _STEPS: Final = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
 
 
@@ -37,37 +40,37 @@ def charts_of(points: Sequence[TrendPoint]) -> Mapping[str, Picture] | None:
     """Return the charts of throughput and partitions in flight; None for fewer than two points."""
     if len(points) <= 1:
         return None
-    shown = points[:: -ceil(len(points) / COLUMNS)][::-1]  # the last point is one of them
-    times = [p.wall for p in shown]
+    stride = ceil(len(points) / COLUMNS)
+    shown = points[::-stride][::-1]  # the last point is one of them
+    times, gap_s = [p.wall for p in shown], GAP * stride * TREND_INTERVAL_S
     rate = {"throughput": [p.bytes_per_s for p in shown]}
     counts = {"in flight": [p.in_flight for p in shown], "copying": [p.copying for p in shown]}
     return {
-        "throughput": _chart(times, rate, lambda v: f"{show_bytes(v)}/s", least=1e6),
-        "in_flight": _chart(times, counts, lambda v: f"{v:g}", least=4),
+        "throughput": _chart(times, gap_s, rate, show_rate, least=1e6),
+        "in_flight": _chart(times, gap_s, counts, lambda v: f"{v or 0:g}", least=4),
     }
 
 
 def _chart(
     times: Sequence[datetime],
-    curves: Mapping[str, Sequence[float]],
-    words: Callable[[float], str],
+    gap_s: float,
+    curves: Mapping[str, Sequence[float | None]],
+    words: Callable[[float | None], str],
     least: float,
 ) -> Picture:
     last = times[-1]
     span = max(SPAN_MIN_S, (last - times[0]).total_seconds())
-    top = _round_up(max(least, *map(max, curves.values())))
-    xs = [WIDTH - (WIDTH - LEFT) * (last - time).total_seconds() / span for time in times]
+    known = {name: [v for v in curve if v is not None] for name, curve in curves.items()}
+    top = _round_up(max(least, 0.0, *chain(*known.values())))
+    scale = (WIDTH - LEFT) / span
+    xs = [WIDTH - scale * (last - time).total_seconds() for time in times]
 
     def y(value: float) -> float:
         return round(FLOOR - (FLOOR - TOP) * value / top, 1)
 
-    paths = [
-        "M" + "L".join(f"{x:.1f} {y(value)}" for x, value in zip(xs, values, strict=True))
-        for values in curves.values()
-    ]
     values = ", ".join(
-        f"{name} {words(found[-1])} now, at most {words(max(found))}"
-        for name, found in curves.items()
+        f"{name} {words(curves[name][-1])} now, at most {words(max(found, default=None))}"
+        for name, found in known.items()
     )
     since = show_duration(span)
     return {
@@ -76,10 +79,26 @@ def _chart(
         "left": LEFT,
         "label": f"the last {since}: {values}",
         "since": f"{since} ago",
-        "lines": paths,
-        "below": f"L{WIDTH} {FLOOR}L{xs[0]:.1f} {FLOOR}Z",
+        "curves": [
+            _curve(zip(xs, (v if v is None else y(v) for v in curve), strict=True), scale * gap_s)
+            for curve in curves.values()
+        ],
         "ticks": [(y(value), words(value)) for value in (0.0, top / 2, top)],
     }
+
+
+def _curve(points: Iterable[tuple[float, float | None]], gap: float) -> tuple[str, str]:
+    """Return a line and the area below it, interrupted where nothing is known for a time."""
+    line, area, before = "", "", -inf
+    for x, y in points:
+        is_begin = x - before > gap
+        if y is None or is_begin:
+            area, before = f"{area}V{FLOOR}Z" if before > -inf else area, -inf
+        if y is not None:
+            line += f"{'M' if is_begin else 'L'}{x:.1f} {y}"
+            area += f"M{x:.1f} {FLOOR}L{x:.1f} {y}" if is_begin else f"L{x:.1f} {y}"
+            before = x
+    return line, f"{area}V{FLOOR}Z" if before > -inf else area
 
 
 def _round_up(value: float) -> float:

@@ -15,6 +15,7 @@ from docs.generate.journal_kinds import (
     BOOLEAN,
     IDS,
     INTEGER,
+    NUMBER,
     OBJECT,
     OBJECTS,
     PARTITION,
@@ -357,6 +358,15 @@ EVENTS: Final[Mapping[str, Kind]] = {
     "throttle_changed": Kind(
         "An operator changed the live throttle.",
         {"bytes_per_s": (maybe(INTEGER), "per broker; null: none")},
+    ),
+    "throughput": Kind(
+        "The work of a moment, as the charts of the status page show it: every five seconds while "
+        "partitions are in flight.",
+        {
+            "bytes_per_s": (maybe(NUMBER), "that brokers receive; null: unknown"),
+            "in_flight": (INTEGER, "partitions"),
+            "copying": (INTEGER, "of these"),
+        },
     ),
     "steered": Kind(
         "A form of the status page was sent.",

@@ -32,8 +32,8 @@ page, not in labels. A request is identified by `slot`, a number from 0 that an 
 until another request needs it; `/status` maps slots to requests. Brokers are identified by id.
 
 Sizes in bytes come from DescribeLogDirs: every `copy_refresh` for running copies, every
-`size_refresh` for all reassigning partitions. The size of a partition is that of its largest
-replica.
+`size_refresh` for all reassigning partitions. The size of a partition is that of its leader's
+replica. Rates and estimates are those of the status page; a metric without a value is unknown.
 
 | metric | type | labels | meaning |
 |---|---|---|---|"""

@@ -18,9 +18,9 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from controller.cli.options import ROWS_MAX
-from controller.cli.status_screen import PATIENT, status_screen
+from controller.cli.status_screen import status_screen
 from controller.cli.terminal_tables import Column, Listing, Name, bar, screen_of, shorten
-from controller.core.blocked_reasons import IN_TURN
+from controller.core.blocked_reasons import IN_TURN, PATIENT
 from controller.core.model import NO_LEADER, BlockedBy, OutcomeKind, RequestId
 from controller.core.requests.submissions import RequestOptions
 from controller.telemetry.advice import ADVICE
@@ -55,9 +55,16 @@ def copying(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 - a document's valu
 
 def a_copy(held: int | None, rate: int | None) -> dict[str, Any]:
     """Return a copy of 4 GB as in ``/status``."""
-    eta = None if held is None or rate is None else round((4_000_000_000 - held) / rate)
     whole = {"broker": 3, "from": 1, "total_bytes": 4_000_000_000}
-    return {**whole, "bytes": held, "bytes_per_s": rate, "eta_s": eta}
+    return {**whole, "bytes": held, **pace(None if held is None else rate, held or 0)}
+
+
+def pace(rate: int | None, held: int) -> dict[str, Any]:
+    """Return the rate and the estimate of 4 GB as in ``/status``."""
+    if rate is None:
+        return {"bytes_per_s": None, "eta_s": None, "no_estimate": "its rate is not measured yet"}
+    seconds = (4_000_000_000 - held) / rate
+    return {"bytes_per_s": rate, "eta_s": [round(seconds / 1.25), round(seconds / 0.6)]}
 
 
 def busy() -> dict[str, Any]:
@@ -69,6 +76,7 @@ def busy() -> dict[str, Any]:
         "bytes": volume,
         "bytes_per_s": 50_000_000,
         "eta_s": [1200, 1800],
+        "share": 0.25,
         "requested_by": "ann@desk",
         "asked_for": "drain broker 5",
     }
@@ -76,8 +84,10 @@ def busy() -> dict[str, Any]:
     ended = {**a_request(done=12, cancelled=3, total=15), "id": "request_0000000002"}
     dead = blocked("broker_dead", "replica 4 is not live")
     full = blocked("disk_full", f"{LONG}-3 needs 12 GB on broker 2 /data/1, which has 3 GB free")
+    total = {"bytes_per_s": 50_000_000, "eta_s": None, "no_estimate": "replica 4 is not live"}
     return a_status(
         at=AT,
+        total=total,
         tenure={"held": True, "epoch": 9, "since": SINCE},
         requests=[
             drain,
@@ -86,12 +96,22 @@ def busy() -> dict[str, Any]:
         ],
         partitions={"in_flight": 5, "copying": 3, "waiting": 27},
         in_flight=[
-            copying(topic="orders", partition=1, copies=[a_copy(600_000_000, 12_000_000)]),
+            copying(
+                topic="orders",
+                partition=1,
+                copies=[a_copy(600_000_000, 12_000_000)],
+                share=0.05,
+                **pace(12_000_000, 600_000_000),
+            ),
             a_partition(topic="orders", partition=2, phase="pending", blocked_on=FULL_LIMIT),
             a_partition(topic=LONG, partition=7, step=2, blocked_on=dead, stalled=True),
-            copying(topic=LONG, partition=8, step=2, copies=[a_copy(None, None)]),
+            copying(topic=LONG, partition=8, step=2, copies=[a_copy(None, None)], **pace(None, 0)),
             copying(
-                topic="clicks", stalled=True, phase_since=SINCE, copies=[a_copy(1_000_000, 1000)]
+                topic="clicks",
+                stalled=True,
+                phase_since=SINCE,
+                copies=[a_copy(1_000_000, 1000)],
+                **pace(1000, 1_000_000),
             ),
         ],
         waiting=[
@@ -107,8 +127,18 @@ def busy() -> dict[str, Any]:
                 "outgoing": 0,
                 "in_bytes_remaining": 3_000_000_000,
                 "in_bytes_per_s": 50_000_000,
+                "out_bytes_per_s": 0,
+                "throttle_bytes_per_s": 60_000_000,
             },
-            {"broker": 1, "incoming": 0, "outgoing": 2, "out_bytes_remaining": 12_000_000_000},
+            {
+                "broker": 1,
+                "incoming": 0,
+                "outgoing": 2,
+                "out_bytes_remaining": 12_000_000_000,
+                "in_bytes_per_s": 0,
+                "out_bytes_per_s": None,
+                "throttle_bytes_per_s": 60_000_000,
+            },
         ],
         unreachable_brokers={"6": "connection refused"},
         controls={"paused": {"everything": None, "requests": {}, "brokers": {}}, "disabled": True},
@@ -272,13 +302,17 @@ def test_dumb_terminals_get_lines(tmp_path: Path) -> None:
     assert status(a_terminal(tmp_path, 80, TERM="dumb")) == status(plain)
 
 
-def test_the_bytes_of_a_copy_move_its_bar(tmp_path: Path) -> None:
-    """The first of three steps, with half of its 4 GB."""
+def test_bar_rate_and_estimate_of_a_partition_are_those_of_the_status(tmp_path: Path) -> None:
+    """Beside the bytes of all its copies; a share that is unknown is a question mark."""
     terminal = a_terminal(tmp_path, 80)
     halves = [a_copy(1_000_000_000, 10_000_000), a_copy(3_000_000_000, 5_000_000)]
-    terminal.cluster.statuses = [a_status(in_flight=[copying(copies=halves)])]
-    (row,) = (x for x in terminal.run("status").stdout.splitlines() if x.startswith("t-0"))
-    assert " ".join(row.split()[2:]) == "16% 1/3 copying to 3 4/8 GB 15 MB/s 5 min"
+    shown = {"bytes_per_s": 15_000_000, "eta_s": [240, 600], "share": 0.29}
+    for share, words in ((0.29, "29%"), (None, "?")):
+        found = copying(copies=halves, **{**shown, "share": share})
+        terminal.cluster.statuses = [a_status(in_flight=[found])]
+        (row,) = (x for x in terminal.run("status").stdout.splitlines() if x.startswith("t-0"))
+        expected = f"{words} 1/3 copying to 3 4/8 GB 15 MB/s 4-10 min"
+        assert " ".join(row.split()).endswith(expected)
 
 
 def test_all_rows_are_shown_on_demand(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from controller.cli.status_text import (
     ORPHANS_SHOWN,
     amount_words,
     broker_lines,
-    eta_words,
+    copy_words,
     milestone,
     orphan_lines,
-    share_copied,
+    pace_words,
+    throttle_line,
 )
 from controller.units import show_duration
 from tests.cli.builders import FakeCluster, Terminal, a_request, a_status
@@ -59,17 +60,40 @@ def test_a_duration_has_the_largest_unit_that_fits(seconds: float, words: str) -
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        ([200, 600], "3 min to 10 min left"),
-        ([60.2, 60.4], "60 s left"),
-        (None, ""),
-        ([None, 5], ""),
-        ([], ""),
-        ("soon", ""),
+        ({"eta_s": [200, 600]}, "3 min to 10 min left"),
+        ({"eta_s": [60.2, 60.4]}, "60 s left"),
+        ({"eta_s": None, "no_estimate": "it is paused"}, "no estimate: it is paused"),
+        ({"bytes_per_s": None, "eta_s": None}, "rate unknown"),
+        ({"bytes_per_s": 0, "eta_s": None}, "0 B/s"),
+        ({"bytes_per_s": 50_000, "eta_s": [5, 10]}, "50 KB/s, 5 s to 10 s left"),
+        ({}, ""),
+        ({"eta_s": 12}, ""),
     ],
 )
-def test_an_estimated_end_is_a_range_or_absent(found: object, words: str) -> None:
-    """Whatever a daemon of another release says."""
-    assert eta_words(found) == words
+def test_rate_and_estimate_are_shown_or_why_there_are_none(
+    found: dict[str, Any], words: str
+) -> None:
+    """Unknown is not zero; a daemon of an earlier release says less."""
+    assert pace_words(found) == words
+
+
+def test_copy_is_described_with_what_is_unknown_of_it() -> None:
+    """One that was found when the daemon took over has bytes that nobody read yet."""
+    copy = {"broker": 4, "from": 1, "bytes": 5000, "total_bytes": 20_000, "bytes_per_s": 10}
+    assert copy_words(copy) == "broker 1 to 4: 5 KB of 20 KB copied, 10 B/s"
+    unread = {**copy, "bytes": None, "bytes_per_s": None, "inherited": True}
+    assert copy_words(unread) == (
+        "broker 1 to 4: bytes unknown, rate unknown (found when this daemon took over)"
+    )
+
+
+def test_throttles_in_force_are_listed_by_rate() -> None:
+    """Nothing without any."""
+    loads = [{"broker": b, "throttle_bytes_per_s": r} for b, r in ((1, 50), (2, 20), (3, 50))]
+    assert list(throttle_line(a_status(broker_loads=[*loads, *LOADS]))) == [
+        "throttle in force: 20 B/s on broker 2; 50 B/s on broker 1,3"
+    ]
+    assert list(throttle_line(a_status(broker_loads=LOADS))) == []
 
 
 def test_a_request_shows_its_bytes_rate_and_estimated_end() -> None:
@@ -77,7 +101,10 @@ def test_a_request_shows_its_bytes_rate_and_estimated_end() -> None:
     request = a_copy(250_000, 1_000_000, bytes_per_s=50_000, eta_s=[10, 20])
     words = "250 KB of 1 MB copied, 50 KB/s, 10 s to 20 s left"
     assert amount_words(request) == words
-    assert share_copied(request) == 0.25
+    request |= {"bytes_since": "2026-01-02T03:04:05.000Z"}
+    assert "copied, since 2026-01-02T03:04:05.000Z, when this daemon took over" in amount_words(
+        request
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,13 +113,13 @@ def test_a_request_shows_its_bytes_rate_and_estimated_end() -> None:
 def test_values_that_the_daemon_does_not_report_are_left_out(request_: dict[str, Any]) -> None:
     """A daemon that knows no sizes says nothing of them."""
     assert amount_words(request_) == ""
-    assert share_copied(request_) is None
     assert milestone(request_) == 0
 
 
 def test_a_milestone_comes_with_every_tenth() -> None:
-    """More than everything is everything: a topic grows while it is copied."""
-    assert [milestone(a_copy(n)) for n in (0, 99, 100, 999, 1000, 5000)] == [0, 0, 1, 9, 10, 10]
+    """Unknown is none of them."""
+    shares = (None, 0.0, 0.099, 0.1, 0.999, 1.0)
+    assert [milestone({"share": share}) for share in shares] == [0, 0, 0, 1, 9, 10]
 
 
 def test_brokers_without_a_part_in_the_work_are_left_out() -> None:
@@ -111,7 +138,8 @@ def test_lines_are_repeated_only_at_milestones() -> None:
     lines = Lines(said.append)
     for moved in (0, 10, 20, 150, 160):
         loads = [{**LOADS[0], "in_bytes_remaining": 3_000_000 - 1000 * moved}]
-        lines.show("", 0, 0, a_status(requests=[a_copy(moved)], broker_loads=loads))
+        request = a_copy(moved, share=moved / 1000)
+        lines.show("", 0, 0, a_status(requests=[request], broker_loads=loads))
     assert [line.partition("; ")[2] for line in said if line.startswith("request")] == [
         "0 B of 1 KB copied",
         "150 B of 1 KB copied",
@@ -132,7 +160,7 @@ def test_watch_draws_bytes_and_brokers() -> None:
     said = terminal.run("watch").stdout
     assert "500 B/1 KB" in said
     (received,) = (line for line in said.splitlines() if "3 MB" in line)
-    assert received.split() == ["3", "2", "3", "MB", "50", "KB/s"]
+    assert received.split() == ["3", "2", "3", "MB", "50", "KB/s", "0", "B/s"]
 
 
 def test_status_shows_bytes_and_brokers() -> None:

@@ -39,6 +39,7 @@ from controller.setting_values import parse_min_free
 from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
 from controller.telemetry.partition_documents import Filter, PartitionDocuments
+from controller.telemetry.progress import ProgressTracker
 from controller.units import parse_bytes
 from controller.znodes import paths
 from controller.znodes.plans import encode_legacy_plan
@@ -404,10 +405,8 @@ class ScenarioCluster:
         schedule = self._world.schedule
         clocks = Clocks(schedule.now(), datetime.fromtimestamp(schedule.unix_s(), UTC))
         view = cast("Reactor", self._daemon.loop).view
-        return cast(
-            "list[dict[str, Any]]",
-            PartitionDocuments(view, clocks, Copies(), 3600.0).page(Filter())["partitions"],
-        )
+        documents = PartitionDocuments(view, clocks, Copies(), ProgressTracker(), 3600.0)
+        return cast("list[dict[str, Any]]", documents.page(Filter())["partitions"])
 
 
 # --- arguments -----------------------------------------------------------------------------------

@@ -38,7 +38,10 @@ from controller.core.role.model import Tenure
 from controller.core.topics.model import Topic
 from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
-from controller.telemetry.cluster_counts import Incremental
+from controller.telemetry.cluster_counts import Incremental, work_counts
+from controller.telemetry.copies import Copies
+from controller.telemetry.json_values import Clocks
+from controller.telemetry.progress import ProgressTracker
 from tests.core.builders import broker, replicas, tp
 
 NOW = Instant(1000.0)
@@ -173,6 +176,7 @@ def a_view(*brokers: int, options: Options | None = None, epoch: int | None = 9)
     view = ClusterView(options or Options())
     view.cluster.brokers = {BrokerId(b): broker(b) for b in brokers}
     view.role.leading = True
+    view.reassignments_leadership.specs_read = True
     if epoch is not None:
         view.tenure.held = Tenure(ControllerEpoch(epoch), Instant(900.0))
         view.tenure.accepted_by_broker = True
@@ -203,6 +207,7 @@ def step_begins(
     commit: Callable[[PhaseRecord], None],
     *,
     at: Instant = NOW,
+    partition: TopicPartition | None = None,
 ) -> None:
     """
     Play the phases of a step until it copies.
@@ -212,28 +217,34 @@ def step_begins(
         event: Receives what is read.
         commit: Receives the phases; the view is as it is when each is committed.
         at: The time of all of it.
+        partition: The first one unless it is another.
 
     """
-    view = built.view
-    reassignment = view.reassignments.by_partition[tp()]
-    known = view.topics.by_name[tp().topic].partitions
-    shown = known[tp().partition]
+    view, partition = built.view, partition or tp()
+    reassignment = view.reassignments.by_partition[partition]
+    known = view.topics.by_name[partition.topic].partitions
+    shown = known[partition.partition]
+
+    def enter(phase: Phase) -> None:
+        reassignment.phase, reassignment.phase_since = phase, at
+        commit(PhaseRecord(partition, phase, at, "step begins"))
+
     if view.role.engine is EngineName.DELEGATED:
-        known[tp().partition] = PartitionAssignment(shown.origin_replicas)
-        requested = AwaitingController(shown.target_replicas, at)
-        _commit(reassignment, requested, commit, at)
-        known[tp().partition] = shown
+        known[partition.partition] = PartitionAssignment(shown.origin_replicas)
+        enter(AwaitingController(shown.target_replicas, at))
+        known[partition.partition] = shown
         event(topic_read(built))
     else:
-        _commit(reassignment, Starting(LeaderEpoch(6), None), commit, at)
-    _commit(reassignment, Syncing(), commit, at)
+        enter(Starting(LeaderEpoch(6), None))
+    enter(Syncing())
 
 
-def _commit(
-    reassignment: Reassignment, phase: Phase, commit: Callable[[PhaseRecord], None], at: Instant
-) -> None:
-    reassignment.phase, reassignment.phase_since = phase, at
-    commit(PhaseRecord(tp(), phase, at, "step begins"))
+def measured(view: ClusterView, clocks: Clocks, copies: Copies | None = None) -> ProgressTracker:
+    """Return the tracker that measured a view."""
+    tracker = ProgressTracker()
+    work = run_to_end(work_counts(view, clocks.now, 300.0))
+    run_to_end(tracker.measure(view, copies or Copies(), work, clocks))
+    return tracker
 
 
 def run_to_end(computation: Incremental[T]) -> T:

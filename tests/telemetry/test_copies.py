@@ -22,7 +22,7 @@ from controller.core.records import Change, Event
 from controller.core.topics.records import TopicsRead
 from controller.core.view import ClusterView
 from controller.telemetry.copies import (
-    REPORTS_KEPT,
+    COMPARED,
     Copies,
     CopyEnded,
     CopyEvent,
@@ -81,7 +81,8 @@ def copy_events(
 ) -> list[CopyEvent]:
     """Let broker 4 report its bytes."""
     view.disks_process.sizes[tp()] = 1000
-    return list(copies.follow_event(report(4, {tp(): size}), view, Instant(AT + after_s)))
+    read = report(4, {tp(): size}, at=AT + after_s)
+    return list(copies.follow_event(read, view, Instant(AT + after_s)))
 
 
 def isr(copies: Copies, view: ClusterView, *ids: int, after_s: float = 30.0) -> list[CopyEvent]:
@@ -119,7 +120,8 @@ def test_bytes_count_as_they_are_reported(engine: EngineName) -> None:
     assert copy_events(copies, built.view, 300) == [Received(BrokerId(1), BrokerId(4), 300)]
     assert copy_events(copies, built.view, 300) == []
     assert copies.held(tp()) == {4: 300}
-    assert copy_events(copies, built.view, 800) == [Received(BrokerId(1), BrokerId(4), 500)]
+    more = copy_events(copies, built.view, 800, after_s=20.0)
+    assert more == [Received(BrokerId(1), BrokerId(4), 500)]
     assert isr(copies, built.view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 200)
 
 
@@ -177,33 +179,50 @@ def test_replica_that_leaves_the_isr_is_reported(engine: EngineName) -> None:
     assert isr(copies, built.view, 1) == []
 
 
-def test_copy_has_a_rate_between_its_latest_reports(engine: EngineName) -> None:
-    """And the time that is left; both are unknown before the second report."""
+def test_copy_begins_with_no_bytes_and_is_read_from_then_on(engine: EngineName) -> None:
+    """Its rate is that of its readings; it is unknown before the first report."""
     built = adding_four(engine)
     view, copies = built.view, begun(built)
-    (unknown,) = copies.documents(tp(), None)
-    assert unknown == {
-        "broker": 4,
-        "from": 1,
-        "bytes": None,
-        "total_bytes": None,
-        "bytes_per_s": None,
-        "eta_s": None,
-    }
+    key = (tp(), BrokerId(4))
+
+    def rate(after_s: float) -> float | None:
+        return copies.rates(Instant(AT + after_s), 30.0).copies[key]
+
+    assert copies.held(tp()) == {4: 0}
+    assert rate(10.0) is None
     assert copies.gained_at(tp()) is None
     copy_events(copies, view, 100)
-    (first,) = copies.documents(tp(), 1000)
-    assert (first["bytes"], first["bytes_per_s"], first["eta_s"]) == (100, None, None)
+    assert rate(10.0) == 10.0
     copy_events(copies, view, 400, after_s=40.0)
-    (known,) = copies.documents(tp(), 1000)
-    assert (known["bytes"], known["bytes_per_s"], known["eta_s"]) == (400, 10, 60)
-    for number in range(REPORTS_KEPT):
+    assert rate(40.0) == 10.0
+    for number in range(COMPARED):
         copy_events(copies, view, 400, after_s=100.0 + number)
-    (still,) = copies.documents(tp(), 1000)
-    assert (still["bytes_per_s"], still["eta_s"]) == (0, None)
+    assert rate(105.0) == 0.0
     assert copies.gained_at(tp()) == AT + 40.0
-    assert isr(copies, view, 1, 2, 3, 4)
-    assert copies.documents(tp(), 1000) == []
+    assert isr(copies, view, 1, 2, 3, 4, after_s=110.0)
+    assert copies.of(tp()) == []
+
+
+def test_bytes_of_copies_that_ended_count_as_long_as_the_window(engine: EngineName) -> None:
+    """They arrived, although no copy is in progress any more."""
+    built = adding_four(engine)
+    view, copies = built.view, begun(built)
+    copy_events(copies, view, 500)
+    assert isr(copies, view, 1, 2, 3, 4, after_s=20.0)
+    assert copies.rates(Instant(AT + 20), 30.0).received == {4: 50.0}
+    assert copies.rates(Instant(AT + 40), 30.0).received == {4: 500 / 30}
+    assert copies.rates(Instant(AT + 50.1), 30.0).received == {}
+
+
+def test_report_that_is_older_than_the_last_is_ignored(engine: EngineName) -> None:
+    """Answers of a slow broker, and one that was queried before the step began."""
+    built = adding_four(engine)
+    copies = begun(built)
+    copy_events(copies, built.view, 100, after_s=-1.0)
+    assert copies.held(tp()) == {4: 0}
+    copy_events(copies, built.view, 300, after_s=20.0)
+    copy_events(copies, built.view, 200, after_s=10.0)
+    assert copies.held(tp()) == {4: 300}
 
 
 def test_first_bytes_of_an_inherited_copy_are_no_gain(engine: EngineName) -> None:
@@ -223,7 +242,7 @@ def test_copy_that_falls_behind_its_leader_does_not_gain(engine: EngineName) -> 
 
     def has(held: int, total: int, after_s: float) -> None:
         built.view.disks_process.sizes[tp()] = total
-        read = report(4, {tp(): held})
+        read = report(4, {tp(): held}, at=AT + after_s)
         assert list(copies.follow_event(read, built.view, Instant(AT + after_s)))
 
     has(100, 1000, 10.0)
@@ -240,12 +259,12 @@ def test_copy_that_catches_up_after_a_burst_gains(engine: EngineName) -> None:
     """It is further behind than it was before the burst, and comes closer again."""
     built = adding_four(engine)
     copies = begun(built)
-    for number in range(2 * REPORTS_KEPT):
+    for number in range(2 * COMPARED):
         total = 1_000 if number < 2 else 10_000
         built.view.disks_process.sizes[tp()] = total
-        read = report(4, {tp(): 900 + number})
+        read = report(4, {tp(): 900 + number}, at=AT + 1 + number)
         assert list(copies.follow_event(read, built.view, Instant(AT + number)))
-    assert copies.gained_at(tp()) == AT + 2 * REPORTS_KEPT - 1
+    assert copies.gained_at(tp()) == AT + 2 * COMPARED - 1
 
 
 def test_report_without_the_leader_is_compared_with_the_known_size(engine: EngineName) -> None:
@@ -253,7 +272,7 @@ def test_report_without_the_leader_is_compared_with_the_known_size(engine: Engin
     built = adding_four(engine)
     view, copies = built.view, begun(built)
     copy_events(copies, view, 100)
-    alone = report(4, {tp(): 200})
+    alone = report(4, {tp(): 200}, at=AT + 20)
     assert list(copies.follow_event(alone, view, Instant(AT + 20)))
     copy_events(copies, view, 300, after_s=30.0)
     assert copies.gained_at(tp()) == AT + 30.0
@@ -279,11 +298,11 @@ def read_topic(copies: Copies, built: ViewBuilder, after_s: float = 0.0) -> list
 def test_requested_copy_starts_when_it_is_seen() -> None:
     """The controller may be busy: its queue is no part of the time that the copy took."""
     built, copies = requested()
-    assert copies.documents(tp(), 1000) == []
+    assert copies.of(tp()) == []
     built.with_partition(tp(), (1, 2, 3, 4), adding=(4,))
     assert read_topic(copies, built, 20.0) == []
-    (shown,) = copies.documents(tp(), 1000)
-    assert shown["broker"] == 4
+    (shown,) = copies.of(tp())
+    assert shown.replica == 4
     built.view.disks_process.sizes[tp()] = 1000
     assert isr(copies, built.view, 1, 2, 3, 4)[1] == a_copy(begun=Instant(AT + 20), seconds=10.0)
 
@@ -292,8 +311,8 @@ def test_bytes_of_a_requested_copy_start_it() -> None:
     """They may be reported before the topic znode is read."""
     built, copies = requested()
     assert copy_events(copies, built.view, 300) == [Received(BrokerId(1), BrokerId(4), 300)]
-    (shown,) = copies.documents(tp(), 1000)
-    assert shown["bytes"] == 300
+    (shown,) = copies.of(tp())
+    assert shown.held == 300
 
 
 def test_request_that_is_not_carried_out_leaves_no_copy() -> None:
@@ -338,8 +357,8 @@ def test_step_that_another_client_changes_is_followed() -> None:
     copy_events(copies, built.view, 300)
     built.with_partition(tp(), (1, 2, 3, 5), adding=(5,))
     assert read_topic(copies, built, 20.0) == [a_copy(seconds=20.0, bytes=300, is_whole=False)]
-    (other,) = copies.documents(tp(), 1000)
-    assert other["broker"] == 5
+    (other,) = copies.of(tp())
+    assert other.replica == 5
 
 
 def test_replica_that_the_controller_was_to_drop_is_no_loss() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from controller.core.core_settings import EngineName
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.reassignments.phases import AwaitingController, Syncing
 from controller.core.view import ClusterView
-from controller.telemetry.progress import BrokerVolume, RequestVolume, Volumes, volumes_of
+from controller.telemetry.volumes import BrokerVolume, RequestVolume, Volumes, volumes_of
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import (
     NOW,
@@ -27,6 +29,13 @@ def volumes(
     return run_to_end(volumes_of(view, lambda partition: (held or {}).get(partition, {})))
 
 
+def of_request(
+    view: ClusterView, held: Mapping[TopicPartition, Mapping[BrokerId, int]] | None = None
+) -> RequestVolume:
+    """Count what there is to copy of the request, not by broker."""
+    return replace(volumes(view, held).requests[REQUEST], to_brokers=Counter())
+
+
 def two_to_copy(engine: EngineName) -> ViewBuilder:
     """Return a partition on (1, 2, 3) that is to go to (1, 4, 5), 4 being copied."""
     built = a_view(1, 2, 3, 4, 5)
@@ -39,30 +48,25 @@ def two_to_copy(engine: EngineName) -> ViewBuilder:
 
 def test_replicas_out_of_sync_remain(engine: EngineName) -> None:
     """Target replicas that must still be copied, in flight or pending."""
-    found = volumes(two_to_copy(engine).view)
-    assert found.requests == {REQUEST: RequestVolume(moved=0, remaining=2000, known=1)}
+    found = volumes(two_to_copy(engine).view).requests
+    to_brokers = Counter({BrokerId(4): 1000, BrokerId(5): 1000})
+    assert found == {REQUEST: RequestVolume(remaining=2000, known=1, to_brokers=to_brokers)}
 
 
 def test_part_of_a_copy_counts_as_moved(engine: EngineName) -> None:
     """As reported by the broker, and never more than the size."""
     view = two_to_copy(engine).view
     held = {tp(): {BrokerId(4): 300}}
-    assert volumes(view, held).requests[REQUEST] == RequestVolume(
-        moved=300, remaining=1700, known=1
-    )
+    assert of_request(view, held) == RequestVolume(moved=300, remaining=1700, known=1)
     more = {tp(): {BrokerId(4): 5000}}
-    assert volumes(view, more).requests[REQUEST] == RequestVolume(
-        moved=1000, remaining=1000, known=1
-    )
+    assert of_request(view, more) == RequestVolume(moved=1000, remaining=1000, known=1)
 
 
 def test_replica_in_the_isr_is_moved(engine: EngineName) -> None:
     """Only an added one: others were never copied."""
     built = two_to_copy(engine)
     built.with_partition(tp(), (1, 3, 4), state=partition_state(1, (1, 3, 4)))
-    assert volumes(built.view).requests[REQUEST] == RequestVolume(
-        moved=1000, remaining=1000, known=1
-    )
+    assert of_request(built.view) == RequestVolume(moved=1000, remaining=1000, known=1)
 
 
 def test_partition_of_unknown_size_is_counted_apart(engine: EngineName) -> None:
@@ -84,9 +88,9 @@ def test_partitions_that_ended_without_a_size_are_counted(engine: EngineName) ->
     """Without open partitions, too; they are not part of an estimate."""
     view = two_to_copy(engine).view
     view.requests.by_id[REQUEST].uncounted = 3
-    assert volumes(view).requests[REQUEST] == RequestVolume(0, 2000, 1, uncounted=3)
+    assert of_request(view) == RequestVolume(0, 2000, 1, uncounted=3)
     view.reassignments.by_partition.clear()
-    assert volumes(view).requests[REQUEST] == RequestVolume(uncounted=3)
+    assert of_request(view) == RequestVolume(uncounted=3)
 
 
 def test_brokers_have_incoming_and_outgoing_volumes(engine: EngineName) -> None:
@@ -108,7 +112,7 @@ def test_without_original_replicas_only_the_remainder_is_known() -> None:
     built.with_partition(tp(), (1, 2), state=partition_state(1, (1, 2)))
     built.with_reassignment(tp(), (1, 4), original=None)
     built.view.disks_process.sizes[tp()] = 10
-    assert volumes(built.view).requests[REQUEST] == RequestVolume(moved=0, remaining=10, known=1)
+    assert of_request(built.view) == RequestVolume(moved=0, remaining=10, known=1)
 
 
 def test_requested_copies_are_on_their_route() -> None:

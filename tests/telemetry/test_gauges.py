@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from controller.core.core_settings import EngineName
-from controller.core.model import BrokerId
 from controller.telemetry import gauges
-from controller.telemetry.copies import Received
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.status_publisher import StatusPublisher
 from tests.core.builders import tp
@@ -48,31 +46,6 @@ def test_request_is_exported_by_slot_until_it_is_gone(engine: EngineName) -> Non
     assert value("request_bytes", slot="0", state="remaining") is None
     assert value("broker_incoming_replicas", broker="4") is None
     assert value("bytes", state="remaining") == 0
-
-
-def test_estimate_is_exported_with_both_bounds(engine: EngineName) -> None:
-    """Once there is one."""
-    clock, metrics = FixedClock(), Metrics()
-    publisher = StatusPublisher(
-        clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0
-    )
-    built = two_to_copy(engine)
-    for n in range(1, 13):
-        built.view.requests.by_id[REQUEST].moved_bytes = n * 100
-        publisher.progress.count([Received(BrokerId(1), BrokerId(4), 100)], clock.now())
-        snapshot = publisher.tend(built.view)
-        clock.go(10)
-    assert snapshot is not None
-    metrics.show(snapshot)
-    request = snapshot.status["requests"][0]
-    assert request["eta_s"] == [200, 200]
-    for bound in ("low", "high"):
-        labels = {"slot": "0", "bound": bound}
-        assert metrics.registry.get_sample_value("reassigner_request_eta_seconds", labels) == 200
-    served = metrics.registry.get_sample_value(
-        "reassigner_broker_served_bytes_total", {"broker": "1"}
-    )
-    assert served == 1200
 
 
 def test_oldest_wait_for_an_isr_is_exported(engine: EngineName) -> None:

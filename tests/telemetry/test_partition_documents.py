@@ -19,14 +19,14 @@ from controller.telemetry.partition_documents import (
     PartitionDocuments,
 )
 from tests.core.builders import replicas, tp
-from tests.telemetry.builders import NOW, REQUEST, START, a_view, partition_state
+from tests.telemetry.builders import NOW, REQUEST, START, a_view, measured, partition_state
 
 CLOCKS = Clocks(NOW, START)
 
 
 def documents(view: ClusterView, stalled_after_s: float = 300.0) -> PartitionDocuments:
     """Return the documents of a view without known copies."""
-    return PartitionDocuments(view, CLOCKS, Copies(), stalled_after_s)
+    return PartitionDocuments(view, CLOCKS, Copies(), measured(view, CLOCKS), stalled_after_s)
 
 
 def explained(view: ClusterView, partition: TopicPartition | None = None) -> dict[str, Any]:

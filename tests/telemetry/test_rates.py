@@ -1,4 +1,4 @@
-"""Rates, the ends that follow from them, and the rates of past copies."""
+"""The rates of copies in progress, and those of past copies."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.model import BrokerId, Instant
+from controller.core.core_settings import Options
+from controller.core.model import BrokerId, Instant, RequestId
 from controller.planning.forecast import Rates
 from controller.telemetry.journal import FILE_NAME
 from controller.telemetry.rates import (
     PERIODS_KEPT,
-    SLOWEST,
     SPAN_MIN_S,
     CopyRates,
-    Range,
-    Rate,
-    Sample,
-    Samples,
-    eta_of,
-    rate_of,
+    MeasuredCopy,
+    MeasuredRates,
+    Reading,
+    rates_of,
+    window_s,
 )
-from controller.telemetry.timelines import Timelines, replay
+from controller.telemetry.timelines import Past, replay
+from tests.core.builders import tp
 
 MB = 1_000_000
 THREE = BrokerId(3)
@@ -75,96 +75,139 @@ def test_the_journal_restores_rates(tmp_path: Path) -> None:
     earlier = {k: v for k, v in line.items() if k != "throttled"}
     lines = [json.dumps(x, separators=(",", ":")) for x in (earlier, *others, line)]
     (tmp_path / FILE_NAME).write_text("\n".join(lines) + "\n")
-    rates = CopyRates()
-    replay(tmp_path, Timelines(), rates)
-    assert rates.rates() == {THREE: Rates(20 * MB, 20 * MB)}
+    past = Past()
+    replay(tmp_path, past)
+    assert past.rates.rates() == {THREE: Rates(20 * MB, 20 * MB)}
 
 
-def samples(*pairs: tuple[float, float]) -> Samples:
-    """Return samples of these moments and totals."""
-    made = Samples()
-    for at, total in pairs:
-        made.add(Instant(at), total)
+W = 30.0
+REQUEST = RequestId("r")
+
+
+def copy(
+    number: int,
+    *readings: tuple[float, int],
+    to: int = 4,
+    size: int | None = None,
+    ended: float | None = None,
+) -> MeasuredCopy:
+    """Return a copy of a partition from broker 1, as its broker reported it."""
+    made = MeasuredCopy(tp(number), BrokerId(to), REQUEST, BrokerId(1), size)
+    for at, held in readings:
+        made.readings.add(Reading(Instant(at), held), W)
+    made.ended = None if ended is None else Instant(ended)
     return made
 
 
-def test_too_few_samples_have_no_rate() -> None:
-    """Neither has a standstill."""
-    assert samples().rate() is None
-    assert samples((0, 0)).rate() is None
-    assert samples((0, 0), (SPAN_MIN_S - 1, 1000)).rate() is None
-    assert samples((0, 5), (60, 5), (120, 5)).rate() is None
-    assert eta_of(None, 100) is None
+def rates(now: float, *copies: MeasuredCopy) -> MeasuredRates:
+    """Return the rates of these copies at an instant."""
+    return rates_of(copies, Instant(now), W)
 
 
-def test_even_progress_has_a_narrow_range() -> None:
-    """Slices that agree leave no doubt."""
-    rate = samples(*((n * 10.0, n * 1000.0) for n in range(20))).rate()
-    assert rate is not None
-    assert rate.mean == pytest.approx(100)
-    assert rate.low == pytest.approx(100)
-    assert rate.high == pytest.approx(100)
-    assert eta_of(rate, 5000) == pytest.approx((50, 50))
+def test_window_has_several_readings() -> None:
+    """Whatever the interval at which brokers are queried."""
+    assert window_s(Options(copy_refresh_s=1.0)) == 30.0
+    assert window_s(Options(copy_refresh_s=60.0)) == 180.0
 
 
-def test_uneven_progress_has_a_wide_range() -> None:
-    """What went now fast, now slowly, may end sooner or later."""
-    totals = (0, 0, 3000, 3000, 6000, 6000, 9000)
-    rate = samples(*((n * 10.0, float(total)) for n, total in enumerate(totals))).rate()
-    assert rate is not None
-    assert rate.mean == pytest.approx(150)
-    assert rate.low < 75
-    assert rate.high > 225
-    low, high = eta_of(rate, 1500) or Range(0, 0)
-    assert low < 10 < high
+def test_rates_of_brokers_requests_and_all_are_the_sums_of_those_of_copies() -> None:
+    """There is no other source of a rate."""
+    found = rates(60, copy(0, (0, 0), (60, 600)), copy(1, (0, 0), (60, 1200), to=5))
+    assert found.copies == {(tp(0), 4): 10.0, (tp(1), 5): 20.0}
+    assert found.received == {4: 10.0, 5: 20.0}
+    assert found.served == {1: 30.0}
+    assert found.requests == {REQUEST: 30.0}
+    assert found.total == 30.0
 
 
-def test_single_slice_has_a_wide_range() -> None:
-    """Half and half as much again."""
-    assert samples((0, 0), (10, 1000)).rate() == Rate(100, 50, 150)
+def test_what_was_never_read_twice_is_unknown_and_what_does_not_exist_is_zero() -> None:
+    """Neither is taken for the other."""
+    found = rates(60, copy(0, (0, 0)), copy(1, (0, 0), (60, 600), to=5))
+    assert found.copies[tp(0), BrokerId(4)] is None
+    assert found.received == {4: None, 5: 10.0}
+    assert found.total == 10.0
+    assert rates(60, copy(0, (0, 0))).total is None
+    assert rates(60).total == 0.0
 
 
-def test_samples_before_the_window_are_dropped() -> None:
-    """The rate is that of the last minutes."""
-    fast = [(n * 10.0, n * 100_000.0) for n in range(10)]
-    slow = [(90 + n * 10.0, 900_000 + n * 10.0) for n in range(1, 100)]
-    rate = samples(*fast, *slow).rate()
-    assert rate is not None
-    assert rate.mean == pytest.approx(1)
+def test_rate_is_that_of_the_window() -> None:
+    """What was long ago does not count, and a copy that stands still has the rate 0."""
+    assert rates(90, copy(0, (0, 0), (50, 9000), (60, 9000), (90, 9300))).total == 10.0
+    assert rates(99, copy(0, (0, 0), (60, 600), (75, 600), (98, 600))).total == 0.0
 
 
-def test_falling_total_drops_earlier_samples() -> None:
-    """A size that shrank is no negative rate."""
-    rate = samples((0, 9_000), (10, 10_000), (20, 0), (30, 500), (40, 1000)).rate()
-    assert rate is not None
-    assert rate.mean == pytest.approx(50)
+def test_copy_gains_after_its_last_reading_as_before_but_not_beyond_its_size() -> None:
+    """Else the rates of brokers that were queried at different moments would not add up."""
+    assert rates(68, copy(0, (0, 0), (60, 600))).total == pytest.approx(10)
+    assert rates(68, copy(0, (0, 0), (60, 600), size=640)).total == pytest.approx(260 / 30)
 
 
-def test_nothing_remaining_ends_now() -> None:
-    """Also where no rate is known."""
-    assert eta_of(None, 0) == (0, 0)
+def test_reading_that_is_too_old_gives_no_rate() -> None:
+    """The broker may have died."""
+    assert rates(89, copy(0, (0, 0), (60, 600))).total == pytest.approx(10)
+    assert rates(91, copy(0, (0, 0), (60, 600))).total is None
+
+
+def test_short_window_gives_no_rate() -> None:
+    """The first seconds say little."""
+    assert rates(SPAN_MIN_S - 1, copy(0, (0, 0), (4, 400))).total is None
+    assert rates(SPAN_MIN_S, copy(0, (0, 0), (5, 500))).total == 100.0
+
+
+def test_copy_that_ended_counts_as_long_as_the_window_includes_it() -> None:
+    """Copies that are shorter than the interval of the reports have no other reading."""
+    older = copy(0, (0, 0), (60, 600))
+    short = copy(1, (50, 0), (52, 900), ended=52)
+    assert rates(60, older, short).total == 40.0
+    assert rates(82.5, older, short).total == 10.0
+    assert (tp(1), 4) not in rates(60, older, short).copies
+
+
+def test_copy_that_just_began_has_no_rate_of_its_own() -> None:
+    """It was not there for most of the window. Its bytes count all the same."""
+    found = rates(60, copy(0, (0, 0), (60, 600)), copy(1, (50, 0), (60, 300), to=5))
+    assert found.copies[tp(1), BrokerId(5)] is None
+    assert found.received == {4: 10.0, 5: 10.0}
+
+
+def test_window_begins_with_the_first_copy_after_a_rest() -> None:
+    """Nobody has to wait for its whole length."""
+    found = rates(110, copy(0, (100, 0), (110, 300)), copy(1, (101, 0), (110, 900), to=5))
+    assert found.copies == {(tp(0), 4): 30.0, (tp(1), 5): 90.0}
+
+
+def test_size_that_shrank_gives_no_rate_until_it_is_read_again() -> None:
+    """The broker deleted old segments, or began again."""
+    assert rates(60, copy(0, (0, 0), (50, 900), (60, 100))).total is None
+    assert rates(70, copy(0, (0, 0), (50, 900), (60, 100), (70, 400))).total == 30.0
 
 
 @given(
-    st.lists(st.tuples(st.floats(2, 30), st.integers(0, 10**12)), min_size=2, max_size=80),
-    st.integers(1, 10**15),
+    st.lists(
+        st.tuples(
+            st.floats(0, 100),
+            st.lists(st.tuples(st.floats(0.1, 20), st.integers(0, 10**9)), max_size=8),
+            st.integers(4, 6),
+            st.booleans(),
+        ),
+        max_size=8,
+    )
 )
-def test_range_is_ordered_positive_and_bounded(
-    steps: list[tuple[float, int]], remaining: int
+def test_rates_add_up_and_are_never_negative(
+    found: list[tuple[float, list[tuple[float, int]], int, bool]],
 ) -> None:
-    """Whatever was measured: low before high, both finite, and the mean's end between them."""
-    at, total, kept = 0.0, 0, [Sample(Instant(0.0), 0)]
-    for seconds, more in steps:
-        at, total = at + seconds, total + more
-        kept.append(Sample(Instant(at), total))
-    rate = rate_of(kept)
-    eta = eta_of(rate, remaining)
-    if total == 0 or at < SPAN_MIN_S:
-        assert eta is None
-        return
-    assert rate is not None
-    assert eta is not None
-    middle = remaining / rate.mean
-    assert 0 < eta.low <= middle * (1 + 1e-9)
-    assert middle <= eta.high * (1 + 1e-9)
-    assert eta.high <= middle / SLOWEST * (1 + 1e-9)
+    """Whatever was read: what brokers receive is what they serve, and what all requests copy."""
+    copies = []
+    for number, (begun, gains, to, has_ended) in enumerate(found):
+        at, held, readings = begun, 0, [(begun, 0)]
+        for seconds, more in gains:
+            at, held = at + seconds, held + more
+            readings.append((at, held))
+        copies.append(copy(number, *readings, to=to, ended=at if has_ended else None))
+    measured = rates(260.0, *copies)
+    known = [rate for rate in measured.received.values() if rate is not None]
+    assert all(rate >= 0 for rate in known)
+    assert sum(known) == pytest.approx(measured.total or 0.0)
+    assert (measured.total is None) == bool(copies and not known)
+    own = [rate for rate in measured.copies.values() if rate is not None]
+    assert sum(own) <= (measured.total or 0.0) * (1 + 1e-9)

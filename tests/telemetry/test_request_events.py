@@ -42,6 +42,8 @@ def a_request(state: str = "in_flight", done: int = 0, **changes: Any) -> dict[s
         "sizes_unknown": 0,
         "bytes_per_s": 5,
         "eta_s": [1, 9],
+        "bytes_since": None,
+        "share": 0.1,
         "since": "2026-01-02T03:04:05.000Z",
         **changes,
     }
@@ -58,7 +60,8 @@ def of(
     events: RequestEvents, at: float, *requests: dict[str, Any], role: str = "leader"
 ) -> list[LogEvent]:
     """Return the events of a status."""
-    status = {"role": role, "requests": list(requests), "at": "2026-01-02T03:04:05.125Z"}
+    seconds = f"{5.125 + at:06.3f}" if at < 50 else "59.000"
+    status = {"role": role, "requests": list(requests), "at": f"2026-01-02T03:04:{seconds}Z"}
     return list(events.of(status, Instant(at)))
 
 
@@ -100,7 +103,7 @@ def test_short_request_is_logged_whole_with_its_outcome() -> None:
         "progress",
         "request_ended",
     ]
-    assert ended.fields["seconds"] == 0.125
+    assert ended.fields["seconds"] == 1.125
     assert not events.owes_an_end()
     assert kinds_of_status(events, 2, a_request("done", done=10)) == []
 
@@ -144,7 +147,7 @@ def test_fields_are_those_of_the_journal() -> None:
     assert progress.fields["bytes_moved"] is progress.fields["eta_low_s"] is None
     progress, ended = of(events, 12.5, a_request("cancelled", done=3))
     assert (progress.fields["bytes_moved"], progress.fields["eta_high_s"]) == (30, 9)
-    assert (ended.fields["seconds"], ended.fields["state"]) == (12.5, "cancelled")
+    assert (ended.fields["seconds"], ended.fields["state"]) == (12.625, "cancelled")
 
 
 def test_each_size_is_logged_once() -> None:

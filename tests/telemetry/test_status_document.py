@@ -32,25 +32,32 @@ from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import EXAMPLES_MAX, work_counts
 from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
-from controller.telemetry.partition_documents import PartitionDocuments, progress, steps_between
-from controller.telemetry.progress import ProgressTracker
+from controller.telemetry.partition_documents import PartitionDocuments, step_numbers, steps_between
 from controller.telemetry.status_document import controls_of, limits_of, status_of
 from tests.core.builders import replicas, tp
-from tests.telemetry.builders import REQUEST, START, a_view, partition_state, run_to_end
+from tests.telemetry.builders import (
+    REQUEST,
+    START,
+    a_view,
+    measured,
+    partition_state,
+    run_to_end,
+)
 
 NOW = Clocks(Instant(1000.0), START)
 
 
 def status(view: ClusterView) -> dict[str, Any]:
     """Return the status document of a view, as a client reads it."""
+    tracker = measured(view, NOW)
     document = run_to_end(
         status_of(
             view,
             NOW,
             run_to_end(work_counts(view, NOW.now, 300.0)),
             engine="native",
-            progress=ProgressTracker(),
-            documents=PartitionDocuments(view, NOW, Copies(), 300.0),
+            progress=tracker,
+            documents=PartitionDocuments(view, NOW, Copies(), tracker, 300.0),
         )
     )
     read = json.loads(json.dumps(document))
@@ -58,10 +65,11 @@ def status(view: ClusterView) -> dict[str, Any]:
     return read
 
 
-def an_idle_broker(broker: int) -> dict[str, int]:
-    """Return the document of a broker without copies."""
+def an_idle_broker(broker: int) -> dict[str, int | None]:
+    """Return the document of a broker without copies, as far as a standby knows it."""
     zeros = dict.fromkeys(("incoming", "outgoing", "in_bytes_remaining", "out_bytes_remaining"), 0)
-    return {"broker": broker, **zeros, "in_bytes_per_s": 0, "out_bytes_per_s": 0}
+    unknown = dict.fromkeys(("in_bytes_per_s", "out_bytes_per_s", "throttle_bytes_per_s"))
+    return {"broker": broker, **zeros, **unknown}
 
 
 def test_an_idle_standby_says_so() -> None:
@@ -85,6 +93,7 @@ def test_an_idle_standby_says_so() -> None:
         "brokers": [1, 2],
         "broker_loads": [an_idle_broker(1), an_idle_broker(2)],
         "routes": [],
+        "total": {"bytes_per_s": None, "window_s": 30.0, "eta_s": None, "no_estimate": None},
         "requests": [],
         "partitions": {"in_flight": 0, "copying": 0, "waiting": 0, "undecided": 0},
         "controls": {
@@ -169,6 +178,10 @@ def test_partition_in_flight_has_all_fields(engine: EngineName) -> None:
             "isr": [2, 3],
             "leader": 2,
             "copies": [],
+            "bytes_per_s": None,
+            "eta_s": None,
+            "no_estimate": None,
+            "share": 0.5,
             "blocked_on": {
                 "by": "replica_not_in_isr",
                 "detail": "replica 3",
@@ -279,14 +292,14 @@ def test_progress_survives_a_restart() -> None:
     reassignment = view.reassignments.by_partition[tp()]
     expected = {(0, 1, 2, 3): 1, (0, 2, 3, 4): 2, (0, 3, 4, 5): 3, (3, 4, 5): 4}
     for current, step in expected.items():
-        assert progress(replicas(*current), reassignment, Options()) == (step, 4)
+        assert step_numbers(replicas(*current), reassignment, Options()) == (step, 4)
 
 
 def test_progress_without_originals_counts_what_is_left() -> None:
     """The steps seen and the steps left."""
     stopping = Stopping(frozenset(), frozenset(), Instant(0.0))
     view = a_view(1).with_reassignment(tp(), (3, 4), stopping, original=None, step=2).view
-    assert progress(replicas(1, 3), view.reassignments.by_partition[tp()], Options()) == (2, 4)
+    assert step_numbers(replicas(1, 3), view.reassignments.by_partition[tp()], Options()) == (2, 4)
 
 
 def test_reasons_against_the_native_engine_are_in_the_status() -> None:

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from pathlib import Path
+
 from controller.core.model import BrokerId, Instant
 from controller.core.reassignments.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import SLICE
+from controller.telemetry.journal import FILE_NAME, line_of
 from controller.telemetry.partition_documents import Filter
-from controller.telemetry.progress import Traffic
 from controller.telemetry.status_publisher import (
     QUESTIONS_MAX,
     SHARE,
     SLICE_S,
     TREND_INTERVAL_S,
     TREND_KEPT,
-    TREND_SMOOTHED,
     StatusPublisher,
     StatusSnapshot,
 )
+from controller.telemetry.timelines import TrendPoint
 from tests.core.builders import tp
 from tests.telemetry.builders import (
     REQUEST,
+    START,
     FixedClock,
     ViewBuilder,
     a_view,
     partition_state,
 )
+
+KEPT = int(TREND_KEPT.total_seconds() / TREND_INTERVAL_S)
 
 
 def a_board(clock: FixedClock) -> StatusPublisher:
@@ -56,27 +62,37 @@ def test_trend_is_bounded_and_has_an_interval() -> None:
     """More frequent snapshots add no point, and the oldest points beyond the bound go."""
     clock = FixedClock()
     publisher, view = a_board(clock), a_view(1).view
-    for _ in range(TREND_KEPT + 50):
+    for _ in range(KEPT + 50):
         publisher.tend(view, at_once=True)
         clock.go(1.0)
         publisher.tend(view, at_once=True)
         clock.go(TREND_INTERVAL_S - 1.0)
     times = [p.wall for p in publisher.trend]
-    assert len(times) == TREND_KEPT
-    assert (times[-1] - times[0]).total_seconds() == (TREND_KEPT - 1) * TREND_INTERVAL_S
+    assert len(times) == KEPT
+    assert times[-1] - times[0] == TREND_KEPT - timedelta(seconds=TREND_INTERVAL_S)
 
 
-def test_rate_of_the_trend_is_of_several_points() -> None:
-    """Brokers report in intervals longer than those of the points."""
+def test_trend_continues_that_of_the_journal(tmp_path: Path) -> None:
+    """Of the last hour; the rate may have been unknown."""
     clock = FixedClock()
-    publisher, view = a_board(clock), a_view(1).view
-    for number in range(TREND_SMOOTHED + 1):
-        publisher.progress.traffic[BrokerId(1)] = Traffic(1000 * (number == TREND_SMOOTHED))
-        publisher.tend(view, at_once=True)
-        clock.go(TREND_INTERVAL_S)
-    assert [p.bytes_per_s for p in publisher.trend] == [0.0] * TREND_SMOOTHED + [
-        1000 / (TREND_SMOOTHED * TREND_INTERVAL_S)
+    lines = [
+        line_of(
+            START - timedelta(minutes=minutes),
+            "throughput",
+            {"bytes_per_s": rate, "in_flight": 2, "copying": 1},
+        )
+        for minutes, rate in ((70, 5), (50, 7), (3, None))
     ]
+    (tmp_path / FILE_NAME).write_text("".join(f"{line}\n" for line in lines))
+    publisher = StatusPublisher(
+        clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0, journal=tmp_path
+    )
+    publisher.tend(a_view(1).view)
+    assert publisher.trend == (
+        TrendPoint(START - timedelta(minutes=50), 7, 2, 1),
+        TrendPoint(START - timedelta(minutes=3), None, 2, 1),
+        TrendPoint(START, 0, 0, 0),
+    )
 
 
 class SlowClock(FixedClock):

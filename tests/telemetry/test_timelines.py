@@ -8,11 +8,11 @@ from pathlib import Path
 
 from controller.telemetry.journal import FILE_NAME, line_of
 from controller.telemetry.log_events import phase_event
-from controller.telemetry.rates import CopyRates
 from controller.telemetry.timelines import (
     PARTITIONS_KEPT,
     REQUESTS_KEPT,
     SPANS_KEPT,
+    Past,
     Timelines,
     replay,
 )
@@ -129,9 +129,9 @@ def write(path: Path, *lines: str) -> None:
 
 def recalled(directory: Path, **options: int) -> Timelines:
     """Return what is recalled of a journal."""
-    timelines = Timelines()
-    replay(directory, timelines, CopyRates(), **options)
-    return timelines
+    past = Past()
+    replay(directory, past, **options)
+    return past.timelines
 
 
 def test_replay_restores_phases_and_ends(tmp_path: Path) -> None:

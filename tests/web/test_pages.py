@@ -28,7 +28,6 @@ from controller.telemetry.cluster_counts import work_counts
 from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
 from controller.telemetry.partition_documents import Filter, PartitionDocuments
-from controller.telemetry.progress import ProgressTracker, volumes_of
 from controller.telemetry.status_document import status_of
 from controller.telemetry.timelines import Timeline, Timelines
 from controller.web.access import Identity, TokenRole
@@ -44,7 +43,14 @@ from controller.web.pages import (
 )
 from controller.web.steering import PageAction
 from tests.core.builders import tp
-from tests.telemetry.builders import REQUEST, START, a_view, partition_state, run_to_end
+from tests.telemetry.builders import (
+    REQUEST,
+    START,
+    a_view,
+    measured,
+    partition_state,
+    run_to_end,
+)
 from tests.telemetry.test_copy_volumes import two_to_copy
 from tests.telemetry.test_measurements import CHANGE
 
@@ -106,9 +112,8 @@ def page(view: ClusterView) -> str:
     """Return the overview of a view."""
     clocks = Clocks(NOW, START)
     work = run_to_end(work_counts(view, clocks.now, 300.0))
-    tracker = ProgressTracker()
-    tracker.add(view, run_to_end(volumes_of(view, lambda _: {})), NOW)
-    documents = PartitionDocuments(view, clocks, Copies(), 300.0)
+    tracker = measured(view, clocks)
+    documents = PartitionDocuments(view, clocks, Copies(), tracker, 300.0)
     status = run_to_end(
         status_of(view, clocks, work, engine="native", progress=tracker, documents=documents)
     )

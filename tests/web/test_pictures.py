@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from controller.telemetry.status_publisher import TREND_KEPT, TrendPoint
+from controller.telemetry.timelines import TrendPoint
 from controller.web.pictures import COLUMNS, HEIGHT, LEFT, WIDTH, charts_of, fill_of
 from tests.telemetry.builders import START
 
 
-@pytest.mark.parametrize("count", [2, 3, COLUMNS, COLUMNS + 1, TREND_KEPT])
+@pytest.mark.parametrize("count", [2, 3, COLUMNS, COLUMNS + 1, 720])
 def test_chart_is_bounded(count: int) -> None:
     """In points and in coordinates; the last point is at the right edge."""
     points = [
@@ -22,12 +22,29 @@ def test_chart_is_bounded(count: int) -> None:
     charts = charts_of(points)
     assert charts is not None
     for chart in charts.values():
-        for line in chart["lines"]:
+        for line, area in chart["curves"]:
             found = re.findall(r"([\d.]+) ([\d.]+)", line)
+            assert (line.count("M"), area.count("Z")) == (1, 1)
             assert len(found) <= COLUMNS
             assert all(LEFT <= float(x) <= WIDTH and 0 <= float(y) <= HEIGHT for x, y in found)
             assert float(found[-1][0]) == WIDTH
     assert charts["throughput"]["ticks"][-1][1].endswith("GB/s")
+
+
+def test_chart_has_a_gap_where_nothing_is_known() -> None:
+    """The rate was unknown, or no daemon wrote down what it was."""
+    seconds = (0, 5, 10, 15, 20, 200, 205)
+    points = [
+        TrendPoint(START + timedelta(seconds=at), None if at == 10 else 1e6, 1, 1) for at in seconds
+    ]
+    charts = charts_of(points)
+    assert charts is not None
+    ((line, area),) = charts["throughput"]["curves"]
+    assert (line.count("M"), area.count("Z")) == (3, 3)
+    assert [line.count("M") for line, _ in charts["in_flight"]["curves"]] == [2, 2]
+    unknown = charts_of([point._replace(bytes_per_s=None) for point in points])
+    assert unknown is not None
+    assert unknown["throughput"]["label"].endswith("throughput unknown now, at most unknown")
 
 
 def test_chart_without_work_is_flat() -> None:

@@ -209,7 +209,7 @@ class DiskBudget:
         report = disk.report
         rooms = tuple(self._room(disk, d, after[d.path]) for d in disk.directories)
         sums = (disk.unplaced, *disk.reserved.values())
-        rate = _throttle_rate(view, broker, throttle_settings.FOLLOWER_RATE) or UNTHROTTLED_RATE
+        rate = throttle_rate(view, broker, throttle_settings.FOLLOWER_RATE) or UNTHROTTLED_RATE
         age_s = 0.0 if report is None else max(0.0, now - report.at)
         unknown = report_gate(view, broker, now)
         if unknown is None:
@@ -299,13 +299,13 @@ def slow_throttles(
     slow = []
     for (broker, receives), growth in sorted(grown.items()):
         key = throttle_settings.FOLLOWER_RATE if receives else throttle_settings.LEADER_RATE
-        rate = _throttle_rate(view, broker, key)
+        rate = throttle_rate(view, broker, key)
         if rate is not None and growth > rate:
             slow.append(SlowThrottle(broker, receives, rate, growth))
     return tuple(slow)
 
 
-def _throttle_rate(view: ClusterView, broker: BrokerId, key: str) -> int | None:
+def throttle_rate(view: ClusterView, broker: BrokerId, key: str) -> int | None:
     """Return a broker's throttle in bytes per second; None where it has none."""
     config = view.pacing_leadership.entity_configs.get(throttle_settings.broker_entity(broker))
     text = config.values.get(key, "") if isinstance(config, throttle_settings.EntityConfig) else ""
