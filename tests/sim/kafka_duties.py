@@ -40,13 +40,18 @@ class KafkaDuties:
     """One tenure of Kafka's controller."""
 
     def __init__(
-        self, broker: SimBroker, fabric: Fabric, epoch: ControllerEpoch, fence: ZkVersion
+        self,
+        broker: SimBroker,
+        fabric: Fabric,
+        epoch: ControllerEpoch,
+        fence: ZkVersion,
+        context: type[KafkaCluster] = KafkaCluster,
     ) -> None:
         self._fabric = fabric
         self._broker = broker
         self._failing_over = False
         """A take-over that had to wait for ZooKeeper."""
-        self._cluster = KafkaCluster(broker, fabric, epoch, fence, self.wake)
+        self._cluster = context(broker, fabric, epoch, fence, self.wake)
         self._reassignments = KafkaReassignments(self._cluster)
         self._due: Scheduled | None = None
         self._is_over = False
@@ -193,12 +198,13 @@ class KafkaDuties:
         leader = state.leader
         if leader == NO_LEADER or is_gone(leader):
             unclean = self._fabric.config(partition.topic).unclean_leader_election
-            elected = offline_leader(
-                assignment.replicas,
-                state.isr,
-                lambda r: cluster.is_live(r, partition),
-                unclean=unclean,
-            )
+            replicas, isr = assignment.replicas, state.isr
+            elected = offline_leader(replicas, isr, lambda r: not is_gone(r), unclean=unclean)
+            if elected is None:
+                # A broker that bounced is treated as failed first, then as started.
+                elected = offline_leader(
+                    replicas, isr, lambda r: cluster.is_live(r, partition), unclean=unclean
+                )
             leader = NO_LEADER if elected is None else elected
         isr = tuple(r for r in state.isr if not is_gone(r) or r == leader)
         if leader != NO_LEADER and leader not in isr:

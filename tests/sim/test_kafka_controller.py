@@ -71,6 +71,20 @@ def test_a_dead_leader_is_replaced_and_rejoins_the_isr() -> None:
     world.settle()
 
 
+def test_a_leader_that_restarts_unnoticed_is_replaced() -> None:
+    """It may have lost its disk: a restart is a failure first, and then a start."""
+    world = _world()
+    while _controller(world) == 1:
+        world.remove_controller()
+        world.run_for(2.0)
+    world.brokers[BrokerId(1)].kill()
+    world.brokers[BrokerId(1)].start()
+    world.run_for(2.0)
+    state = world.state(P)
+    assert state is not None
+    assert state.leader == 2
+
+
 def test_the_last_isr_member_is_waited_for() -> None:
     """Without unclean election no other replica becomes the leader."""
     world = _world({0: [1, 2]})
