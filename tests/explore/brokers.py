@@ -43,6 +43,10 @@ class Log(NamedTuple):
         """The offset of the next record."""
         return len(self.records)
 
+    def holds(self, committed: tuple[Record, ...]) -> bool:
+        """Return whether the log begins with these records."""
+        return self.records[: len(committed)] == committed
+
 
 class Replica(NamedTuple):
     """A replica in the memory of its broker."""
@@ -139,6 +143,15 @@ class Broker:
             self.writing_at,
             self.asking,
         )
+
+    @property
+    def session_id(self) -> int:
+        """The ZooKeeper session, as the simulator calls it."""
+        return self.session
+
+    def copy(self, partition: TopicPartition) -> Log | None:
+        """Return what the broker has of a partition."""
+        return self.logs.get(partition)
 
     def leads(self, partition: TopicPartition) -> bool:
         """Return whether it believes that it leads a partition."""

@@ -13,12 +13,15 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from tests.explore import production as p
-from tests.explore.isr_requests import PROTOCOLS, DaemonEndpoint
+from tests.explore.alter_requests import DaemonReassignments
+from tests.explore.isr_requests import DaemonEndpoint
 from tests.explore.zookeeper import Reader, Watch, Znode, ZooKeeper
 
 CONTROLLER_ID: Final = p.BrokerId(1000000)
 LOCK: Final = f"{p.paths.LEADER}/lock"
-LANES: Final = ("watch", "levels", "bulk", "again", "configs", "settings", "claims", "endpoint")
+LANES: Final = (
+    "watch", "levels", "bulk", "again", "configs", "settings", "claims", "alter", "endpoint",
+)  # fmt: skip
 
 
 class DiedError(Exception):
@@ -87,6 +90,7 @@ class Points(p.Failpoints):
 
     def altering(self) -> None:
         """Requests to the cluster's controller are about to be handed over, or were."""
+        self._pass()
 
     def placing(self) -> None:
         """Requests for log directories are about to be handed over."""
@@ -291,6 +295,10 @@ class DaemonStore:
                 return self._look()
             case ("stand",):
                 return self._stand()
+            case ("probe",):
+                has_controller = self._node(p.paths.CONTROLLER) is not None
+                problem = None if has_controller else "there is no controller"
+                return ("events", (p.ReassignmentsProbed(problem),))
             case ("describe", topics, asked):
                 config = p.TopicConfig(self.min_isr, unclean_leader_election=False)
                 return ("events", (p.TopicConfigsRead(dict.fromkeys(topics, config), asked),))
@@ -566,12 +574,12 @@ class Daemon:
         sent: list[Any],
         strays: list[Any],
         min_isr: int,
-        asks: int | None,
+        protocol: str,
     ) -> None:
         self.lanes: dict[str, tuple[Any, ...]] = {}
-        protocol = "2.6" if asks is None else PROTOCOLS[asks]
         self.store = DaemonStore(zookeeper, self.lanes, min_isr, protocol)
-        self.endpoint = None if asks is None else DaemonEndpoint()
+        self.endpoint = None if options.endpoint is None else DaemonEndpoint()
+        self.reassignments = DaemonReassignments(self.store)
         self.channels = DaemonChannels(sent, strays)
         self.configs = DaemonConfigs(self.store)
         self.points = Points()
@@ -581,6 +589,7 @@ class Daemon:
             channels=self.channels,
             configs=self.configs,
             broker_settings=self.configs,
+            reassignments=self.reassignments,
             endpoint=self.endpoint,
             clock=clock,
             observer=p.SilentObserver(),

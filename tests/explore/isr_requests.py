@@ -19,7 +19,7 @@ ENDPOINT: Final = p.LiveBroker(
     p.BrokerId(1000000), p.BrokerEpoch(-1), (p.Endpoint(LISTENER, "sim", 7000, "PLAINTEXT"),)
 )
 """What brokers hear of a daemon."""
-PROTOCOLS: Final = {0: "2.7", 3: "3.6"}
+PROTOCOLS: Final = {None: "2.6", 0: "2.7", 3: "3.6"}
 """The inter-broker protocol that comes with a version of AlterPartition."""
 TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 FIRST_WITH_IDS: Final = 2

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tests.explore import production as p
+from tests.explore.alter_laws import entries_handed, replicas_max, step_begun
 from tests.explore.brokers import DURING_DELETE, Broker
+from tests.explore.control_laws import settings_kept, step_decided
 from tests.explore.production import RETRY_TIMER
 from tests.explore.system import PARTITION, STATE_PATH, TOPIC_PATH, System
 from tests.explore.topic_laws import logs_deleted, topic_laws
@@ -47,9 +49,9 @@ def _broken(system: System) -> Iterator[str]:  # noqa: C901, PLR0912 - one law e
             if path == STATE_PATH:
                 yield from _state_written(system, session, old, new, asked)
     if TOPIC_PATH in written:
-        for _, path, old, new in system.zookeeper.written:
+        for session, path, old, new in system.zookeeper.written:
             if path == TOPIC_PATH and old is not None and new is not None:
-                yield from _topic_written(system, old, new)
+                yield from _topic_written(system, session, old, new)
     if p.paths.CONTROLLER_EPOCH in written:
         _, old, new = written[p.paths.CONTROLLER_EPOCH]
         if old is not None and new is not None and int(new.data) <= int(old.data):
@@ -62,6 +64,7 @@ def _broken(system: System) -> Iterator[str]:  # noqa: C901, PLR0912 - one law e
             yield f"the record of the reassignment ended while {assignment} is in flight"
     if system.zookeeper.written:
         yield from topic_laws(system)
+        yield from settings_kept(system)
     yield from _nothing_lost(system)
     yield from _counted(system)
     yield from _led(system)
@@ -87,7 +90,7 @@ def _led(system: System) -> Iterator[str]:
 # --- data --------------------------------------------------------------------------------------
 
 
-def _news(system: System) -> Iterator[str]:  # noqa: C901 - one kind each
+def _news(system: System) -> Iterator[str]:  # noqa: C901, PLR0912 - one kind each
     for item in system.news:
         match item:
             case ("acknowledged", number, offset):
@@ -105,6 +108,8 @@ def _news(system: System) -> Iterator[str]:  # noqa: C901 - one kind each
                     system.serving = (epoch, replicas)
             case ("answered", request, answer):
                 yield from _answered(system, request.request, answer)
+            case ("handed", number, entries):
+                yield from entries_handed(system, number, entries)
             case ("deleted", number, _, epoch):
                 if epoch == DURING_DELETE:
                     yield from logs_deleted(system, number)
@@ -328,10 +333,7 @@ def _copies_kept(system: System, session: int, before: Any, after: Any) -> Itera
     A broker that lost its log and is still registered, or is back since the last read, cannot be
     told from one in sync: Kafka's protocol promises nothing then.
     """
-    view = next(
-        (d.reactor.view for d in system.daemons if d is not None and d.store.session == session),
-        None,
-    )
+    view = system.view_of(session)
     if view is None:
         return
     if after.leader not in {-1, before.leader, *view.cluster.brokers}:
@@ -367,7 +369,7 @@ def _is_complete(system: System, number: int) -> bool:
     return log is not None and log.records[: len(committed)] == committed
 
 
-def _topic_written(system: System, old: Znode, new: Znode) -> Iterator[str]:
+def _topic_written(system: System, session: int, old: Znode, new: Znode) -> Iterator[str]:
     before: Any = p.read_topic(old).partitions[0]  # type: ignore[union-attr, arg-type]
     after: Any = p.read_topic(new).partitions.get(0)  # type: ignore[union-attr, arg-type]
     if after is None:
@@ -377,14 +379,16 @@ def _topic_written(system: System, old: Znode, new: Znode) -> Iterator[str]:
         yield f"adding and removing replicas are no replicas: {after}"
     if not after.target_replicas or not after.origin_replicas:
         yield f"an assignment has no target or no origin: {after}"
-    shape = system.shape
-    step = shape.options.step_size
-    limit = max(len(shape.before), len(shape.target)) + (step or 99)
+    limit = replicas_max(system.shape)
     if len(after.target_replicas) > limit:
         yield f"{len(after.target_replicas)} replicas serve or copy, at most {limit} may: {after}"
     state = system.state()
     if not set(state.isr) <= set(after.replicas):
         yield f"the assignment {after} lacks a member of the ISR {state.isr}"
+    if session in {b.session for b in system.brokers.values()}:
+        yield from step_begun(system, before, after)
+        return  # Kafka's controller forgets the deletions that it could not send
+    yield from step_decided(system, session, before, after)
     for gone in set(before.replicas) - set(after.replicas):
         yield from _forgotten(system, gone)
 
@@ -395,40 +399,3 @@ def _forgotten(system: System, number: int) -> Iterator[str]:
     is_recorded = any(path.startswith(orphan) for path in system.zookeeper.nodes)
     if has_log and not is_recorded:
         yield f"replica {number} leaves the topic znode, its log neither deleted nor recorded"
-
-
-# --- the end -----------------------------------------------------------------------------------
-
-
-def is_ended(system: System) -> bool:  # noqa: PLR0911 - one condition each
-    """Return whether the plan reached its end, with everything in its place."""
-    assignment, state = system.assignment(), system.state()
-    if assignment is not None and (assignment.is_reassigning or state is None):
-        return False
-    if system.zookeeper.children(p.paths.DELETIONS):
-        return False
-    if system.zookeeper.get(p.paths.reassignment_path(PARTITION)) is not None:
-        return False
-    if system.zookeeper.children(p.paths.REQUESTS):
-        return False
-    if not any(path.endswith(f"/{p.paths.SUMMARY}") for path in system.zookeeper.nodes):
-        return False
-    if any(
-        path.count("/") > p.paths.ORPHANS.count("/") + 1 and path.startswith(f"{p.paths.ORPHANS}/")
-        for path in system.zookeeper.nodes
-    ):
-        return False
-    holders = {b.id for b in system.brokers.values() if PARTITION in b.logs}
-    if assignment is None:
-        return not holders
-    requests = system.zookeeper.get(p.paths.REQUESTS)
-    wanted = {system.shape.target, system.shape.before}
-    if system.shape.retarget and requests is not None and requests.sequence > 1:
-        wanted = {system.shape.retarget}
-    return (
-        assignment.replicas in wanted
-        and holders == set(assignment.replicas)
-        and set(state.isr) == set(assignment.replicas)
-        and state.leader in system.brokers
-        and system.brokers[state.leader].leads(PARTITION)
-    )

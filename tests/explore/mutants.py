@@ -33,6 +33,7 @@ class Mutant(NamedTuple):
 REASSIGNMENTS: Final = "controller.core.reassignments"
 LEADERSHIP: Final = "controller.core.leadership"
 NATIVE: Final = f"{REASSIGNMENTS}.native"
+DELEGATED: Final = f"{REASSIGNMENTS}.delegated"
 STEP: Final = f"{REASSIGNMENTS}.step_start"
 CONTEXT: Final = f"{REASSIGNMENTS}.partition_context"
 GATES: Final = f"{REASSIGNMENTS}.gates"
@@ -347,6 +348,33 @@ MUTANTS: Final = (
         "        return self._start(\n            PartitionAssignment(assignment.target_replicas),"
         " leader, (), cause, budget\n        )",
         ("another target at any instant",),
+    ),
+    # what the delegated engine asks of Kafka's controller
+    Mutant(
+        "end a reassignment while a request is in doubt",
+        DELEGATED,
+        "            return self.take_back(budget)\n"
+        "        return self.answer_gate() or self.change(\n"
+        "            self.phase(phases.Ended(), cause),",
+        "            pass\n        return self.answer_gate() or self.change(\n"
+        "            self.phase(phases.Ended(), cause),",
+        ("delegated cancel, late request",),
+    ),
+    Mutant(
+        "forget that a request was not answered",
+        f"{REASSIGNMENTS}.fold",
+        "            reassignment.in_doubt = True\n        if reassignment.is_requested",
+        "            pass\n        if reassignment.is_requested",
+        ("delegated cancel, late request",),
+    ),
+    Mutant(
+        "end a delegated reassignment after any step",
+        DELEGATED,
+        "        if self.assignment.replicas == self.spec.target:\n"
+        "            if self.spec.has_directories:\n                return self.change(",
+        "        if True:\n"
+        "            if self.spec.has_directories:\n                return self.change(",
+        ("delegated move",),
     ),
     # topics that are deleted and created again
     Mutant(

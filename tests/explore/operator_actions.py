@@ -10,7 +10,7 @@ may do all of that in one instant (``replace``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from tests.explore import production as p
@@ -29,28 +29,23 @@ from tests.explore.system import (
 )
 
 MARKER: Final = p.paths.deletion_path(TOPIC)
+RATE: Final = 2000
+"""The throttle that an operator sets for all requests, and removes."""
 STEPS: Final = ("logs", "states", "topic", "marker")
 """A deletion by Kafka's controller."""
 
 
 def choices(system: System, budget: Budget) -> Iterator[tuple[Action, Budget]]:
     """Yield what an operator, a client or a deletion by Kafka's controller may do next."""
-    does, has_topic = system.shape.operations, system.data(TOPIC_PATH) is not None
-    if "cancel" in does and budget.operator:
-        yield ("cancel",), OPERATOR
-    if "retarget" in does and budget.operator:
-        yield ("retarget",), OPERATOR
-    if "recreate" in does:
-        if budget.operator:
-            if not has_topic:
-                yield ("create topic",), OPERATOR
-            elif system.data(MARKER) is None:
-                yield ("delete topic",), OPERATOR
-        step = _deletion_step(system)
-        if step is not None:
-            yield ("erase", step), FREE
-    if "replace" in does and budget.operator and has_topic and _may_delete(system):
-        yield ("replace topic",), OPERATOR
+    if not system.shape.acts_early or _is_early(system):
+        for name, may in BEGUN.items():
+            if budget.operator and name in system.shape.operations and may(system):
+                yield (name,), OPERATOR
+    if "pause" in system.shape.operations and system.data(p.PAUSES) is not None:
+        yield ("resume",), FREE
+    step = _deletion_step(system) if "delete topic" in system.shape.operations else None
+    if step is not None:
+        yield ("erase", step), FREE
 
 
 def act(system: System, action: Action, fault: Action | None = None) -> None:
@@ -60,6 +55,22 @@ def act(system: System, action: Action, fault: Action | None = None) -> None:
             system.zookeeper.put(p.paths.CANCEL, b"")
         case ("retarget",):
             request(system, system.shape.retarget)
+        case ("pause",):
+            system.zookeeper.put(p.PAUSES, p.encode_pauses(p.Pauses(p.Pause())))
+        case ("resume",):
+            system.zookeeper.remove_tree(p.PAUSES)
+        case ("throttle",):
+            system.zookeeper.put(p.paths.THROTTLE, p.encode_throttle(RATE))
+        case ("unthrottle",):
+            system.zookeeper.remove_tree(p.paths.THROTTLE)
+        case _:
+            _act_on_topic(system, action, fault)
+            return
+    system.follow()
+
+
+def _act_on_topic(system: System, action: Action, fault: Action | None) -> None:
+    match action:
         case ("delete topic",):
             system.zookeeper.put(MARKER, b"")
         case ("create topic",):
@@ -71,17 +82,29 @@ def act(system: System, action: Action, fault: Action | None = None) -> None:
             for step in STEPS:
                 _erase(system, step)
             system.zookeeper.ensure(TOPIC_PATH, topic_znode(system.shape.before))
-            system.do_duty()
+            system.run_kafka()
         case _:
             system.do(action, fault)
             return
     system.follow()
 
 
+def _has_topic(system: System) -> bool:
+    return system.data(TOPIC_PATH) is not None
+
+
+def _is_early(system: System) -> bool:
+    """Return whether no daemon has begun a step: before, at and right after a claim."""
+    state, assignment = system.state(), system.assignment()
+    return (state is None or not state.leader_epoch) and (
+        assignment is None or not assignment.is_reassigning
+    )
+
+
 def _may_delete(system: System) -> bool:
     """Return whether Kafka's controller may carry out a deletion: not while replicas move."""
     assignment = system.assignment()
-    return system.is_kafkas() and (
+    return system.kafka is not None and (
         assignment is None
         or (
             not assignment.is_reassigning
@@ -117,3 +140,16 @@ def _erase(system: System, step: str) -> None:
             zookeeper.remove_tree(TOPIC_PATH)
         case _:
             zookeeper.remove_tree(MARKER)
+
+
+BEGUN: Final[dict[str, Callable[[System], bool]]] = {
+    "cancel": lambda _: True,
+    "retarget": lambda _: True,
+    "pause": lambda system: system.data(p.PAUSES) is None,
+    "throttle": lambda system: system.data(p.paths.THROTTLE) is None,
+    "unthrottle": lambda system: system.data(p.paths.THROTTLE) is not None,
+    "delete topic": lambda system: _has_topic(system) and system.data(MARKER) is None,
+    "create topic": lambda system: not _has_topic(system),
+    "replace topic": lambda system: _has_topic(system) and _may_delete(system),
+}
+"""What an operator may begin, and when."""

@@ -29,6 +29,7 @@ from controller.core.cluster.model import (
 from controller.core.cluster.model import (
     LiveBroker as LiveBroker,
 )
+from controller.core.core_settings import EngineName as EngineName
 from controller.core.core_settings import Options as Options
 from controller.core.deletions.records import TopicTreesRead as TopicTreesRead
 from controller.core.leadership.records import (
@@ -43,6 +44,7 @@ from controller.core.leadership.records import (
 from controller.core.leadership.records import (
     StatesRead as StatesRead,
 )
+from controller.core.model import AlterOutcome as AlterOutcome
 from controller.core.model import (
     BrokerEpoch as BrokerEpoch,
 )
@@ -64,6 +66,7 @@ from controller.core.model import (
 from controller.core.model import (
     PartitionState as PartitionState,
 )
+from controller.core.model import RequestId as RequestId
 from controller.core.model import (
     TopicAssignment as TopicAssignment,
 )
@@ -79,7 +82,19 @@ from controller.core.model import (
 from controller.core.model import (
     Zxid as Zxid,
 )
+from controller.core.pacing.controls import PAUSES as PAUSES
+from controller.core.pacing.controls import Pause as Pause
+from controller.core.pacing.controls import Pauses as Pauses
+from controller.core.pacing.limits_in_force import throttle_of as throttle_of
 from controller.core.pacing.records import WallClockRead as WallClockRead
+from controller.core.pacing.throttle_settings import FOLLOWER_RATE as FOLLOWER_RATE
+from controller.core.pacing.throttle_settings import FOLLOWER_REPLICAS as FOLLOWER_REPLICAS
+from controller.core.pacing.throttle_settings import LEADER_RATE as LEADER_RATE
+from controller.core.pacing.throttle_settings import LEADER_REPLICAS as LEADER_REPLICAS
+from controller.core.pacing.throttle_settings import Entity as Entity
+from controller.core.pacing.throttle_settings import EntityConfig as EntityConfig
+from controller.core.reassignments.records import AlterResult as AlterResult
+from controller.core.reassignments.records import ReassignmentsAltered as ReassignmentsAltered
 from controller.core.reassignments.records import (
     StopReplicaAnswered as StopReplicaAnswered,
 )
@@ -110,6 +125,7 @@ from controller.core.role.records import (
 from controller.core.role.records import (
     LeadershipLost as LeadershipLost,
 )
+from controller.core.role.records import ReassignmentsProbed as ReassignmentsProbed
 from controller.core.role.records import (
     UpdateMetadataAnswered as UpdateMetadataAnswered,
 )
@@ -191,15 +207,26 @@ from controller.znodes.brokers_and_controller import (
     encode_controller as encode_controller,
 )
 from controller.znodes.cancellations import encode_cancellation as encode_cancellation
+from controller.znodes.entity_configs import decode_entity_config as decode_entity_config
+from controller.znodes.entity_configs import encode_entity_config as encode_entity_config
+from controller.znodes.operator_controls import encode_pauses as encode_pauses
+from controller.znodes.operator_controls import encode_throttle as encode_throttle
 from controller.znodes.plans import encode_legacy_plan as encode_legacy_plan
 from controller.znodes.plans import encode_submission as encode_submission
 from controller.znodes.topics import decode_state as decode_state
 from controller.znodes.topics import encode_state as encode_state
 from controller.znodes.topics import encode_topic as encode_topic
+from tests.sim.alter_api import error_of as error_of
+from tests.sim.controller_endpoints import KafkaEndpoint as KafkaEndpoint
 from tests.sim.decoded import read_state as read_state
 from tests.sim.decoded import read_topic as read_topic
 from tests.sim.histories import SilentObserver as SilentObserver
+from tests.sim.kafka_cluster import ControllerMoved as ControllerMoved
+from tests.sim.kafka_cluster import KafkaCluster as KafkaCluster
+from tests.sim.kafka_duties import KafkaDuties as KafkaDuties
+from tests.sim.kafka_reassignments import KafkaReassignments as KafkaReassignments
 from tests.sim.reads import SimReads as SimReads
+from tests.sim.schedule import Schedule as Schedule
 from tests.sim.zookeeper import (
     ANY_VERSION as ANY_VERSION,
 )

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tests.explore import production as p
-from tests.explore.laws import broken, is_ended
+from tests.explore.alter_requests import NOBODY
+from tests.explore.endings import is_ended
+from tests.explore.laws import broken
 from tests.explore.operator_actions import act, choices
 from tests.explore.system import (
     DELAY,
@@ -33,8 +35,12 @@ from tests.explore.system import (
     submit,
 )
 
-RUNS: Final = frozenset({"lane", "link", "timer", "notice", "ask", "late"})
+RUNS: Final = frozenset(
+    {"lane", "link", "timer", "notice", "ask", "late", "reply", "give up", "call in vain"}
+)
 """Actions in which a daemon runs a cycle."""
+OF_KAFKA: Final = frozenset({"elect", "pass", "call"})
+"""Actions in which Kafka's controller carries out an event."""
 
 
 class Edge(NamedTuple):
@@ -111,6 +117,8 @@ def edges(system: System, budget: Budget) -> Iterator[Edge]:  # noqa: C901, PLR0
                 yield Edge(("double", *first[1:]), cost=DELAY)
             if first[0] == "answer":
                 yield Edge(("lose the answer", *first[1:]), cost=DELAY)
+            if first[0] == "reply":
+                yield Edge(("reply twice", *first[1:]), cost=DELAY)
             if first[0] == "expand" and "late write" in shape.faults:
                 yield Edge(("prepare", *first[1:]), cost=DELAY)
             for timer in timers if "early timer" in shape.faults else ():
@@ -118,15 +126,16 @@ def edges(system: System, budget: Budget) -> Iterator[Edge]:  # noqa: C901, PLR0
     else:
         for actor in enabled:
             yield Edge(actor)
-        is_awaited = shape.delayed is not None and not all(
-            broker.is_alive for broker in system.brokers.values()
-        )
         for timer in () if system.is_answer_urgent() else timers:
-            yield Edge(timer, cost=DELAY if is_awaited else FREE)
+            yield Edge(timer, cost=DELAY if system.is_waiting() else FREE)
     is_free = shape.recovers_freely or not ready
     may_be_early = budget.delays and shape.delayed is None
     for recovery in system.recoveries() if is_free or may_be_early else ():
         yield Edge(recovery, cost=FREE if is_free else DELAY)
+    for call in system.calls if is_free or budget.delays else ():
+        if call.daemon != NOBODY:
+            is_first = is_free and all(c.daemon != NOBODY for c in system.calls)
+            yield Edge(("give up", call.daemon, call.number), cost=FREE if is_first else DELAY)
     if budget.faults:
         yield from _faults(system, enabled)
     if budget.records:
@@ -156,6 +165,12 @@ def _faults(  # noqa: C901, PLR0912 - one kind each
     for broker in system.mortals() if "lose log" in faults or is_asked else ():
         if PARTITION in broker.logs:
             yield Edge(("kill", broker.id, False), cost=FAULT)
+    for actor in enabled if "lose call" in faults else ():
+        if actor[0] == "call" and system.call(actor[1]).daemon != NOBODY:
+            yield Edge(("unsent", system.call(actor[1]).daemon, actor[1]), cost=FAULT)
+            yield Edge(("give up", system.call(actor[1]).daemon, actor[1]), cost=FAULT)
+        if actor[0] == "reply":
+            yield Edge(("give up", *actor[1:]), cost=FAULT)
     for actor in enabled if "lose answer" in faults else ():
         if actor[0] == "link":
             yield Edge(("lose answer", *actor[1:]), cost=FAULT)
@@ -181,21 +196,28 @@ def _faults(  # noqa: C901, PLR0912 - one kind each
                     yield Edge(("shrink", broker.id, member), cost=FAULT)
 
 
-def strikes(system: System, edge: Edge, passed: int, multis: int) -> Iterator[Edge]:
-    """Yield the faults that may strike a daemon within an action, after it was tried without."""
-    faults = system.shape.faults
-    for at in range(passed) if "die" in faults else ():
-        yield Edge(edge.action, ("die", at), Budget(*map(sum, zip(edge.cost, FAULT, strict=True))))
-    for multi in range(multis):
+def strikes(edge: Edge, following: System) -> Iterator[Edge]:
+    """Yield the faults that may strike within an action, after it was tried without."""
+    faults = following.shape.faults
+    cost = Budget(*map(sum, zip(edge.cost, FAULT, strict=True)))
+    if edge.action[0] in OF_KAFKA:
+        kafka = following.kafka
+        for write in range(0 if kafka is None else kafka.writes) if "kafka dies" in faults else ():
+            yield Edge(edge.action, ("die", write + 1), cost)
+        return
+    daemon = following.daemons[edge.action[1]]
+    if daemon is None:
+        return
+    for at in range(daemon.points.passed) if "die" in faults else ():
+        yield Edge(edge.action, ("die", at), cost)
+    for multi in range(daemon.store.multis):
         for kind in ("before", "after") if "break" in faults else ():
-            cost = Budget(*map(sum, zip(edge.cost, FAULT, strict=True)))
             yield Edge(edge.action, ("break", multi, kind), cost)
         if "refuse" in faults:
-            cost = Budget(*map(sum, zip(edge.cost, FAULT, strict=True)))
             yield Edge(edge.action, ("refuse", multi), cost)
 
 
-def explore(  # noqa: C901, PLR0915 - one loop
+def explore(  # noqa: C901 - one loop
     shape: Shape,
     *,
     seconds: float = 60.0,
@@ -235,14 +257,12 @@ def explore(  # noqa: C901, PLR0915 - one loop
             left = budget.spend(edge.cost)
             if left is None:
                 continue
-            is_last = not pending and not (left.faults and edge.action[0] in RUNS)
+            is_last = not pending and not (left.faults and edge.action[0] in RUNS | OF_KAFKA)
             following = system if is_last else system.copied({})
             violation = _step(following, edge)
             result.transitions += 1
-            if edge.fault is None and edge.action[0] in RUNS and left.faults:
-                daemon = following.daemons[edge.action[1]]
-                if daemon is not None:
-                    pending.extend(strikes(system, edge, daemon.points.passed, daemon.store.multis))
+            if edge.fault is None and edge.action[0] in RUNS | OF_KAFKA and left.faults:
+                pending.extend(strikes(edge, following))
             key = following.key()
             found = known.setdefault(key, [])
             covering = next((n for b, n in found if b.covers(left)), None)
@@ -273,7 +293,9 @@ def is_quiet(system: System, budget: Budget) -> bool:
     """Return whether nothing but time is left, and no operator may delete the topic any more."""
     if next(system.actors(), None) is not None:
         return False
-    return "recreate" not in system.shape.operations or next(choices(system, budget), None) is None
+    return (
+        "create topic" not in system.shape.operations or next(choices(system, budget), None) is None
+    )
 
 
 def _step(system: System, edge: Edge) -> str | None:

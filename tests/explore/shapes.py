@@ -7,19 +7,23 @@ The shapes: which cluster, which plan, which faults, and how many of them.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from tests.explore.isr_requests import ENDPOINT
-from tests.explore.production import Options
+from tests.explore.production import EngineName, Options
 from tests.explore.system import Budget, Shape
 
 NEVER_S: Final = 1e9
 OPTIONS: Final = Options(size_refresh_s=NEVER_S, copy_refresh_s=NEVER_S, config_refresh_s=NEVER_S)
 """No settings and sizes are read again: what is periodic is no part of the protocol."""
+DELEGATED: Final = replace(OPTIONS, engine=EngineName.DELEGATED)
 IN_DAEMON: Final = frozenset({"die", "break", "refuse"})
 """Faults within a cycle of the daemon."""
 OF_DAEMON: Final = frozenset({"session", "reconnect"}) | IN_DAEMON
 OF_BROKERS: Final = frozenset({"kill", "lose log", "lose answer", "slow"})
+OF_CALLS: Final = IN_DAEMON | {"kill", "kafka dies", "lose call"}
+"""Faults of a daemon, of Kafka's controller, and of the requests between them."""
+CALLS: Final = frozenset({"call", "reply"})
 ALL_FAULTS: Final = OF_DAEMON | OF_BROKERS
 
 
@@ -43,6 +47,8 @@ def native(
     recovers_freely: bool = False,
     operations: frozenset[str] = frozenset({"cancel"}),
     retarget: tuple[int, ...] = (),
+    throttle: int | None = None,
+    acts_early: bool = False,
 ) -> Shape:
     """Return a shape of the native engine; its brokers are those that it names."""
     return Shape(
@@ -62,6 +68,8 @@ def native(
         recovers_freely=recovers_freely,
         operations=operations,
         retarget=retarget,
+        throttle=throttle,
+        acts_early=acts_early,
     )
 
 
@@ -81,16 +89,38 @@ def asked(
     )
 
 
+def delegated(
+    name: str,
+    before: tuple[int, ...],
+    target: tuple[int, ...],
+    *,
+    asks: int | None = None,
+    mortal: tuple[int, ...] | None = None,
+    **others: Any,
+) -> Shape:
+    """
+    Return a shape of the delegated engine; leaders that ask, ask Kafka's controller.
+
+    That is on a broker without a replica, so that it may die alone.
+    """
+    shape = native(name, before, target, options=DELEGATED, **others)
+    controller = shape.brokers + 1
+    return shape._replace(
+        brokers=controller, mortal=mortal or (controller,), asks=asks, is_kafka_busy=False
+    )
+
+
 MOVE: Final = ((1, 2), (2, 3))
 
-RECREATE: Final = frozenset({"recreate"})
-REPLACE: Final = frozenset({"replace"})
+RECREATE: Final = frozenset({"delete topic", "create topic"})
+PAUSE: Final = frozenset({"pause"})
+THROTTLE: Final = frozenset({"throttle", "unthrottle"})
+REPLACE: Final = frozenset({"replace topic"})
 
 SMALL: Final = (
     native("move", *MOVE),
     native("move, daemon dies or breaks", *MOVE, faults=IN_DAEMON),
     native("swap", (1, 2), (3, 4)),
-    native("swap, daemon dies or breaks", (1, 2), (3, 4), faults=IN_DAEMON),
     native("jump", *MOVE, faults=IN_DAEMON, options=replace(OPTIONS, step_size=None)),
     native("order alone", (1, 2), (2, 1), faults=IN_DAEMON),
     native("RF 1 to 2", (1,), (1, 2), faults=IN_DAEMON),
@@ -105,12 +135,28 @@ SMALL: Final = (
         operations=frozenset({"retarget"}),
         retarget=(3,),
     ),
-    native("topic created again", *MOVE, operator=2, operations=RECREATE),
+    delegated("delegated move", *MOVE, faults=OF_CALLS),
+    delegated("delegated order alone", (1, 2), (2, 1), faults=OF_CALLS),
+    delegated("delegated cancel", *MOVE, operator=1),
+    delegated(
+        "delegated RF 1 to 2 to 1",
+        (1,),
+        (1, 2),
+        operator=1,
+        operations=frozenset({"retarget"}),
+        retarget=(1,),
+    ),
+    native("pause and resume", *MOVE, operator=1, operations=PAUSE),
+    native("throttle set and changed", *MOVE, operator=2, operations=THROTTLE, throttle=1000),
+    native("RF 1 moves, topic replaced", (1,), (2,), operator=1, operations=REPLACE),
     native("move, ISR asked", *MOVE, asks=0),
     native("move, ISR asked with ids", *MOVE, asks=3),
 )
 
 LARGE: Final = (
+    native("swap, daemon dies or breaks", (1, 2), (3, 4), faults=IN_DAEMON),
+    native("throttle of all set and lifted", *MOVE, operator=2, operations=THROTTLE, throttle=0),
+    native("topic created again", *MOVE, operator=2, operations=RECREATE),
     native("move, broker dies", *MOVE, faults=frozenset({"kill"})),
     native("move, late", *MOVE, delays=1),
     native("move, late, a record", *MOVE, delays=1, records=1),
@@ -138,6 +184,18 @@ LARGE: Final = (
     native("topic created again, late", *MOVE, delays=1, operator=2, operations=RECREATE),
     native("topic replaced, late", *MOVE, delays=1, operator=1, operations=REPLACE),
     native("topic replaced, a fault", *MOVE, faults=OF_DAEMON, operator=1, operations=REPLACE),
+    delegated("delegated swap", (1, 2), (3, 4), faults=OF_CALLS),
+    delegated("delegated move, late request", *MOVE, delays=1, delayed=CALLS),
+    delegated(
+        "delegated move, late request, a fault", *MOVE, faults=OF_CALLS, delays=1, delayed=CALLS
+    ),
+    delegated("delegated swap, late request", (1, 2), (3, 4), delays=1, delayed=CALLS),
+    delegated("delegated move, late", *MOVE, delays=1),
+    delegated("delegated move, ISR asked", *MOVE, faults=OF_CALLS, asks=0),
+    delegated("delegated move, ISR asked with ids", *MOVE, faults=OF_CALLS, asks=3),
+    delegated("delegated move, two faults", *MOVE, faults=OF_CALLS, struck=2),
+    delegated("delegated cancel, a fault", *MOVE, faults=OF_CALLS, operator=1),
+    delegated("delegated cancel, late request", *MOVE, delays=1, delayed=CALLS, operator=1),
     native("two daemons", *MOVE, faults=OF_DAEMON, daemons=2),
     asked("RF 1 to 2, ISR asked, log lost", (1,), (1, 2), asks=0, lost=2),
     asked("RF 1 to 2, ISR asked with ids, log lost", (1,), (1, 2), asks=3, lost=2),

@@ -20,18 +20,21 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from tests.explore import production as p
+from tests.explore.alter_requests import NOBODY, Call, carried_out, unanswered
 from tests.explore.brokers import FORGETTING, Broker, Log, Record, Replica
 from tests.explore.canonical import digest, form_at
 from tests.explore.copying import copied
 from tests.explore.daemon import LANES, Clock, Daemon, DiedError, Link
 from tests.explore.isr_requests import (
     FIRST_WITH_IDS,
+    PROTOCOLS,
     TOPIC_ID,
     Request,
     request_of,
     take_answer,
     want,
 )
+from tests.explore.kafka import Duties, judged
 from tests.explore.zookeeper import ZooKeeper
 
 Action = tuple[Any, ...]
@@ -86,6 +89,12 @@ class Shape(NamedTuple):
     """What the operator does (``operator_actions``)."""
     retarget: tuple[int, ...] = ()
     """The target of the operator's second request."""
+    is_kafka_busy: bool = True
+    """Whether Kafka's controller does not come to carry out reassignments."""
+    throttle: int | None = None
+    """The throttle of the request, in bytes per second; 0: none, but operators set throttles."""
+    acts_early: bool = False
+    """Whether the operator acts before the first step alone: around the claim."""
     recovers_freely: bool = False
     """
     Whether sessions end and processes return at any instant.
@@ -110,13 +119,19 @@ DIRECTORIES: Final = (
     p.paths.REQUESTS,
 )
 
+SETTINGS: Final[dict[str, dict[str, str]]] = {
+    "topics/t": {"retention.ms": "1", p.LEADER_REPLICAS: "9:9"},
+    "brokers/1": {p.LEADER_RATE: "777"},
+}
+"""What others set before the plan; nothing else is set."""
+
 
 class System:
     """The whole state, but for the budget."""
 
     __slots__ = (
-        "brokers", "clock", "committed", "daemons", "held", "late", "news", "next_value", "sent",
-        "serving", "shape", "states", "strays", "zookeeper",
+        "brokers", "calls", "clock", "committed", "daemons", "held", "kafka", "late", "news",
+        "next_value", "sent", "serving", "shape", "states", "strays", "zookeeper",
     )  # fmt: skip
 
     def __init__(self, shape: Shape) -> None:
@@ -136,6 +151,10 @@ class System:
         self.next_value = 0
         self.late: tuple[tuple[int, Request], ...] = ()
         """Requests of leaders to a daemon that arrive late, over connections that broke."""
+        self.kafka: Duties | None = None
+        """The tenure of Kafka's controller; None: no broker has the role."""
+        self.calls: tuple[Call, ...] = ()
+        """Requests of daemons to Kafka's controller."""
         self.states: dict[int, Any] = {}
         """The partition's states by version, in the history that led here first."""
 
@@ -144,15 +163,16 @@ class System:
         other = System.__new__(System)
         other.shape = self.shape
         other.zookeeper = self.zookeeper.copy()
-        memo: dict[int, Any] = {id(self.zookeeper): other.zookeeper}
+        memo: dict[int, Any] = {id(self.zookeeper): other.zookeeper, id(self): other}
         other.clock = copied(self.clock, memo)
-        other.brokers = {n: b.copied(memo) for n, b in self.brokers.items()}
+        other.brokers = copied(self.brokers, memo)
         other.sent, other.strays = copied(self.sent, memo), copied(self.strays, memo)
         other.news = list(self.news)
         other.committed, other.serving = self.committed, self.serving
         other.held, other.next_value = self.held, self.next_value
         other.late, other.states = self.late, self.states.copy()
         other.daemons = copied(self.daemons, memo)
+        other.kafka, other.calls = copied(self.kafka, memo), self.calls
         return other
 
     def key(self) -> bytes:
@@ -170,6 +190,8 @@ class System:
                 self.serving,
                 self.held,
                 self.late,
+                self.kafka,
+                self.calls,
             ),
             self.clock.t,
         )
@@ -183,11 +205,28 @@ class System:
 
     # --- the cluster ---------------------------------------------------------------------------
 
+    @property
+    def has_topic_ids(self) -> bool:
+        """Whether topics have ids."""
+        return self.shape.asks is not None and self.shape.asks >= FIRST_WITH_IDS
+
+    @property
+    def protocol(self) -> str:
+        """The inter-broker protocol of every broker."""
+        return PROTOCOLS[self.shape.asks]
+
     def daemon(self, number: int) -> Daemon:
         """Return a running daemon."""
         daemon = self.daemons[number]
         assert daemon is not None
         return daemon
+
+    def view_of(self, session: int) -> Any:
+        """Return the view of the daemon that has a session; None: another client has it."""
+        return next(
+            (d.reactor.view for d in self.daemons if d is not None and d.store.session == session),
+            None,
+        )
 
     def data(self, path: str) -> bytes | None:
         """Return the data of a znode."""
@@ -231,6 +270,8 @@ class System:
             for daemon in self.daemons:
                 if daemon is not None and daemon.store.session == watch.session:
                     daemon.store.notified(watch)
+            if self.kafka is not None and self.kafka.broker.session == watch.session:
+                self.kafka.wake()
 
     # --- replication ---------------------------------------------------------------------------
 
@@ -372,8 +413,8 @@ class System:
                 yield ("notice", number)
         if self.zookeeper.get(p.paths.CONTROLLER) is None and self._electable():
             yield ("elect",)
-        if self._has_duty():
-            yield ("duty",)
+        if self.kafka is not None and self.kafka.is_due:
+            yield ("pass",)
 
     def _messages(self) -> Iterator[Action]:
         for number, daemon in enumerate(self.daemons):
@@ -387,6 +428,9 @@ class System:
                     link.request is not None and self.brokers[broker].is_alive
                 ):
                     yield ("link", number, broker)
+        for call in self.calls:
+            if call.results is not None:
+                yield ("reply", call.daemon, call.number)
 
     def _replications(self) -> Iterator[Action]:  # noqa: C901 - one kind each
         for broker in self.brokers.values():
@@ -417,10 +461,11 @@ class System:
             serving = [n for n, d in enumerate(self.daemons) if d is not None and d.is_serving]
             if serving:
                 yield ("ask", serving[0], broker.id)
-            elif self.is_kafkas():
+            elif self.kafka is not None:
                 yield ("ask kafka", broker.id)
         for number, request in self.late:
             yield ("late", number, request)
+        yield from self._calls()
 
     def _electable(self) -> list[Broker]:
         return [
@@ -516,7 +561,8 @@ class System:
                 self._run(number, (self._received(number, request),) if is_heard else (), fault)
             case ("ask kafka", leader):
                 request = self._sent_by(leader)
-                self._answer(request, self._judged_by_kafka(request.request))
+                assert self.kafka is not None
+                self._answer(request, judged(self, self.kafka, request.request))
             case ("answer", leader):
                 take_answer(self.brokers[leader], PARTITION)
                 if self.brokers[leader].leads(PARTITION):
@@ -529,9 +575,27 @@ class System:
                 events = daemon.store.expired()
                 self._run(number, events, fault)
             case ("elect",):
-                self._elect(self._electable()[0])
-            case ("duty",):
-                self.do_duty()
+                self._elect(self._electable()[-1], None if fault is None else fault[1])
+            case ("pass",):
+                self.run_kafka(None if fault is None else fault[1])
+            case ("call", ticket):
+                self._carry_out(self.call(ticket), fault)
+            case ("reply", _, ticket):
+                self._answer_call(self.call(ticket), fault)
+            case ("reply twice", number, ticket):
+                call = self.call(ticket)
+                self._answer_call(call, fault)
+                again = self._add_call(number, call.epoch, call.entries, call.results)
+                self.held |= {("reply", number, again)}
+            case ("give up", _, ticket):
+                self._answer_call(self.call(ticket), fault, p.AlterOutcome.UNKNOWN)
+            case ("unsent", _, ticket):
+                self._answer_call(self.call(ticket), fault, p.AlterOutcome.UNSENT)
+            case ("call in vain", _, ticket):
+                call = self.call(ticket)
+                is_sent = call.epoch is not None
+                fate = p.AlterOutcome.UNKNOWN if is_sent else p.AlterOutcome.UNSENT
+                self._answer_call(call, fault, fate)
             case ("expire broker", number):
                 self.zookeeper.close_session(self.brokers[number].session)
             case ("expire", session):
@@ -569,6 +633,8 @@ class System:
 
     def follow(self) -> None:
         """Pass on what follows from an action at once."""
+        self._depose_kafka()
+        self._drop_calls()
         self.dispatch()
         if self.strays:
             self.strays[:] = [stray for stray in self.strays if self._may_matter(*stray)]
@@ -614,6 +680,9 @@ class System:
         except DiedError:
             self._crash(number)
         self._pass_answers(daemon)
+        self._take_calls(number, daemon)
+        if self.daemons[number] is None:
+            self._forget_calls(number)
         if daemon.reactor.finished:
             self.daemons[number] = None
 
@@ -632,6 +701,14 @@ class System:
         """
         return any(
             b.asks == FORGETTING and b.asking.answer is not None for b in self.brokers.values()
+        )
+
+    def is_waiting(self) -> bool:
+        """Return whether an answer, a broker or a controller is to come first: no time passes."""
+        if not self.shape.is_kafka_busy:
+            return self.kafka is None or any(c.daemon != NOBODY for c in self.calls)
+        return "lose log while asked" in self.shape.faults and not all(
+            broker.is_alive for broker in self.brokers.values()
         )
 
     def _sent_by(self, leader: int) -> Request:
@@ -665,176 +742,125 @@ class System:
         if broker.is_alive and broker.epoch == request.broker_epoch and broker.asking.is_sent:
             broker.asking = broker.asking._replace(answer=answer)
 
-    def _judged_by_kafka(self, request: Any) -> Any:
-        """
-        Answer as Kafka's controller does, after the write.
-
-        It cannot know who holds what is committed, and writes a request that is older than the new
-        disk of a member (KIP-903); this one refuses it, as no daemon is to be judged by it.
-        """
-        (change,), state = request.changes, self.state()
-        committed = self.committed
-        error = p.kafka_errors.NONE
-        if change.leader_epoch != state.leader_epoch or request.broker != state.leader:
-            error = p.kafka_errors.FENCED_LEADER_EPOCH
-        elif set(change.isr) == set(state.isr):
-            pass
-        elif change.partition_epoch != state.version:
-            error = p.kafka_errors.INVALID_UPDATE_VERSION
-        elif any(
-            PARTITION not in self.brokers[m].logs
-            or self.brokers[m].logs[PARTITION].records[: len(committed)] != committed
-            for m in change.isr
-        ):
-            error = p.kafka_errors.INELIGIBLE_REPLICA
-        else:
-            data = p.encode_state(
-                leader=state.leader,
-                leader_epoch=state.leader_epoch,
-                isr=change.isr,
-                controller_epoch=state.controller_epoch,
-            )
-            controller = self.zookeeper.get(p.paths.CONTROLLER)
-            assert controller is not None
-            write = p.SetData(STATE_PATH, data, state.version)
-            self.zookeeper.transact(controller.ephemeral_owner, [write])
-            state = self.state()
-        result = p.IsrResult(
-            topic=change.topic,
-            topic_id=change.topic_id,
-            partition=change.partition,
-            error=error,
-            leader=state.leader,
-            leader_epoch=state.leader_epoch,
-            isr=state.isr,
-            leader_recovery_state=0,
-            partition_epoch=state.version,
-        )
-        return p.AlterPartitionAnswer(p.kafka_errors.NONE, (result,))
-
     def _handle(self, link: Link, number: int) -> Link:
-        error, results = self.brokers[number].handle(link.request, link.epoch, self.news)
-        if self.brokers[number].leads(PARTITION):
-            self.advance(self.brokers[number])
-        return link._replace(answer=(error, results))
+        return link._replace(answer=self.hand_over(number, link.epoch, link.request))
+
+    def hand_over(self, number: int, epoch: int, request: Any) -> Any:
+        """Let a broker carry out a request, if it is alive; return the answer."""
+        broker = self.brokers[number]
+        if not broker.is_alive:
+            return None
+        answer = broker.handle(request, epoch, self.news)
+        if broker.leads(PARTITION):
+            self.advance(broker)
+        return answer
 
     # --- Kafka's controller --------------------------------------------------------------------
 
-    def _elect(self, broker: Broker) -> None:
-        """Let a broker take the free role and send the states, as Kafka's controller does."""
+    def _elect(self, broker: Broker, fatal: int | None = None) -> None:
+        """Let a broker take the free role and take over, as Kafka's controller does."""
         epoch = self.zookeeper.get(p.paths.CONTROLLER_EPOCH)
         assert epoch is not None
         data = p.encode_controller(p.BrokerId(broker.id), 0)
-        raised = str(int(epoch.data) + 1).encode()
-        bump = p.SetData(p.paths.CONTROLLER_EPOCH, raised, p.ZkVersion(epoch.version))
+        raised = p.ControllerEpoch(int(epoch.data) + 1)
+        bump = p.SetData(p.paths.CONTROLLER_EPOCH, str(raised).encode(), p.ZkVersion(epoch.version))
         make = p.Make(p.paths.CONTROLLER, data, ephemeral=True)
         self.zookeeper.transact(broker.session, [bump, make])
-        self.do_duty()
+        self.kafka = Duties(broker, self, raised, p.ZkVersion(epoch.version + 1))
+        self.run_kafka(fatal, failover=True)
 
-    def _registered(self) -> dict[int, Broker]:
-        return {b.id: b for b in self.brokers.values() if self.zookeeper.is_open(b.session)}
-
-    def _repaired(self) -> tuple[int, tuple[int, ...]] | None:
-        """Return the leader and ISR that Kafka's controller would write; None: the present ones."""
-        state, registered = self.state(), self._registered()
-        good = {n for n, b in registered.items() if b.epoch <= state.mzxid}
-        members = tuple(m for m in state.isr if m in good)
-        if state.leader in good:
-            return (state.leader, members) if members != tuple(state.isr) else None
-        for replica in self.assignment().replicas:
-            if replica in members:
-                return replica, members
-        back = [r for r in self.assignment().replicas if r in registered and r in state.isr]
-        if back:  # only members that restarted: each may lead
-            return back[0], tuple(m for m in state.isr if m in registered)
-        return (-1, tuple(state.isr)) if state.leader != -1 else None
-
-    def is_kafkas(self) -> bool:
-        """Return whether a broker is the controller."""
-        controller = self.zookeeper.get(p.paths.CONTROLLER)
-        return controller is not None and any(
-            b.session == controller.ephemeral_owner and b.is_alive for b in self.brokers.values()
-        )
-
-    def _has_duty(self) -> bool:
-        """Return whether Kafka's controller has to write or to send the state."""
-        if not self.is_kafkas() or self.assignment() is None or self._is_marked():
-            return False
-        state = self.state()
-        if state is None:
+    def run_kafka(self, fatal: int | None = None, *, failover: bool = False) -> bool:
+        """Let Kafka's controller carry out an event; return whether its broker lives on."""
+        kafka = self.kafka
+        assert kafka is not None
+        if kafka.run(fatal, failover=failover):
             return True
-        lacking = (
-            b.is_alive and self._epoch_at(b) < state.leader_epoch
-            for n, b in self._registered().items()
-            if n in self.assignment().replicas
-        )
-        return self._repaired() is not None or (state.leader != -1 and any(lacking))
+        self._kill(kafka.broker, keeps_log=True)
+        return False
 
-    @staticmethod
-    def _epoch_at(broker: Broker) -> int:
-        replica = broker.hosted.get(PARTITION)
-        return -1 if replica is None else replica.leader_epoch
-
-    def _is_marked(self) -> bool:
-        """Return whether the topic is to be deleted: Kafka's controller sends nothing then."""
-        return self.zookeeper.get(p.paths.deletion_path(TOPIC)) is not None
-
-    def do_duty(self) -> None:
-        """Create or repair the state as Kafka's controller does, and send it."""
-        if self.assignment() is None or self._is_marked():
+    def _depose_kafka(self) -> None:
+        """End the tenure of Kafka's controller where the role is not its broker's any more."""
+        kafka, controller = self.kafka, self.zookeeper.get(p.paths.CONTROLLER)
+        if kafka is None:
             return
-        if self.state() is None:
-            self._create_state()
-        state, repaired = self.state(), self._repaired()
-        if repaired is not None:
-            leader, isr = repaired
-            data = p.encode_state(
-                leader=leader,
-                leader_epoch=state.leader_epoch + 1,
-                isr=isr,
-                controller_epoch=int(self.data(p.paths.CONTROLLER_EPOCH) or b"0"),
+        owner = None if controller is None else controller.ephemeral_owner
+        if owner != kafka.broker.session or not kafka.broker.is_alive:
+            self.zookeeper.drop_watches(kafka.broker.session)
+            self.kafka = None
+
+    # --- what daemons request of Kafka's controller --------------------------------------------
+
+    def _calls(self) -> Iterator[Action]:
+        """Yield what happens to the first request of each kind: it arrives, or is in vain."""
+        epoch = None if self.kafka is None else self.kafka.epoch
+        is_first = True
+        for call in self.calls:
+            if call.results is not None:
+                continue
+            if call.epoch is None or call.epoch != epoch:
+                yield ("call in vain", call.daemon, call.number)
+            elif is_first:
+                yield ("call", call.number)
+                is_first = False
+
+    def call(self, number: int) -> Call:
+        """Return a request that is under way."""
+        return next(c for c in self.calls if c.number == number)
+
+    def _carry_out(self, call: Call, fault: Action | None) -> None:
+        kafka = self.kafka
+        assert kafka is not None
+        results = carried_out(kafka, self.assignment(), self.zookeeper, call)
+        if self.run_kafka(None if fault is None else fault[1]):
+            # Nobody waits for an answer that is on its way to nobody.
+            self._replace(call, None if call.daemon == NOBODY else call._replace(results=results))
+
+    def _answer_call(self, call: Call, fault: Action | None, fate: Any = None) -> None:
+        """Tell a daemon the answer, or what is known without one."""
+        is_left = fate is p.AlterOutcome.UNKNOWN and call.results is None
+        if fate is None:
+            event = p.ReassignmentsAltered(call.results or (), p.BrokerId(0))
+        else:
+            event = unanswered(call, fate)
+        self._replace(call, call._replace(daemon=NOBODY) if is_left else None)
+        self._run(call.daemon, (event,), fault)
+
+    def _replace(self, call: Call, other: Call | None) -> None:
+        others = (other if c is call else c for c in self.calls)
+        self.calls = tuple(c for c in others if c is not None)
+
+    def _add_call(self, daemon: int, epoch: int | None, entries: Any, results: Any = None) -> int:
+        taken = {c.number for c in self.calls}
+        number = next(n for n in range(len(taken) + 1) if n not in taken)
+        self.calls = (*self.calls, Call(number, daemon, epoch, entries, results))
+        return number
+
+    def _take_calls(self, number: int, daemon: Daemon) -> None:
+        """Take what a daemon's loop handed over, and what it forgot."""
+        handed, daemon.reassignments.handed = daemon.reassignments.handed, []
+        epoch = None if self.kafka is None else self.kafka.epoch
+        for entries in handed:
+            if entries is None:
+                self._forget_calls(number)
+                continue
+            self.news.append(("handed", number, entries))
+            self._add_call(number, epoch, entries)
+
+    def _drop_calls(self) -> None:
+        """Drop the requests to a controller that is none any more, where nobody waits."""
+        epoch = None if self.kafka is None else self.kafka.epoch
+        if self.calls:
+            self.calls = tuple(
+                c for c in self.calls if c.daemon != NOBODY or c.epoch == epoch is not None
             )
-            controller = self.zookeeper.get(p.paths.CONTROLLER)
-            assert controller is not None
-            write = p.SetData(STATE_PATH, data, state.version)
-            self.zookeeper.transact(controller.ephemeral_owner, [write])
-        self._send_state()
 
-    def _create_state(self) -> None:
-        """Write the first state of a new partition: all live replicas are in sync."""
-        live = tuple(r for r in self.assignment().replicas if r in self._registered())
-        epoch = int(self.data(p.paths.CONTROLLER_EPOCH) or b"0")
-        self.zookeeper.ensure(
-            STATE_PATH,
-            p.encode_state(leader=live[0], leader_epoch=0, isr=live, controller_epoch=epoch),
+    def _forget_calls(self, number: int) -> None:
+        """Let a daemon hear nothing of its requests any more."""
+        self.calls = tuple(
+            c._replace(daemon=NOBODY) if c.daemon == number else c
+            for c in self.calls
+            if c.daemon != number or c.results is None
         )
-
-    def _send_state(self) -> None:
-        """Send the present state to its replicas, and the live brokers to all, at once."""
-        epoch = p.ControllerEpoch(int(self.data(p.paths.CONTROLLER_EPOCH) or b"0"))
-        registered = self._registered()
-        live = tuple(
-            p.LiveBroker(p.BrokerId(n), p.BrokerEpoch(b.epoch), ()) for n, b in registered.items()
-        )
-        state, assignment = self.state(), self.assignment()
-        sent = p.LeaderAndIsrState(
-            partition=PARTITION,
-            controller_epoch=state.controller_epoch,
-            leader=state.leader,
-            leader_epoch=state.leader_epoch,
-            isr=state.isr,
-            partition_epoch=state.version,
-            replicas=assignment.replicas,
-            adding_replicas=assignment.adding_replicas,
-            removing_replicas=assignment.removing_replicas,
-            is_new=False,
-            topic_id=None,
-        )
-        for number, broker in registered.items():
-            if broker.is_alive:
-                broker.handle(p.UpdateMetadata(epoch, (), live), broker.epoch, self.news)
-                if number in assignment.replicas and state.leader != -1:
-                    broker.handle(p.LeaderAndIsr(epoch, (sent,), live), broker.epoch, self.news)
 
     def _produce(self, leader: Broker) -> None:
         replica, log = leader.hosted[PARTITION], leader.logs[PARTITION]
@@ -864,6 +890,7 @@ class System:
             daemon.channels.close_all()
             self.daemons[number] = None
             self.late = tuple(late for late in self.late if late[0] != number)
+            self._forget_calls(number)
             for broker in self.brokers.values():  # connections that waited for it break
                 broker.asking = broker.asking._replace(is_sent=broker.asking.answer is not None)
 
@@ -877,7 +904,7 @@ class System:
             self.sent,
             self.strays,
             shape.min_isr,
-            shape.asks,
+            self.protocol,
         )
         if number < len(self.daemons):
             self.daemons[number] = daemon
@@ -932,10 +959,13 @@ def initial(shape: Shape) -> System:
     for broker in system.brokers.values():
         system.register(broker)
     replicas = tuple(p.BrokerId(r) for r in shape.before)
-    has_ids = shape.asks is not None and shape.asks >= FIRST_WITH_IDS
-    zookeeper.ensure(TOPIC_PATH, topic_znode(replicas, TOPIC_ID if has_ids else None))
+    topic_id = TOPIC_ID if system.has_topic_ids else None
+    zookeeper.ensure(TOPIC_PATH, topic_znode(replicas, topic_id))
     state = p.encode_state(leader=replicas[0], leader_epoch=0, isr=replicas, controller_epoch=1)
     zookeeper.ensure(STATE_PATH, state)
+    for entity, values in SETTINGS.items() if shape.throttle is not None else ():
+        path = p.paths.entity_config_path(p.Entity(entity))
+        zookeeper.ensure(path, p.encode_entity_config(values.items()))
     first = Record(0, 0)
     system.next_value = 1
     system.committed = (first,)
@@ -951,7 +981,7 @@ def initial(shape: Shape) -> System:
     for broker in system.brokers.values():
         broker.controller_epoch = 2
         broker.live = frozenset(system.brokers)
-    system._elect(system.brokers[1])
+    system._elect(system.brokers[shape.brokers])
     system.serving = (0, replicas)
     for number in range(shape.daemons):
         system.start_daemon(number)
@@ -986,7 +1016,8 @@ def submit(system: System) -> None:
 def request(system: System, replicas: tuple[int, ...]) -> None:
     """Submit a request for the partition."""
     target = tuple(p.BrokerId(r) for r in replicas)
-    data = p.encode_submission({PARTITION: target}, p.RequestOptions())
+    options = p.RequestOptions(throttle=system.shape.throttle or None)
+    data = p.encode_submission({PARTITION: target}, options)
     make = p.Make(p.paths.NEW_SUBMISSION, data, sequential=True)
     system.zookeeper.transact(p.NO_SESSION, [make])
     system.dispatch()

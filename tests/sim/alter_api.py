@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controller.core.model import AlterOutcome, BrokerId, TopicPartition
+from controller.core.model import AlterOutcome, PartitionAssignment, TopicPartition
 from controller.core.reassignments.records import AlterResult, ReassignmentsAltered
 from controller.core.role.records import ReassignmentsProbed
 from controller.kafka_errors import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tests.sim.alter_rules import AlterRules
     from tests.sim.kafka_duties import KafkaDuties
     from tests.sim.world import World
+    from tests.sim.zookeeper import SimZooKeeper
 
 
 DELAY_S: Final = (0.002, 0.05)
@@ -152,29 +153,30 @@ class SimAlterApi:
     def _judged(self, duties: KafkaDuties, entry: AlterEntry, way: Way) -> AlterResult:
         """Carry out an entry, or refuse it as Kafka does (KIP-455)."""
         partition, target, cancels = entry
-        error = self._error(duties, partition, target, cancels=cancels)
+        world = self._world
+        stored = world.assignment(partition) if partition in world.partitions() else None
+        error = error_of(entry, stored, duties, world.zookeeper)
         if error == NONE:
             self._rules.judge(entry, way)
             duties.alter(partition, None if cancels else target)
         return AlterResult(partition, target, error, "" if error == NONE else f"error {error}")
 
-    def _error(
-        self,
-        duties: KafkaDuties,
-        partition: TopicPartition,
-        target: tuple[BrokerId, ...],
-        *,
-        cancels: bool,
-    ) -> int:
-        world = self._world
-        doomed = world.zookeeper.children(paths.DELETIONS) or ()
-        if partition not in world.partitions() or partition.topic in doomed:
-            return UNKNOWN_TOPIC_OR_PARTITION
-        stored = world.assignment(partition)
-        if cancels:
-            is_moving = stored.is_reassigning or duties.is_about_to_alter(partition)
-            return NONE if is_moving else NO_REASSIGNMENT_IN_PROGRESS
-        live = set(world.zookeeper.children(paths.BROKER_IDS) or ())
-        if all(r in stored.replicas or str(r) in live for r in target):
-            return NONE
-        return INVALID_REPLICA_ASSIGNMENT
+
+def error_of(
+    entry: AlterEntry,
+    stored: PartitionAssignment | None,
+    duties: KafkaDuties,
+    zookeeper: SimZooKeeper,
+) -> int:
+    """Return the error with which Kafka's controller refuses an entry; NONE: it carries it out."""
+    partition, target, cancels = entry
+    doomed = zookeeper.children(paths.DELETIONS) or ()
+    if stored is None or partition.topic in doomed:
+        return UNKNOWN_TOPIC_OR_PARTITION
+    if cancels:
+        is_moving = stored.is_reassigning or duties.is_about_to_alter(partition)
+        return NONE if is_moving else NO_REASSIGNMENT_IN_PROGRESS
+    live = set(zookeeper.children(paths.BROKER_IDS) or ())
+    if all(r in stored.replicas or str(r) in live for r in target):
+        return NONE
+    return INVALID_REPLICA_ASSIGNMENT
