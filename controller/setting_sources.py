@@ -9,15 +9,14 @@ file is read here.
 from __future__ import annotations
 
 import tomllib
+from collections import ChainMap
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
-from pydantic_settings import PydanticBaseSettingsSource
 
 from controller.errors import InvalidInputError, errors_about
 from controller.settings import Settings, flag_of, is_secret, name_of, variable_of
@@ -49,19 +48,11 @@ WANTED: Final[Mapping[str, str]] = {
 """Texts for pydantic's error types."""
 
 
-class _Given(PydanticBaseSettingsSource):
+class _Given(NamedTuple):
     """Values of one source by field, with the name of each in that source."""
 
-    def __init__(self, values: Mapping[str, object], called: Mapping[str, str]) -> None:
-        super().__init__(Settings)
-        self.values = values
-        self.called = called
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        return self.values.get(field_name), field_name, field is None
-
-    def __call__(self) -> dict[str, Any]:
-        return dict(self.values)
+    values: dict[str, object]
+    called: Mapping[str, str]
 
 
 def load_settings(
@@ -87,7 +78,7 @@ def load_settings(
         _from_file(path),
     )
     try:
-        return Settings(*sources)
+        return Settings.model_validate(dict(ChainMap(*(s.values for s in sources))))
     except ValidationError as error:
         raise InvalidInputError(_sentence(error.errors(include_url=False)[0], sources)) from None
 

@@ -8,16 +8,21 @@ The unit is part of a field's name but not of the setting's name: ``tenure_linge
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from enum import StrEnum
-from itertools import chain
+from functools import cache
+from inspect import getsource
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     SecretStr,
     ValidationInfo,
@@ -26,7 +31,6 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from controller.core.core_settings import (
     REQUEST_BYTES,
@@ -99,16 +103,14 @@ class HttpAccess(NamedTuple):
     cafile: Path | None = None
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """
     Every setting, with its description below it.
 
     ``docs/reference/configuration.md`` and the help of ``run`` are generated from this class.
     """
 
-    model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     zookeeper: Annotated[str, AfterValidator(connect_string)]
     """The cluster's ZooKeeper, HOST:PORT[,HOST:PORT][/chroot]."""
@@ -355,9 +357,6 @@ class Settings(BaseSettings):
     log_level: LogLevel = "info"
     """Least level to log: debug, info, warning or error."""
 
-    def __init__(self, *sources: PydanticBaseSettingsSource) -> None:
-        super().__init__(_build_sources=(sources, {}))
-
     @field_validator("*", mode="before")
     @classmethod
     def _is_no_stray_bool(cls, value: object, info: ValidationInfo) -> object:
@@ -456,8 +455,23 @@ class Settings(BaseSettings):
         return Options(**{**same, "step_size": None if self.step_size == "all" else self.step_size})
 
 
-for _setting in Settings.model_fields.values():  # the text of its docstring, without line breaks
-    _setting.description = " ".join((_setting.description or "").split())
+@cache
+def descriptions() -> Mapping[str, str]:
+    """
+    Return the description of each field: the docstring below it, without line breaks.
+
+    They are read when they are shown: reading them takes longer than making the class.
+    """
+    found = {name: about.description or "" for name, about in Settings.model_fields.items()}
+    (defined,) = ast.parse(getsource(Settings)).body
+    for statement, below in pairwise(defined.body if isinstance(defined, ast.ClassDef) else ()):
+        match statement, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = " ".join(text.split())
+    return found
 
 
 def name_of(field: str) -> str:

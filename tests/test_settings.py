@@ -20,6 +20,7 @@ from controller.setting_values import (
 from controller.settings import (
     IN_FILES,
     Settings,
+    descriptions,
     flag_of,
     is_secret,
     name_of,
@@ -204,9 +205,9 @@ def test_every_password_is_a_secret() -> None:
 
 def test_every_setting_is_described() -> None:
     """There is no setting without a sentence about it."""
-    for name, about in Settings.model_fields.items():
-        assert about.description, name
-        assert about.description.endswith("."), name
+    found = descriptions()
+    assert found.keys() == Settings.model_fields.keys()
+    assert all(text.endswith(".") for text in found.values()), found
 
 
 def test_token_that_could_be_guessed_is_refused() -> None:

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from controller.cli.context import context_of
 from controller.cli.options import CONFIG, ZOOKEEPER_METAVAR, set_signature, signature_of
 from controller.setting_values import HttpAddress
-from controller.settings import Settings, flag_of, is_secret
+from controller.settings import Settings, descriptions, flag_of, is_secret
 
 SECTIONS: Final = {
     "zookeeper": "ZooKeeper",
@@ -65,7 +65,7 @@ def settings_signature() -> Signature:
 def _option(field: str, about: FieldInfo) -> tuple[object, object]:
     flag = flag_of(field)
     panel = section_of(field)
-    help_text = f"{about.description} Default: {default_of(about)}."
+    help_text = f"{descriptions()[field]} Default: {default_of(about)}."
     if about.annotation is bool:
         both = f"{flag}/--no-{flag.removeprefix('--')}"
         return bool | None, typer.Option(

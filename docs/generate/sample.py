@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic.fields import FieldInfo
 
 from controller.cli.run import metavar_of, section_of
-from controller.settings import Settings, is_secret, name_of, variable_of
+from controller.settings import Settings, descriptions, is_secret, name_of, variable_of
 
 _HEAD: Final = """\
 # Settings of the reassigner. Made from controller/settings.py by `make reference`; copy it, and
@@ -38,7 +38,7 @@ def _lines() -> Iterator[str]:
             section = section_of(field)
             yield f"\n\n# --- {section} ".ljust(_WIDTH + 2, "-")
         yield ""
-        words = about.description or ""
+        words = descriptions()[field]
         if is_secret(about):
             words += f" Better in the environment, as {variable_of(field)}."
         yield from textwrap.wrap(words, _WIDTH, initial_indent="# ", subsequent_indent="# ")

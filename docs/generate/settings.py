@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.cli.run import default_of, metavar_of, section_of
-from controller.settings import Settings, flag_of, is_secret, name_of, variable_of
+from controller.settings import Settings, descriptions, flag_of, is_secret, name_of, variable_of
 
 _HEAD: Final = """# Settings
 
@@ -50,7 +50,7 @@ def _sections() -> Iterator[str]:
             option = f"`{flag_of(field)}`, `--no-{flag_of(field).removeprefix('--')}`"
         yield (
             f"| `{name_of(field)}` | {value} | {default_of(about)} | {option} "
-            f"| `{variable_of(field)}` | {about.description} |"
+            f"| `{variable_of(field)}` | {descriptions()[field]} |"
         )
 
 
