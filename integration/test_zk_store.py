@@ -37,7 +37,7 @@ from controller.reactor.ports import Committed, Create, Operation, SetData, Znod
 from controller.setting_sources import load_settings
 from controller.zk.cluster_znodes import ClusterZnodes
 from controller.zk.operator_client import OperatorClient
-from controller.zk.readers import Reader
+from controller.zk.session_reads import Reader
 from controller.zk.sessions import LOOK_S
 from controller.znodes import paths
 from controller.znodes.topics import encode_state, encode_topic

@@ -11,17 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from controller.core import model
-from controller.core.calls.broker_requests import BrokerAnswer
-from controller.core.calls.client_requests import ClientAnswer
 from controller.core.cluster.model import BEFORE_FEATURES, LiveBroker
-from controller.core.effects import SubmitReassignments
-from controller.core.pacing.throttle_settings import Entity
-from controller.core.records import Change, Decision, Event
-from controller.core.topics.model import ConfigRequest
-from controller.core.view import ClusterView
+
+if TYPE_CHECKING:  # a command writes the operations below, and needs none of these
+    from controller.core.calls.broker_requests import BrokerAnswer
+    from controller.core.calls.client_requests import ClientAnswer
+    from controller.core.effects import SubmitReassignments
+    from controller.core.pacing.throttle_settings import Entity
+    from controller.core.records import Change, Decision, Event
+    from controller.core.topics.model import ConfigRequest
+    from controller.core.view import ClusterView
 
 # --- the store ---------------------------------------------------------------------------------
 

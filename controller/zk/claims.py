@@ -30,8 +30,10 @@ from controller.core.model import BrokerId, ControllerEpoch, ZkVersion
 from controller.core.role.records import ClaimFailed, ControllerClaimed, Deposed
 from controller.errors import FencedError, SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox
-from controller.zk.multis import Fence, MultiRejected, claim_check, fill, multi_answer
-from controller.zk.readers import Reader, Znode, watch
+from controller.zk.multis import Fence, claim_check
+from controller.zk.pending_calls import MultiRejected, fill, multi_answer
+from controller.zk.readers import Znode
+from controller.zk.session_reads import Reader, watch
 from controller.zk.sessions import Session
 from controller.zk.workers import Worker
 from controller.znodes import paths

@@ -10,14 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from controller.core import model
-from controller.core.calls.records import ProducerIdsRead
 from controller.core.cluster.model import LiveBroker
-from controller.core.deletions.model import TopicTree
 from controller.core.model import BrokerEpoch, BrokerId
 from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, EntityConfig
 from controller.core.reassignments.model import Orphan
-from controller.core.reassignments.records import SpecsRead
-from controller.core.role.records import ClaimGuardsRead
 from controller.zk.readers import (
     FamilyReads,
     Hidden,
@@ -32,14 +28,9 @@ from controller.zk.readers import (
 from controller.znodes import entity_configs as codecs
 from controller.znodes import paths
 from controller.znodes.brokers_and_controller import (
-    NOT_KRAFT,
     decode_broker,
     decode_cluster_id,
-    decode_controller,
-    decode_feature,
     decode_leader,
-    decode_migration,
-    decode_producer_ids,
 )
 from controller.znodes.reassignments import decode_orphan, decode_spec
 from controller.znodes.topics import decode_state, decode_topic
@@ -79,34 +70,6 @@ class ClusterZnodes(FamilyReads):
         """Return ``id`` of ``/cluster/id``; None where there is none, or it is unreadable."""
         found = self._znodes.get(paths.CLUSTER_ID)
         return found and decode_cluster_id(found.data)
-
-    def guards(self) -> ClaimGuardsRead:
-        """Return the facts that decide whether a claim is safe on this cluster."""
-        controller = self._znodes.get(paths.CONTROLLER)
-        feature = self._znodes.get(paths.FEATURE)
-        migration = self._znodes.get(paths.MIGRATION)
-        named = None if controller is None else decode_controller(controller.data)
-        if isinstance(named, str):
-            self._znodes.unreadable(paths.CONTROLLER, named)
-            named = None
-        return ClaimGuardsRead(
-            controller_broker=None if named is None else named.broker_id,
-            controller_is_ephemeral=controller is not None and controller.owner != 0,
-            kraft_controller_epoch=NOT_KRAFT if named is None else named.kraft_controller_epoch,
-            # An unreadable znode counts as enabled: a wrong guess would freeze the ISR.
-            feature_enabled=feature is not None and decode_feature(feature.data) is not False,
-            migration=None if migration is None else decode_migration(migration.data),
-        )
-
-    def producer_ids(self) -> ProducerIdsRead:
-        """Return the last block of producer ids."""
-        znode = self._znodes.get(paths.PRODUCER_IDS)
-        if znode is None:
-            return ProducerIdsRead(None)
-        read = decode_producer_ids(znode.data)
-        if isinstance(read, str):
-            self._znodes.unreadable(paths.PRODUCER_IDS, read)
-        return ProducerIdsRead(read, znode.version)
 
     def daemons(self) -> tuple[str | None, ...]:
         """Return ``HOST:PORT`` of each daemon's HTTP server, the leader first."""
@@ -170,43 +133,6 @@ class PartitionZnodes(FamilyReads):
         """Return the topics queued for deletion."""
         return frozenset(self._znodes.children(paths.DELETIONS))
 
-    def trees(self, topics: Iterable[str]) -> dict[str, TopicTree | None]:
-        """
-        Return the znodes of topics, children before their parents; None where there is no topic.
-
-        The states are listed after the partitions and the topic znode is read last: what is missing
-        in the result was created later.
-        """
-        wanted = list(topics)
-        partitions = dict(
-            self._znodes.children_of_many(paths.partitions_path(topic) for topic in wanted)
-        )
-        listed = {
-            f"{parent}/{name}": None
-            for parent, names in partitions.items()
-            if not isinstance(names, str)
-            for name in names
-        }
-        states = dict(self._znodes.children_of_many(listed))
-        found = dict(self._znodes.get_many(wanted, paths.topic_path))
-        configured = dict(self._znodes.get_many(wanted, paths.topic_config_path))
-        trees: dict[str, TopicTree | None] = {}
-        for topic in wanted:
-            znode, parent = found[topic], paths.partitions_path(topic)
-            if znode is None:
-                trees[topic] = None
-            elif not isinstance(znode, Hidden):
-                below: list[str] = []
-                for name in partitions[parent]:
-                    path = f"{parent}/{name}"
-                    below += [f"{path}/{child}" for child in states.get(path, ())]
-                    below.append(path)
-                if below or self._znodes.exists(parent):
-                    below.append(parent)
-                has_configs = configured[topic] is not None
-                trees[topic] = TopicTree(znode.czxid, znode.version, tuple(below), has_configs)
-        return trees
-
     # --- the reassigner's ------------------------------------------------------------------------
 
     def reassigned_partitions(
@@ -239,18 +165,6 @@ class PartitionZnodes(FamilyReads):
     def list_specs(self) -> Tree:
         """List all records of reassignments."""
         return list_tree(self._znodes, paths.REASSIGNMENTS)
-
-    def all_specs(self, listed: Tree) -> SpecsRead:
-        """Return all records of reassignments, as ``list_specs`` listed them."""
-        specs: dict[model.TopicPartition, model.ReassignmentSpec] = {}
-        unreadable: dict[str, str] = {}
-        for path, read in decode_tree(self._znodes, listed, _spec):
-            if isinstance(read, str):
-                unreadable[path] = read
-            else:
-                partition, spec = read
-                specs[partition] = spec
-        return SpecsRead(specs, unreadable)
 
     def orphans(self) -> frozenset[Orphan]:
         """Return all records of replicas that could not be deleted."""
@@ -326,13 +240,3 @@ def topic_of(_: str, znode: Znode) -> model.TopicAssignment | str:
 def state_of(_: model.TopicPartition, znode: Znode) -> model.PartitionState | str:
     """Decode a partition state."""
     return decode_state(znode.data, znode.version, znode.mzxid)
-
-
-def _spec(
-    topic: str, name: str, znode: Znode
-) -> tuple[model.TopicPartition, model.ReassignmentSpec] | str:
-    partition = paths.parse_number(name)
-    if partition is None or not paths.valid_topic(topic):
-        return "not a partition"
-    spec = decode_spec(znode.data, znode.version)
-    return spec if isinstance(spec, str) else (model.TopicPartition(topic, partition), spec)

@@ -29,8 +29,8 @@ from controller.core.role.records import (
 )
 from controller.errors import SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox
-from controller.zk.multis import MultiRejected, multi_answer
-from controller.zk.readers import Reader, watch
+from controller.zk.pending_calls import MultiRejected, multi_answer
+from controller.zk.session_reads import Reader, watch
 from controller.zk.sessions import Session
 from controller.zk.workers import BackgroundThread
 from controller.znodes import paths

@@ -8,7 +8,7 @@ znodes: ZooKeeper handles a session's requests in order. What is written is not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from kazoo import exceptions
 
@@ -16,14 +16,12 @@ from controller import errors
 from controller.core.core_settings import REQUEST_BYTES
 from controller.core.model import ZkVersion
 from controller.reactor import ports
-from controller.zk.security import acl_at
-from controller.zk.sessions import PendingCall, Session, answer
+from controller.zk.pending_calls import MultiRejected, PendingCall, answer, fill, multi_answer
+from controller.zk.sessions import Session
 from controller.znodes import paths
 
 _OPERATION_BYTES: Final = 60
 """Upper bound of an operation besides its path and data (header, lengths, an ordinary ACL)."""
-
-_ANY_VERSION: Final = -1
 
 _MANY: Final = (f"{paths.TOPICS}/", f"{paths.OUTCOMES}/")
 """Parents of ever more directories: a memory of those that exist would only grow."""
@@ -31,72 +29,8 @@ _MANY: Final = (f"{paths.TOPICS}/", f"{paths.OUTCOMES}/")
 _KAFKAS: Final = frozenset({"/brokers", "/config"})
 _HELD_BY_KAFKA: Final = frozenset({"/brokers", "/config", paths.TOPICS})
 
-_ERRORS: Final = (
-    (exceptions.BadVersionError, ports.WriteError.BAD_VERSION),
-    (exceptions.NoAuthError, ports.WriteError.NO_AUTH),
-    (exceptions.NoNodeError, ports.WriteError.NO_NODE),
-    (exceptions.NodeExistsError, ports.WriteError.NODE_EXISTS),
-    (exceptions.NotEmptyError, ports.WriteError.NOT_EMPTY),
-)
-
-
-class MultiRejected(Exception):  # noqa: N818 - a multi's outcome, not a fault
-    """ZooKeeper refused a multi because of its ``index``-th operation."""
-
-    def __init__(self, index: int, cause: Exception) -> None:
-        self.index = index
-        self.error = next(
-            (e for kind, e in _ERRORS if isinstance(cause, kind)), ports.WriteError.OTHER
-        )
-        self.reason = f"{type(cause).__name__} at operation {index}"
-        super().__init__(self.reason)
-
-    @property
-    def is_race(self) -> bool:
-        """Whether another client was faster, so that it may be tried again."""
-        return self.error not in (ports.WriteError.OTHER, ports.WriteError.NO_AUTH)
-
-
 Fence = tuple[ports.Check, ...]
 """Checks that lead a multi; none where there is no competitor."""
-
-
-def multi_answer(pending: PendingCall, timeout_s: float) -> list[Any]:
-    """
-    Wait for a multi; return its results, one per operation.
-
-    Raises:
-        MultiRejected: nothing of it was written.
-        SessionSuspendedError: its outcome is unknown.
-        SessionLostError: the session is over, and its outcome is unknown.
-    """
-    try:
-        results: list[Any] = answer(pending, timeout_s)
-    except exceptions.KazooException as error:
-        raise MultiRejected(0, error) from error
-    for index, result in enumerate(results):
-        # The operations before the culprit are "rolled back", those after it "inconsistent".
-        if isinstance(result, Exception) and not isinstance(
-            result, exceptions.RolledBackError | exceptions.RuntimeInconsistency
-        ):
-            raise MultiRejected(index, result)
-    return results
-
-
-def fill(transaction: Any, multi: Iterable[ports.Operation], acls: list[Any]) -> None:  # noqa: ANN401 - kazoo has no types
-    """Add operations to a multi; ``acls`` are the permissions of the cluster's ordinary znodes."""
-    for operation in multi:
-        match operation:
-            case ports.Check(path=path, version=version):
-                transaction.check(path, version)
-            case ports.Create(path=path, data=data):
-                transaction.create(path, data, acl=acl_at(path, acls))
-            case ports.CreateSequential(path=path, data=data):
-                transaction.create(path, data, acl=acl_at(path, acls), sequence=True)
-            case ports.SetData(path=path, data=data, version=version):
-                transaction.set_data(path, data, version)
-            case ports.Delete(path=path, version=version):
-                transaction.delete(path, _ANY_VERSION if version is None else version)
 
 
 class Multis:

@@ -22,7 +22,7 @@ from controller.core.model import ZkVersion, Zxid
 from controller.reactor.ports import Operation
 from controller.settings import Settings
 from controller.zk.clients import CommandClient, client_options
-from controller.zk.multis import MultiRejected, fill, multi_answer
+from controller.zk.pending_calls import MultiRejected, fill, multi_answer
 from controller.zk.readers import WINDOW, Key, Value, Znode, ahead, znode_of
 from controller.zk.security import acl_at, cluster_acl
 from controller.znodes import paths

@@ -7,19 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from controller.core import model
 from controller.core.pacing.controls import Controls, Limits, Pauses
 from controller.core.requests.outcomes import (
-    UNKNOWN_MS,
-    EndedHistory,
-    OpenHistory,
     Part,
     RequestHistory,
     Summary,
 )
-from controller.core.requests.records import AcceptedRead, HistoryRead
 from controller.core.requests.submissions import (
     AcceptedEntry,
     Cancellation,
     LegacyPlan,
-    RequestOptions,
     Submission,
 )
 from controller.zk.readers import FamilyReads, Hidden, Value, Znode, decode_many, decoded
@@ -30,7 +25,6 @@ from controller.znodes.histories import (
     decode_ended,
     decode_outcome,
     decode_part,
-    part_name,
 )
 from controller.znodes.plans import decode_legacy_plan, decode_submission
 
@@ -112,8 +106,6 @@ class OutcomeZnodes(FamilyReads):
     that is deleted during the read is absent.
     """
 
-    # --- for commands ----------------------------------------------------------------------------
-
     def outcome(self, request: model.RequestId) -> Summary | str | None:
         """Return the outcome of a request; None while it is open."""
         found = self._znodes.get(paths.outcome_path(request))
@@ -146,7 +138,7 @@ class OutcomeZnodes(FamilyReads):
         listed = self._list_records(self.requests() if requests is None else requests)
         czxids = dict(self._czxids(listed))
         pieces = self._pieces(
-            {r: [n for n in names if not _shards([n], "accepted")] for r, names in listed.items()}
+            {r: [n for n in names if not shards_of([n], "accepted")] for r, names in listed.items()}
         )
         ordered = sorted(czxids.items(), key=lambda item: item[1])
         return {r: pieces[r].history(czxid, listed[r]) for r, czxid in ordered}
@@ -158,86 +150,10 @@ class OutcomeZnodes(FamilyReads):
     def accepted_entries(self, request: model.RequestId) -> tuple[AcceptedEntry, ...]:
         """Return the accepted entries of a request, in the order in which they were accepted."""
         names = self._znodes.children(paths.history_path(request))
-        read = [read for _, read in self._read_accepted(request, _shards(names, "accepted"))]
+        read = [read for _, read in self._read_accepted(request, shards_of(names, "accepted"))]
         return tuple(entry for r in read if r is not None and not isinstance(r, str) for entry in r)
 
-    # --- for the daemon --------------------------------------------------------------------------
-
-    def history(self) -> HistoryRead:
-        """
-        Return the records of every request, ended ones from the oldest on.
-
-        Of an ended request only the names are read; of an open one also its parts, refusals and
-        outcomes other than done.
-        """
-        listed = self._list_records(
-            request for request in self.requests() if paths.valid_request(request)
-        )
-        ended = [request for request, names in listed.items() if paths.SUMMARY in names]
-        unfinished = {
-            request: self._open_history(request, names)
-            for request, names in listed.items()
-            if names and paths.SUMMARY not in names
-        }
-        ordered = sorted((czxid, request) for request, czxid in self._czxids(ended))
-        return HistoryRead(unfinished, {r: EndedHistory(listed[r], czxid) for czxid, r in ordered})
-
-    def accepted_of(self, request: model.RequestId) -> AcceptedRead:
-        """Return the accepted entries of a request, with everything that a cancellation needs."""
-        names = self._znodes.children(paths.history_path(request))
-        entries: list[AcceptedEntry] = []
-        for shard, read in self._read_accepted(request, _shards(names, "accepted")):
-            if read is None:
-                self._report_gone(request, shard)
-            elif not isinstance(read, str):
-                entries += read
-        elsewhere = self._elsewhere(request, _shards(names, "ended"))
-        if elsewhere is None:
-            elsewhere = frozenset(entry.partition for entry in entries)
-        options = self._options(request, names)
-        return AcceptedRead(request, tuple(entries), options, elsewhere)
-
-    def _open_history(self, request: model.RequestId, names: Sequence[str]) -> OpenHistory:
-        wanted = [name for name in names if name.startswith(paths.PART) or _shards([name], "ended")]
-        pieces = self._pieces({request: wanted})[request]
-        for named in filter(None, map(part_name, pieces.unreadable)):
-            # It exists, so it must never be created again; its content is lost.
-            pieces.parts[named] = Part(named, 0, UNKNOWN_MS)
-        refused, endings = tuple(pieces.refused), tuple(pieces.endings)
-        return OpenHistory(pieces.parts, _accepted_rows(names), refused, endings)
-
-    def _elsewhere(
-        self, request: model.RequestId, shards: Sequence[paths.Shard]
-    ) -> frozenset[model.TopicPartition] | None:
-        """Return the partitions that were refused or missed their target; None: some unknown."""
-        found: set[model.TopicPartition] = set()
-        for shard, read in decode_many(
-            self._znodes,
-            shards,
-            lambda shard: paths.shard_path(request, shard),
-            lambda _, znode: decode_ended(request, znode.data),
-        ):
-            if read is None:
-                self._report_gone(request, shard)
-            if read is None or isinstance(read, str):
-                return None
-            found.update(r.partition for r in read[0] if r.partition is not None)
-            found.update(ending.partition for ending in read[1])
-        return frozenset(found)
-
-    def _options(self, request: model.RequestId, names: Sequence[str]) -> RequestOptions:
-        """Return the options of a request: all its parts have the same."""
-        for _, read in decode_many(
-            self._znodes,
-            [name for name in names if name.startswith(paths.PART)],
-            lambda name: f"{paths.history_path(request)}/{name}",
-            lambda name, znode: decode_part(name, znode.data),
-        ):
-            if isinstance(read, Part):
-                return read.options
-        return RequestOptions()
-
-    # --- for both --------------------------------------------------------------------------------
+    # --- inside ----------------------------------------------------------------------------------
 
     def _pieces(
         self, wanted: Mapping[model.RequestId, Sequence[str]]
@@ -319,7 +235,7 @@ class _Pieces:
             request=self._request,
             czxid=czxid,
             parts=self.parts,
-            accepted=_accepted_rows(names),
+            accepted=accepted_rows(names),
             refused=tuple(self.refused),
             endings=tuple(self.endings),
             summary=self._summary,
@@ -336,13 +252,15 @@ def _decode(request: model.RequestId, name: str, znode: Znode) -> Child | str:
     return decode_ended(request, znode.data)
 
 
-def _shards(names: Iterable[str], kind: str) -> list[paths.Shard]:
+def shards_of(names: Iterable[str], kind: str) -> list[paths.Shard]:
+    """Return the shards of a kind among the names of records."""
     shards = map(paths.parse_shard, names)
     return [shard for shard in shards if shard is not None and shard.kind == kind]
 
 
-def _accepted_rows(names: Iterable[str]) -> int:
-    return sum(shard.rows for shard in _shards(names, "accepted"))
+def accepted_rows(names: Iterable[str]) -> int:
+    """Return the number of accepted entries, which the names of their shards contain."""
+    return sum(shard.rows for shard in shards_of(names, "accepted"))
 
 
 def plan_of(shown: Znode | Hidden | None) -> LegacyPlan | None:

@@ -18,58 +18,17 @@ from typing import Any, Final, Protocol
 
 import structlog
 from kazoo import exceptions
-from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, KeeperState
 from tenacity import Retrying, retry_if_not_result, wait_random
 
 from controller import errors
 from controller.reactor.ports import Clock
 from controller.settings import Settings
-from controller.zk.clients import LeasedClient, client_options
+from controller.zk.clients import client_options
+from controller.zk.leased_client import LeasedClient
+from controller.zk.pending_calls import answer
 from controller.zk.security import cluster_acl, present_credentials
 from controller.znodes import paths
-
-_BROKEN: Final = (
-    exceptions.ConnectionClosedError,
-    exceptions.ConnectionDropped,
-    exceptions.ConnectionLoss,
-    KazooTimeoutError,
-    exceptions.OperationTimeoutError,
-    exceptions.RequestTimeoutError,
-    exceptions.SessionMovedError,
-    exceptions.ThrottledOpError,
-)
-"""The answer is unknown; the session may be alive."""
-
-_ENDED: Final = (exceptions.AuthFailedError, exceptions.SessionExpiredError)
-
-
-class PendingCall(Protocol):
-    """kazoo's result of a call that may still be in flight."""
-
-    def get(self, block: bool = ..., timeout: float | None = ...) -> Any:  # noqa: ANN401, FBT001 - kazoo's signature
-        """Wait for it."""
-
-
-def answer(pending: PendingCall, timeout_s: float) -> Any:  # noqa: ANN401 - kazoo has no types
-    """
-    Wait for an answer.
-
-    Raises:
-        SessionSuspendedError: no answer came in time; the operation may have happened.
-        SessionLostError: the session is over.
-        ZookeeperError: ZooKeeper refused the operation.
-    """
-    try:
-        return pending.get(timeout=timeout_s)
-    except _BROKEN as error:
-        # Before SessionExpiredError, which kazoo derives ConnectionClosedError from.
-        problem = f"no answer from ZooKeeper: {type(error).__name__}"
-        raise errors.SessionSuspendedError(problem) from error
-    except _ENDED as error:
-        problem = f"the ZooKeeper session is over: {type(error).__name__}"
-        raise errors.SessionLostError(problem) from error
-
 
 RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2.0}
 """For ever: only ZooKeeper knows whether the session survived."""

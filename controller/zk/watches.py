@@ -58,15 +58,16 @@ from controller.zk.cluster_znodes import (
     state_of,
     topic_of,
 )
-from controller.zk.readers import (
-    Reader,
-    Watch,
-    ZnodeReads,
-    decode_children,
-    refusal,
-    watch,
+from controller.zk.event_reads import (
+    RecordReads,
+    read_guards,
+    read_producer_ids,
+    read_specs,
+    read_trees,
 )
-from controller.zk.request_znodes import OutcomeZnodes, RequestZnodes
+from controller.zk.readers import ZnodeReads, decode_children
+from controller.zk.request_znodes import RequestZnodes
+from controller.zk.session_reads import Reader, Watch, refusal, watch
 from controller.zk.sessions import Session
 from controller.zk.workers import REFUSED_S, Worker
 from controller.znodes import paths, topics
@@ -86,7 +87,7 @@ class Watches:
         self._inbox = inbox
         self._reader = Reader(session)
         self._requests = RequestZnodes(self._reader)
-        self._outcomes = OutcomeZnodes(self._reader)
+        self._outcomes = RecordReads(self._reader)
         self._throttles = ThrottleZnodes(self._reader)
         self._levels_worker = Worker("zk-levels", session, again_s=REFUSED_S)
         self._bulk_worker = Worker("zk-bulk", session, again_s=REFUSED_S)
@@ -144,7 +145,7 @@ class Watches:
 
     def read_topic_trees(self, topics: Sequence[str]) -> None:
         """List the znodes of topics that are to be deleted."""
-        read = partial(PartitionZnodes(self._reader).trees, tuple(topics))
+        read = partial(read_trees, self._reader, tuple(topics))
         self._bulk_worker.put(lambda: self._inbox.put(TopicTreesRead(read())))
 
     def read_submissions(self, names: Sequence[str]) -> None:
@@ -314,8 +315,7 @@ def _topics(znodes: ZnodeReads) -> Event:
 
 
 def _specs(znodes: ZnodeReads) -> Event:
-    partitions = PartitionZnodes(znodes)
-    return partitions.all_specs(partitions.list_specs())
+    return read_specs(znodes, PartitionZnodes(znodes).list_specs())
 
 
 def _isr_notifications(znodes: ZnodeReads) -> Event:
@@ -350,13 +350,13 @@ def _preferred_election(znodes: ZnodeReads) -> Event:
 
 _WATCHED: Mapping[ZnodeFamily, Callable[[ZnodeReads], Event]] = {
     ZnodeFamily.BROKERS: lambda z: BrokersRead(ClusterZnodes(z).brokers()),
-    ZnodeFamily.GUARDS: lambda z: ClusterZnodes(z).guards(),
+    ZnodeFamily.GUARDS: read_guards,
     ZnodeFamily.TOPICS: _topics,
     ZnodeFamily.DELETIONS: lambda z: DeletionsRead(PartitionZnodes(z).deletions()),
     ZnodeFamily.ISR_NOTIFICATIONS: _isr_notifications,
     ZnodeFamily.LOG_DIR_EVENTS: _log_dir_events,
     ZnodeFamily.PREFERRED_ELECTION: _preferred_election,
-    ZnodeFamily.PRODUCER_IDS: lambda z: ClusterZnodes(z).producer_ids(),
+    ZnodeFamily.PRODUCER_IDS: read_producer_ids,
     ZnodeFamily.LEGACY_PLAN: lambda z: LegacyPlanRead(RequestZnodes(z).plan()),
     ZnodeFamily.QUEUE: lambda z: QueueRead(RequestZnodes(z).queue()),
     ZnodeFamily.SUBMISSIONS: lambda z: SubmissionsListed(frozenset(RequestZnodes(z).open())),
@@ -368,7 +368,7 @@ _WATCHED: Mapping[ZnodeFamily, Callable[[ZnodeReads], Event]] = {
 _OURS: Mapping[ZnodeFamily, Callable[[ZnodeReads], Event]] = {
     ZnodeFamily.SPECS: _specs,
     ZnodeFamily.ORPHANS: lambda z: OrphansRead(PartitionZnodes(z).orphans()),
-    ZnodeFamily.HISTORY: lambda z: OutcomeZnodes(z).history(),
+    ZnodeFamily.HISTORY: lambda z: RecordReads(z).history(),
     ZnodeFamily.APPLIED_THROTTLES: lambda z: AppliedThrottlesRead(
         ThrottleZnodes(z).applied_throttles()
     ),

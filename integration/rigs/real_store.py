@@ -21,8 +21,8 @@ from controller.clocks import MonotonicClock
 from controller.core.core_settings import REQUEST_BYTES
 from controller.core.model import BrokerId, ZkVersion
 from controller.core.records import Event
-from controller.zk.clients import LeasedClient
 from controller.zk.daemon_election import Leadership
+from controller.zk.leased_client import LeasedClient
 from controller.zk.sessions import RECONNECT, Session
 from controller.zk.store import ZkStore
 from controller.znodes import paths

@@ -17,7 +17,7 @@ from kazoo.security import ACL
 
 from controller.core.model import Instant
 from controller.core.records import Event
-from controller.zk.clients import ClientLease, LeasedClient
+from controller.zk.leased_client import ClientLease, LeasedClient
 from controller.zk.sessions import Session
 from controller.znodes import paths
 

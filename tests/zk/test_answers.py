@@ -13,7 +13,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 
 from controller.errors import SessionLostError, SessionSuspendedError
-from controller.zk.sessions import answer
+from controller.zk.pending_calls import answer
 from tests.zk.fakes import Answered
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from controller.clocks import MonotonicClock
 from controller.core.model import Instant
-from controller.zk.clients import ClientLease, LeasedClient
+from controller.zk.leased_client import ClientLease, LeasedClient
 from tests.zk.fakes import WITHIN_S, FakeClock
 
 TIMEOUT_S = 60.0

@@ -12,8 +12,10 @@ from controller.core.requests.outcomes import Part
 from controller.core.requests.records import HistoryRead
 from controller.core.role.records import BrokersRead
 from controller.reactor.ports import ZnodeFamily
-from controller.zk.readers import ANY_VERSION, Reader, watch
-from controller.zk.request_znodes import OutcomeZnodes, RequestZnodes
+from controller.zk.event_reads import RecordReads
+from controller.zk.readers import ANY_VERSION
+from controller.zk.request_znodes import RequestZnodes
+from controller.zk.session_reads import Reader, watch
 from controller.zk.watches import read_level
 from controller.znodes import paths
 from controller.znodes.histories import encode_part
@@ -110,7 +112,7 @@ def test_a_hidden_history_holds_up_no_other(client: FakeClient, reader: Reader) 
     for request in REQUESTS:
         client.put(paths.part_path(request, request), encode_part(Part(request, 1, 7)))
     client.hidden.add(paths.history_path(REQUESTS[0]))
-    read = OutcomeZnodes(reader).history()
+    read = RecordReads(reader).history()
     assert isinstance(read, HistoryRead)
     assert read.open.keys() == {REQUESTS[1]}
 

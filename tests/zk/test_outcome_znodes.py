@@ -7,8 +7,8 @@ from dataclasses import replace
 from controller.core.model import BrokerId, RequestId, TopicPartition, Zxid
 from controller.core.requests.outcomes import Part
 from controller.core.requests.submissions import AcceptedEntry
-from controller.zk.readers import Reader
-from controller.zk.request_znodes import OutcomeZnodes
+from controller.zk.event_reads import RecordReads
+from controller.zk.session_reads import Reader
 from controller.znodes import paths
 from controller.znodes.histories import encode_accepted, encode_part
 from tests.zk.fakes import FakeClient, connected_session
@@ -18,7 +18,7 @@ REQUEST = RequestId("request_0000000001")
 
 
 def _open_parts(client: FakeClient, request: RequestId) -> dict[str, Part]:
-    history = OutcomeZnodes(Reader(connected_session(client))).history()
+    history = RecordReads(Reader(connected_session(client))).history()
     return dict(history.open[request].parts)
 
 
@@ -44,5 +44,5 @@ def test_accepted_entries_are_read_with_the_czxid_of_their_shard() -> None:
     entry = AcceptedEntry(TopicPartition("t", 0), (BrokerId(1),), (BrokerId(2),))
     path = paths.shard_path(REQUEST, paths.Shard("accepted", 7, 0, 1))
     client.put(path, encode_accepted([entry]))
-    read = OutcomeZnodes(Reader(connected_session(client))).accepted_of(REQUEST)
+    read = RecordReads(Reader(connected_session(client))).accepted_of(REQUEST)
     assert read.entries == (replace(entry, recorded_in=Zxid(client.nodes[path][1].czxid)),)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 
-from controller.zk.readers import WINDOW, Reader, decode_many, watch
+from controller.zk.readers import WINDOW, decode_many
+from controller.zk.session_reads import Reader, watch
 from tests.zk.fakes import SESSION, FakeClient, Stat, connected_session
 
 

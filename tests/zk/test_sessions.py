@@ -13,7 +13,7 @@ from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from controller.errors import SessionLostError
 from controller.setting_sources import load_settings
-from controller.zk.clients import LeasedClient
+from controller.zk.leased_client import LeasedClient
 from controller.zk.sessions import Session, build_client
 from controller.znodes import paths
 from tests.zk.fakes import (
