@@ -14,9 +14,9 @@ from controller.core.model import Route
 from controller.core.requests.submissions import RequestOptions, legacy_request_id, queue_request_id
 from controller.errors import ReassignmentConflictError
 from controller.previews.cluster_queries import ClusterQueries
+from controller.previews.holds import since_words
 from controller.previews.plan_facts import DryRun, dry_run
 from controller.previews.plan_files import Plan, PlanFile, check_basis
-from controller.previews.validation import since_words
 from controller.zk.operator_client import OperatorClient
 from controller.zk.request_writes import WrittenRequest, check_options
 from controller.znodes.paths import KILL_SWITCH, LEGACY_PLAN, QUEUE

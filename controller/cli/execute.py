@@ -25,8 +25,8 @@ from controller.core.requests.outcomes import Summary
 from controller.core.requests.submissions import RequestOptions
 from controller.errors import InvalidInputError
 from controller.previews.entries import Entry, EntryState, read_entries
+from controller.previews.plan_changes import Conflict
 from controller.previews.plan_files import check_approval
-from controller.previews.validation import Conflict
 from controller.units import ids, names_text, parse_bytes
 
 

@@ -23,8 +23,8 @@ from controller.cli.request_state import open_requests, outcome_line, refusal_do
 from controller.cli.status_text import copy_words, pace_words, state_words, wait_words
 from controller.cli.terminal_tables import fields, paragraph
 from controller.core import model
-from controller.core.blocked_reasons import COPYING
 from controller.core.model import ReassignmentSpec, Replicas, TopicPartition
+from controller.core.reason_kinds import COPYING
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.steps import Step, steps_to
 from controller.core.requests.acceptance import entry_text

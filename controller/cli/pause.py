@@ -18,7 +18,7 @@ from controller.cli.output import print_note
 from controller.cli.status_text import pause_lines
 from controller.core.model import BrokerId
 from controller.core.pacing.controls import Pause, Pauses
-from controller.previews.validation import since_words
+from controller.previews.holds import since_words
 from controller.units import ids
 from controller.znodes.cancellations import KillSwitch
 

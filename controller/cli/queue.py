@@ -21,9 +21,9 @@ from controller.core.requests.submissions import queue_request_id
 from controller.errors import InvalidInputError
 from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import read_entries
+from controller.previews.plan_changes import conflicts_of, factor_lines, rollback_of
 from controller.previews.plan_facts import present_dirs
 from controller.previews.plan_files import PlanFile, document_of
-from controller.previews.validation import conflicts_of, factor_lines, rollback_of
 from controller.units import ids, names_text
 from controller.zk.operator_client import OperatorClient
 

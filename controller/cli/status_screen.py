@@ -15,8 +15,8 @@ from rich.text import Text
 
 from controller.cli import status_text
 from controller.cli.terminal_tables import Column, Listing, Name, bar, number_text, paragraph
-from controller.core.blocked_reasons import COPYING, PATIENT
 from controller.core.model import BlockedBy
+from controller.core.reason_kinds import COPYING, PATIENT
 from controller.telemetry.advice import advice_for
 from controller.units import ids, show_bytes, show_duration, show_estimate, show_rate
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from controller.core.blocked_reasons import COPYING
+from controller.core.model import RequestId
 from controller.core.model import RequestId
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Pause, Pauses, Quiesce
-from controller.previews.validation import since_words
+from controller.core.reason_kinds import COPYING
+from controller.previews.holds import since_words
 from controller.telemetry.advice import throttle_words
 from controller.units import ids, show_bytes, show_estimate, show_rate, show_time
 

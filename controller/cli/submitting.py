@@ -24,9 +24,9 @@ from controller.core.model import RequestId
 from controller.errors import ControllerError
 from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import read_entries
+from controller.previews.plan_changes import Conflict, conflicts_of, factor_lines, rollback_of
 from controller.previews.plan_facts import present_dirs
 from controller.previews.plan_files import Plan
-from controller.previews.validation import Conflict, conflicts_of, factor_lines, rollback_of
 from controller.zk.operator_client import OperatorClient
 from controller.zk.request_writes import WrittenRequest
 

@@ -21,16 +21,10 @@ from controller.planning.copy_schedule import ForecastLimits, ForecastMove
 from controller.planning.forecast import Forecast, ForecastPlan, Rates, Wait, forecast
 from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import Entry, read_entries
+from controller.previews.plan_changes import Conflict, changes_of, conflicts_of, factor_lines
 from controller.previews.plan_files import PlanFile
 from controller.previews.proposal import sizes_of
-from controller.previews.validation import (
-    Conflict,
-    PlanValidation,
-    changes_of,
-    conflicts_of,
-    factor_lines,
-    validate,
-)
+from controller.previews.validation import PlanValidation, validate
 from controller.units import ids, show_duration
 from controller.zk.operator_client import OperatorClient
 

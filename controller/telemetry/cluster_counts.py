@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeVar
 
-from controller.core.blocked_reasons import IN_TURN, LASTING, BlockedReasons, since_of
+from controller.core.blocked_reasons import BlockedReasons, since_of
 from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
+from controller.core.reason_kinds import IN_TURN, LASTING
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import LABELS, AwaitingController, Ended, Syncing
 from controller.core.requests.submissions import legacy_request_id

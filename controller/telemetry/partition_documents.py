@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from controller.core.blocked_reasons import COPYING, BlockedReasons, since_of
+from controller.core.blocked_reasons import BlockedReasons, since_of
 from controller.core.core_settings import Options
 from controller.core.model import NO_LEADER, Blocked, BrokerId, Instant, Replicas, TopicPartition
 from controller.core.pacing import limits_in_force
+from controller.core.reason_kinds import COPYING
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import LABELS, label_of
 from controller.core.reassignments.steps import Step, steps_to

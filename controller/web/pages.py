@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from controller.core.blocked_reasons import COPYING
 from controller.core.model import RequestId
+from controller.core.reason_kinds import COPYING
 from controller.core.reassignments.phases import LABELS
 from controller.core.requests.submissions import RequestOptions
 from controller.telemetry.advice import PHASE_MEANINGS, advice_for, throttle_words

@@ -20,8 +20,8 @@ from rich.text import Text
 from controller.cli.options import ROWS_MAX
 from controller.cli.status_screen import status_screen
 from controller.cli.terminal_tables import Column, Listing, Name, bar, screen_of, shorten
-from controller.core.blocked_reasons import IN_TURN, PATIENT
 from controller.core.model import NO_LEADER, BlockedBy, OutcomeKind, RequestId
+from controller.core.reason_kinds import IN_TURN, PATIENT
 from controller.core.requests.submissions import RequestOptions
 from controller.telemetry.advice import ADVICE
 from controller.znodes.cancellations import KillSwitch

@@ -36,8 +36,8 @@ from controller.core.model import BrokerId
 from controller.doctor.snapshot import Disks
 from controller.errors import InvalidInputError
 from controller.previews.entries import read_entries
+from controller.previews.plan_changes import rollback_of
 from controller.previews.plan_files import document_of, read_plan
-from controller.previews.validation import rollback_of
 from controller.zk.operator_client import OperatorClient
 
 PLAN: Final = "reassignment-json-file"

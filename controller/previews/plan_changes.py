@@ -1,0 +1,107 @@
+"""The changes of a plan in words: what becomes of partitions, and of requests that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from controller.core import model
+from controller.core.requests.submissions import NO_DIRS, NamedDirs
+from controller.previews.entries import Entry
+from controller.previews.plan_files import document_of
+from controller.units import ids, names_text
+
+
+def rollback_of(entries: list[Entry], log_dirs: NamedDirs = NO_DIRS) -> dict[str, object]:
+    """Return the plan that restores the original replicas, with directories where known."""
+    return document_of({e.partition: e.original for e in entries if e.original}, log_dirs)
+
+
+def factor_lines(entries: Iterable[Entry]) -> Iterator[str]:
+    """Describe which partitions get another replication factor."""
+    found: dict[tuple[int, int], list[model.TopicPartition]] = {}
+    for entry in entries:
+        before = entry.original
+        if before is not None and len(before) != len(entry.target):
+            found.setdefault((len(before), len(entry.target)), []).append(entry.partition)
+    for (before_n, after_n), partitions in sorted(found.items()):
+        verb = "rises" if after_n > before_n else "falls"
+        count = "1 partition" if len(partitions) == 1 else f"{len(partitions)} partitions"
+        yield (
+            f"the replication factor of {count} {verb} from {before_n} to {after_n}: "
+            f"{names_text(partitions)}"
+        )
+
+
+def changes_of(
+    entries: list[Entry], relocated: Mapping[model.TopicPartition, model.Replicas]
+) -> Iterable[str]:
+    """Describe the changes of a plan; relocated replicas move to other directories of brokers."""
+    for entry in entries:
+        now = entry.assignment
+        if now is None:
+            continue
+        moved = relocated.get(entry.partition, ())
+        if now.replicas == entry.target and not now.is_reassigning and not moved:
+            yield f"{entry.partition}: is at {ids(entry.target)} already"
+            continue
+        added = [r for r in entry.target if r not in now.replicas]
+        dropped = [r for r in now.replicas if r not in entry.target]
+        parts = [f"adds {ids(added)}"] if added else []
+        parts += [f"drops {ids(dropped)}"] if dropped else []
+        parts += [f"changes directories on {ids(moved)}"] if moved else []
+        what = ", ".join(parts) or "changes the order"
+        yield f"{entry.partition}: {ids(now.replicas)} -> {ids(entry.target)} ({what})"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Partitions of a plan that another request is reassigning."""
+
+    request: model.RequestId
+    entries: tuple[Entry, ...]
+    is_refused: bool
+    """Whether the entries would be refused, because the other request has another route.
+
+    Otherwise they supersede it.
+    """
+
+    def __str__(self) -> str:
+        count = len(self.entries)
+        number = "1 partition" if count == 1 else f"{count} partitions"
+        partitions = names_text(entry.partition for entry in self.entries)
+        if self.is_refused:
+            return (
+                f"would be refused: {number} of request {self.request}, which has another route: "
+                f"{partitions}"
+            )
+        return f"would supersede {number} of request {self.request}: {partitions}"
+
+    def superseded_text(self) -> str:
+        """Describe what is superseded once the plan is written."""
+        return str(self).replace("would supersede", "supersedes", 1)
+
+    def document(self) -> dict[str, object]:
+        """Return the conflict for ``--json``."""
+        return {
+            "request": self.request,
+            "would": "be_refused" if self.is_refused else "supersede",
+            "partitions": [str(e.partition) for e in self.entries],
+        }
+
+
+def conflicts_of(entries: Iterable[Entry], route: model.Route | None) -> list[Conflict]:
+    """
+    Find the requests that are reassigning partitions of a plan.
+
+    Its route is None for the queue, which supersedes requests of any route.
+    """
+    found: dict[tuple[model.RequestId, bool], list[Entry]] = {}
+    for entry in entries:
+        spec = entry.spec
+        if spec is None:
+            continue
+        is_other = route is not None and spec.route is not route
+        if is_other or spec.target != entry.target:
+            found.setdefault((spec.request, is_other), []).append(entry)
+    return [Conflict(name, tuple(some), refused) for (name, refused), some in found.items()]
