@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from controller.cli.progress_display import draw
+from controller.cli.progress_display import parts_of
 from controller.cli.status_text import work_line
+from controller.cli.terminal import drawn
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon, run_reassigner
@@ -106,7 +107,7 @@ def _row(text: str, name: str) -> str:
 def _drawn(status: dict[str, Any]) -> str:
     console = Console(width=250)
     with console.capture() as capture:
-        console.print(draw(work_line(status), 0, 0, status))
+        console.print(*map(drawn, parts_of(work_line(status), 0, 0, status)), sep="\n")
     return capture.get()
 
 

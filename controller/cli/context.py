@@ -36,9 +36,8 @@ from controller.previews.cluster_queries import (
 from controller.units import MS_PER_S
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from controller.cli.terminal_tables import Screen
+    from controller.cli.terminal import Screen
+    from controller.cli.terminal_tables import Part
     from controller.previews.cluster_queries import (
         JudgeSettings,
         QueryBrokers,
@@ -163,9 +162,9 @@ class CommandContext:
         """Return the terminal for tables; None if output goes elsewhere, or it cannot draw them."""
         if not self.is_terminal() or self.environ.get("TERM") == "dumb":
             return None
-        from controller.cli import terminal_tables  # noqa: PLC0415 - lines of text need no tables
+        from controller.cli.terminal import screen_of  # noqa: PLC0415 - lines of text are not drawn
 
-        return terminal_tables.screen_of(self.environ, all_rows=self.all_rows)
+        return screen_of(self.environ, all_rows=self.all_rows)
 
     def settings(self, **given: object) -> Settings:
         """Load the settings, with values of options; see ``setting_sources.load_settings``."""
@@ -200,7 +199,7 @@ class CommandContext:
         self,
         document: Callable[[], object],
         lines: Iterable[str],
-        tables: Iterable[RenderableType] | None = None,
+        tables: Iterable[Part] | None = None,
     ) -> None:
         """
         Print a result as JSON, as tables on a terminal (if there are any), or as lines.
@@ -218,7 +217,7 @@ class CommandContext:
         self,
         document: Mapping[str, object],
         lines: Iterable[str],
-        tables: Iterable[RenderableType] | None = None,
+        tables: Iterable[Part] | None = None,
     ) -> None:
         """Print what a command changed, or would change in a dry run."""
         self.print_result(lambda: {"dry_run": self.dry_run, **document}, lines, tables)

@@ -15,13 +15,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from controller.cli.context import CommandContext, query_leader
 from controller.cli.options import command, flag, option
 from controller.cli.output import Exit, print_line, print_lines
-from controller.cli.terminal_tables import Column, Listing, Name, fields
+from controller.cli.terminal_tables import Column, Fields, Listing, Name, Part, Words
 from controller.core.core_settings import EngineName
 from controller.core.pacing.throttle_settings import Entity
 from controller.core.reassignments.gates import ids
@@ -110,10 +107,10 @@ def doctor(
         document |= {"dry_run": context.dry_run, "fixed": [asdict(f) for f in fixes]}
     lines = finding_lines(findings, None if context.all_rows else EACH_MAX)
     worst = STYLES[findings[0].severity] if findings else None
-    summary = Text(_counts_line(findings), worst or "green")
+    summary = Words(_counts_line(findings), worst or "green")
     context.print_result(
         lambda: document,
-        chain(lines, [summary.plain]),
+        chain(lines, [summary.text]),
         chain(finding_tables(findings), [summary]),
     )
     if fix and not context.as_json:
@@ -212,7 +209,7 @@ def _counts_line(findings: list[Finding]) -> str:
     return ", ".join(f"{number} {severity}" for severity, number in _counts(findings).items())
 
 
-def finding_tables(findings: Sequence[Finding]) -> Iterator[RenderableType]:
+def finding_tables(findings: Sequence[Finding]) -> Iterator[Part]:
     """Return the findings for a terminal, those of one check below each other."""
     checks: dict[tuple[Severity, str, str], list[Finding]] = {}
     for finding in findings:
@@ -224,12 +221,12 @@ def finding_tables(findings: Sequence[Finding]) -> Iterator[RenderableType]:
             style=STYLES[severity],
             columns=(
                 Column("subject", lambda f: Name(f.subject)),
-                Column("evidence", lambda f: Text(f.evidence), folds=True),
+                Column("evidence", lambda f: Words(f.evidence), folds=True),
             ),
             rows=found,
             rows_max=EACH_MAX,
         )
-        yield fields([("what to do:", advice)])
+        yield Fields([("what to do:", advice)])
         yield ""
 
 

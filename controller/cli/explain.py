@@ -13,15 +13,12 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any, Final
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from controller.cli.context import CommandContext, query_leader
 from controller.cli.options import argument, command
 from controller.cli.output import print_note
 from controller.cli.request_state import open_requests, outcome_line, refusal_document
 from controller.cli.status_text import copy_words, pace_words, state_words, wait_words
-from controller.cli.terminal_tables import fields, paragraph
+from controller.cli.terminal_tables import Fields, Paragraph, Part, Words
 from controller.core import model
 from controller.core.model import ReassignmentSpec, Replicas, TopicPartition
 from controller.core.reason_kinds import COPYING
@@ -219,10 +216,10 @@ def _last_outcome(
 
 def _screen(
     headline: str, rows: Iterable[tuple[str, str]], step_lines: Iterable[str]
-) -> Iterator[RenderableType]:
-    yield paragraph(headline, "bold")
-    yield fields(((name, Text(words, STYLES.get(name, ""))) for name, words in rows), indent=2)
-    yield from map(paragraph, step_lines)
+) -> Iterator[Part]:
+    yield Paragraph(headline, "bold")
+    yield Fields(((name, Words(words, STYLES.get(name, ""))) for name, words in rows), indent=2)
+    yield from map(Paragraph, step_lines)
 
 
 def _rows(facts: PartitionFacts, live: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:

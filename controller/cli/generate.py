@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from controller.actions.submission import PlanSubmission
 from controller.cli import options
@@ -13,7 +14,7 @@ from controller.cli.options import argument, command, flag, option
 from controller.cli.output import Exit, print_json, print_line, print_note, write_json
 from controller.cli.plan_preview import forecast_screen
 from controller.cli.stock.formats import plan_document, proposal_text, read_brokers, topics_of
-from controller.cli.terminal_tables import Screen, paragraph
+from controller.cli.terminal_tables import Paragraph
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.requests.submissions import RequestOptions
 from controller.errors import InvalidInputError
@@ -26,6 +27,9 @@ from controller.previews.forecast_table import forecast_lines
 from controller.previews.plan_facts import Preview, forecast_of
 from controller.previews.plan_files import PlanFile, document_of, read_topics_file
 from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.cli.terminal import Screen
 
 
 @command("dry_run", "timeout", "all_rows", "as_json")
@@ -141,7 +145,7 @@ def _print(
 ) -> None:
     if screen is not None:
         forecast = () if preview is None else forecast_screen(preview)
-        screen.note(*map(paragraph, summary), *forecast)
+        screen.note(*map(Paragraph, summary), *forecast)
     else:
         for line in (*summary, *(() if preview is None else forecast_lines(preview))):
             print_note(line)

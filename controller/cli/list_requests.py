@@ -11,9 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from controller.actions.work_control import request_ids
 from controller.cli import request_state
 from controller.cli.context import CommandContext
@@ -22,7 +19,16 @@ from controller.cli.output import print_line
 from controller.cli.request_state import refused_count
 from controller.cli.status_screen import time_left
 from controller.cli.status_text import pause_lines, request_line
-from controller.cli.terminal_tables import Column, Listing, Name, fields, number_text, paragraph
+from controller.cli.terminal_tables import (
+    Column,
+    Fields,
+    Listing,
+    Name,
+    Paragraph,
+    Part,
+    Words,
+    number_text,
+)
 from controller.core.model import ReassignmentSpec, RequestId
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.core.requests.submissions import RequestOptions, Submission
@@ -77,7 +83,7 @@ def _list_open(context: CommandContext, operator: OperatorClient) -> None:
         chain(
             [_open_screen(rows, known, now_ms)],
             nothing,
-            (paragraph(note, "yellow") for note in notes),
+            (Paragraph(note, "yellow") for note in notes),
         ),
     )
 
@@ -277,9 +283,7 @@ def request_document(state: request_state.RequestState) -> dict[str, Any]:
 # --- tables for a terminal -----------------------------------------------------------------------
 
 
-def _open_screen(
-    rows: Sequence[Document], known: Mapping[str, Document], now_ms: int
-) -> RenderableType:
+def _open_screen(rows: Sequence[Document], known: Mapping[str, Document], now_ms: int) -> Part:
     """Return the open requests; ``known`` has what the daemon knows about them, by id."""
 
     def age(submitted_ms: float) -> str:
@@ -288,7 +292,7 @@ def _open_screen(
     return Listing(
         columns=(
             Column("request", lambda r: Name(r["id"])),
-            Column("state", lambda r: Text(r["state"], STYLES.get(r["state"], ""))),
+            Column("state", lambda r: Words(r["state"], STYLES.get(r["state"], ""))),
             Column("done", _done_text, is_number=True),
             Column("open", _open_text, is_number=True),
             Column("refused", lambda r: number_text(_counts(r).get("refused", 0)), is_number=True),
@@ -296,7 +300,7 @@ def _open_screen(
             Column("age", lambda r: number_text(r["submitted_ms"], age), is_number=True),
             Column("submitted", lambda r: number_text(r["submitted_ms"], show_time), is_extra=True),
             Column("by", lambda r: Name(r["requested_by"]), is_extra=True),
-            Column("reason", lambda r: Text(r.get("unreadable") or r["reason"] or ""), folds=True),
+            Column("reason", lambda r: Words(r.get("unreadable") or r["reason"] or ""), folds=True),
         ),
         rows=sorted(rows, key=lambda r: (not r.get("unreadable"), _ORDER.get(r["state"], 4))),
     )
@@ -319,23 +323,25 @@ def _open_text(row: Document) -> str:
     return number_text(counts.get("open", in_flight))
 
 
-def _ended_screen(summaries: Sequence[Summary]) -> RenderableType:
+def _ended_screen(summaries: Sequence[Summary]) -> Part:
     """Return the outcomes of requests."""
     return Listing(
         columns=(
             Column("ended", lambda s: number_text(s.ended_ms, show_time)),
             Column("request", lambda s: Name(s.request)),
             Column("done", lambda s: f"{s.done}/{s.total}", is_number=True),
-            Column("refused", lambda s: Text(number_text(refused_count(s)), "red"), is_number=True),
+            Column(
+                "refused", lambda s: Words(number_text(refused_count(s)), "red"), is_number=True
+            ),
             Column(
                 "moved",
                 lambda s: "" if s.moved_bytes is None else show_bytes(s.moved_bytes),
                 is_number=True,
             ),
-            Column("other", lambda s: Text(", ".join(_other_outcomes(s))), folds=True),
+            Column("other", lambda s: Words(", ".join(_other_outcomes(s))), folds=True),
             Column("by", lambda s: Name(s.requested_by), is_extra=True),
             Column("kind", lambda s: s.kind, is_extra=True),
-            Column("reason", lambda s: Text(s.reason), is_extra=True, folds=True),
+            Column("reason", lambda s: Words(s.reason), is_extra=True, folds=True),
         ),
         rows=summaries,
     )
@@ -348,16 +354,16 @@ def _other_outcomes(summary: Summary) -> list[str]:
 
 def _request_screen(
     state: request_state.RequestState, headline: str, details: Iterable[str]
-) -> Iterator[RenderableType]:
+) -> Iterator[Part]:
     """Return everything about one request; what was refused or cancelled comes first."""
-    yield paragraph(headline, "bold")
+    yield Paragraph(headline, "bold")
     pairs = (line.partition(": ") for line in details)
-    yield fields((name, value) for name, _, value in pairs)
+    yield Fields((name, value) for name, _, value in pairs)
     yield Listing(
         columns=(
             Column("partition", lambda r: Name(r[0])),
-            Column("state", lambda r: Text(r[1], r[3])),
-            Column("", lambda r: Text(r[2]), folds=True),
+            Column("state", lambda r: Words(r[1], r[3])),
+            Column("", lambda r: Words(r[2]), folds=True),
         ),
         rows=list(_entries(state)),
     )

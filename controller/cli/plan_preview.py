@@ -9,12 +9,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from controller.cli.context import CommandContext
 from controller.cli.output import NOTHING_WRITTEN, Exit, print_line, print_note, write_json
-from controller.cli.terminal_tables import Column, Listing, Name, paragraph
+from controller.cli.terminal_tables import Column, Listing, Name, Paragraph, Part, Words
 from controller.core.model import Replicas, TopicPartition
 from controller.core.requests.submissions import NamedDirs, plan_hash
 from controller.errors import ReassignmentConflictError
@@ -140,21 +137,21 @@ def print_rollback(rollback: dict[str, object], *, as_json: bool) -> None:
     out("\nSave this as the plan for a rollback.")
 
 
-def _preview_screen(found: DryRun) -> Iterator[RenderableType]:
+def _preview_screen(found: DryRun) -> Iterator[Part]:
     validation, conflicts, preview = found.validation, found.conflicts, found.preview
     yield Listing(
         title="would be refused",
         style="red",
         columns=(
             Column("partition", lambda p: Name(str(p[0].partition))),
-            Column("reason", lambda p: Text(p[1]), folds=True),
+            Column("reason", lambda p: Words(p[1]), folds=True),
         ),
         rows=validation.problems,
     )
     for line in validation.unknown_lines():
-        yield paragraph(line, "yellow")
+        yield Paragraph(line, "yellow")
     for conflict in conflicts:
-        yield paragraph(str(conflict), "red" if conflict.is_refused else "yellow")
+        yield Paragraph(str(conflict), "red" if conflict.is_refused else "yellow")
     refused = {entry.partition for entry, _ in validation.problems}
     changes = [e for e in found.entries if e.partition not in refused]
     if refused or validation.unknown or conflicts:
@@ -163,9 +160,7 @@ def _preview_screen(found: DryRun) -> Iterator[RenderableType]:
     yield from forecast_screen(preview)
 
 
-def _changes(
-    entries: Sequence[Entry], relocated: Mapping[TopicPartition, Replicas]
-) -> RenderableType:
+def _changes(entries: Sequence[Entry], relocated: Mapping[TopicPartition, Replicas]) -> Part:
     """Return the changes; partitions that are at their target already come last."""
     known = [e for e in entries if e.assignment is not None]
     rows = [_change(e, relocated.get(e.partition, ())) for e in known]
@@ -189,14 +184,14 @@ def _change(entry: Entry, relocated: Replicas) -> tuple[str, ...]:
     return str(entry.partition), *lists, note
 
 
-def forecast_screen(preview: Preview) -> Iterator[RenderableType]:
+def forecast_screen(preview: Preview) -> Iterator[Part]:
     """Return a forecast: amount and time, then brokers, directories, waits and notes."""
     found = preview.forecast
     if not found.changes:
         return
     yield ""
     for line in forecast_table.summary_lines(found):
-        yield paragraph(line, "bold")
+        yield Paragraph(line, "bold")
     for heads, rows in (
         (forecast_table.BROKER_HEADS, forecast_table.broker_rows(found)),
         (forecast_table.DIRECTORY_HEADS, forecast_table.directory_rows(found)),
@@ -205,14 +200,14 @@ def forecast_screen(preview: Preview) -> Iterator[RenderableType]:
     if found.waits or preview.notes:
         yield ""
     for wait in found.waits:
-        yield paragraph(forecast_table.wait_line(wait, found.changes), "yellow")
+        yield Paragraph(forecast_table.wait_line(wait, found.changes), "yellow")
     for note in preview.notes:
-        yield paragraph(f"Note: {note}", "dim")
+        yield Paragraph(f"Note: {note}", "dim")
 
 
 def _texts_table(
     title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, are_numbers: bool = False
-) -> RenderableType:
+) -> Part:
     """Return a table of texts, the first of each row a name."""
     columns: list[Column[Sequence[str]]] = [Column(heads[0], lambda row: Name(row[0]))]
     for number, head in enumerate(heads[1:], start=1):
@@ -220,7 +215,7 @@ def _texts_table(
     return Listing(title=title, columns=columns, rows=rows)
 
 
-def selection_screen(selections: Mapping[str, Sequence[object]]) -> Iterator[RenderableType]:
+def selection_screen(selections: Mapping[str, Sequence[object]]) -> Iterator[Part]:
     """Return what a cancellation would select, by what would happen to it."""
     for what, found in selections.items():
         yield Listing(

@@ -11,17 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
-
 from controller.cli import status_text
 from controller.cli.context import CommandContext
 from controller.cli.options import ROWS_MAX
 from controller.cli.output import print_line
 from controller.cli.status_screen import status_screen
-from controller.cli.terminal_tables import bar, paragraph
+from controller.cli.terminal_tables import Bar, Paragraph, Part
 
 Show = Callable[[str, int, int, Mapping[str, Any] | None], None]
 """
@@ -86,18 +81,16 @@ class JsonLines:
             self._write(json.dumps(document, separators=(",", ":")))
 
 
-def draw(headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> RenderableType:
+def parts_of(
+    headline: str, done: int, total: int, status: Mapping[str, Any] | None
+) -> Iterator[Part]:
     """Return the headline, with a bar if ``total`` is known, and the status below it."""
-    parts: list[RenderableType] = []
     if total:
-        whole = Table.grid(padding=(0, 2, 0, 0))
-        whole.add_row(bar(done / total), Text(headline))
-        parts.append(whole)
+        yield Bar(done / total, headline)
     elif headline:
-        parts.append(paragraph(headline))
+        yield Paragraph(headline)
     if status is not None:
-        parts += status_screen(status)
-    return Group(*parts)
+        yield from status_screen(status)
 
 
 def json_lines() -> Display:
@@ -111,8 +104,7 @@ def display_of(context: CommandContext) -> Iterator[Show]:
     if context.as_json:
         yield lambda *_: None
     elif (screen := context.screen()) is not None:
-        # The last state of the live region stays.
-        with Live(console=screen.console, auto_refresh=False, transient=False) as live:
-            yield lambda *numbers: live.update(draw(*numbers), refresh=True)
+        with screen.in_place() as show:
+            yield lambda *numbers: show(parts_of(*numbers))
     else:
         yield Lines(print_line).show

@@ -12,8 +12,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from rich.text import Text
-
 from controller.actions import work_control
 from controller.cli import options
 from controller.cli.context import CommandContext
@@ -24,6 +22,7 @@ from controller.cli.output import Exit, print_note, write_json
 from controller.cli.request_state import read_request
 from controller.cli.status_text import quiesce_line
 from controller.cli.submitting import LEADERLESS_S
+from controller.cli.terminal_tables import Words
 from controller.core.pacing.controls import AT_ONCE, Quiesce
 from controller.doctor.checks import READINESS, examine
 from controller.doctor.findings import Finding
@@ -88,7 +87,7 @@ def quiesce(  # noqa: PLR0913 - the options of the command
     head = [quiesce_line(found)]
     end = [] if missing else [READY]
     lines = finding_lines(missing, None if context.all_rows else EACH_MAX)
-    tables = chain(map(Text, head), finding_tables(missing), (Text(t, "green") for t in end))
+    tables = chain(map(Words, head), finding_tables(missing), (Words(t, "green") for t in end))
     context.print_change(document, chain(head, lines, end), tables)
     return Exit.IN_PROGRESS if missing else Exit.DONE
 

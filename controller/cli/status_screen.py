@@ -10,11 +10,17 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from controller.cli import status_text
-from controller.cli.terminal_tables import Column, Listing, Name, bar, number_text, paragraph
+from controller.cli.terminal_tables import (
+    Bar,
+    Column,
+    Listing,
+    Name,
+    Paragraph,
+    Part,
+    Words,
+    number_text,
+)
 from controller.core.model import BlockedBy
 from controller.core.reason_kinds import COPYING, PATIENT
 from controller.telemetry.advice import advice_for
@@ -27,7 +33,7 @@ ENDED_MAX: Final = 3
 Document = Mapping[str, Any]
 
 
-def status_screen(status: Document) -> Iterator[RenderableType]:
+def status_screen(status: Document) -> Iterator[Part]:
     """Return a status as tables."""
     yield from _head(status)
     yield _troubles(status)
@@ -50,7 +56,7 @@ def age(status: Document, since: object) -> str:
 # --- the head ------------------------------------------------------------------------------------
 
 
-def _head(status: Document) -> Iterator[RenderableType]:
+def _head(status: Document) -> Iterator[Part]:
     tenure = status["tenure"]
     role = f"{status['role']}, engine {status['engine']}, "
     if tenure["held"]:
@@ -58,34 +64,34 @@ def _head(status: Document) -> Iterator[RenderableType]:
         role += f"controller{f' for {held}' if held else ''} (epoch {tenure['epoch']})"
     else:
         role += "not the controller now"
-    yield paragraph(role, "dim")
+    yield Paragraph(role, "dim")
     yield _work(status)
     for line in status_text.problem_lines(status):
-        yield paragraph(line, "red")
+        yield Paragraph(line, "red")
     for line in status_text.held_lines(status):
-        yield paragraph(line, "yellow")
+        yield Paragraph(line, "yellow")
     unanswered = status_text.unanswered_line(status)
     if unanswered:
-        yield paragraph(unanswered, "yellow")
+        yield Paragraph(unanswered, "yellow")
     for line in status_text.orphan_lines(status):
-        yield paragraph(line, "yellow")
-    yield from map(paragraph, status_text.throttle_line(status))
+        yield Paragraph(line, "yellow")
+    yield from map(Paragraph, status_text.throttle_line(status))
 
 
-def _work(status: Document) -> RenderableType:
+def _work(status: Document) -> Part:
     # Colours are not bold: some palettes have no bright variant that can be read.
-    line = Text().append(status_text.work_line(status), "bold")
+    counts: list[Words] = []
     for title, style in (("blocked", "yellow"), ("stalled", "red")):
         number = sum((status.get(title) or {}).values())
         if number:
-            line.append(", ").append(f"{number} {title}", style)
-    return line
+            counts += [Words(", "), Words(f"{number} {title}", style)]
+    return Words(status_text.work_line(status), "bold", tuple(counts))
 
 
 # --- what needs attention ------------------------------------------------------------------------
 
 
-def _troubles(status: Document) -> RenderableType:
+def _troubles(status: Document) -> Part:
     found = [p for p in (*status["in_flight"], *status.get("waiting", ())) if needs_attention(p)]
     styles = {True: "red", False: "yellow"}
     return Listing(
@@ -95,8 +101,8 @@ def _troubles(status: Document) -> RenderableType:
             Column("partition", lambda p: Name(status_text.name_of(p), styles[_is_stalled(p)])),
             Column("step", step_of, is_number=True),
             Column("for", lambda p: age(status, _since(p)), is_number=True),
-            Column("", lambda p: Text("STALLED" if _is_stalled(p) else "", "red")),
-            Column("waits for", lambda p: Text(_trouble_text(p)), folds=True),
+            Column("", lambda p: Words("STALLED" if _is_stalled(p) else "", "red")),
+            Column("waits for", lambda p: Words(_trouble_text(p)), folds=True),
         ),
         rows=sorted(found, key=lambda p: not _is_stalled(p)),
     )
@@ -142,13 +148,13 @@ def _activity(partition: Document) -> str:
 # --- what makes progress -------------------------------------------------------------------------
 
 
-def _in_flight(status: Document) -> RenderableType:
+def _in_flight(status: Document) -> Part:
     found = [p for p in status["in_flight"] if not needs_attention(p)]
     return Listing(
         title="\nin flight",
         columns=(
             Column("partition", lambda p: Name(status_text.name_of(p))),
-            Column("progress", lambda p: bar(p.get("share"))),
+            Column("progress", lambda p: Bar(p.get("share"))),
             Column("step", step_of, is_number=True),
             Column("state", _activity),
             Column("copied", lambda p: _copied_text(_volume(p)), is_number=True),
@@ -186,14 +192,14 @@ def _rate_text(document: Document, key: str = "bytes_per_s") -> str:
 # --- requests and brokers ------------------------------------------------------------------------
 
 
-def _requests(status: Document) -> Iterator[RenderableType]:
+def _requests(status: Document) -> Iterator[Part]:
     still_open = [r for r in status["requests"] if r["state"] in OPEN]
     ended = [r for r in status["requests"] if r["state"] not in OPEN]
     yield Listing(
         title="\nrequests",
         columns=(
             Column("request", lambda r: Name(r["id"])),
-            Column("progress", lambda r: bar(r.get("share"))),
+            Column("progress", lambda r: Bar(r.get("share"))),
             Column("done", lambda r: "{done}/{total}".format_map(r["partitions"]), is_number=True),
             Column("in flight", lambda r: _count(r, "in_flight"), is_number=True, is_extra=True),
             Column("waiting", lambda r: _count(r, "waiting"), is_number=True),
@@ -202,24 +208,24 @@ def _requests(status: Document) -> Iterator[RenderableType]:
             Column("rate", _rate_text, is_number=True),
             Column("left", time_left, is_number=True),
             Column("by", lambda r: Name(r.get("requested_by") or ""), is_extra=True),
-            Column("for", lambda r: Text(r.get("asked_for") or ""), is_extra=True, folds=True),
+            Column("for", lambda r: Words(r.get("asked_for") or ""), is_extra=True, folds=True),
         ),
         rows=still_open,
         note=_note,
     )
     if ended:
-        yield Text("\nended", "bold")
+        yield Words("\nended", "bold")
     for request in ended[:ENDED_MAX]:
-        yield paragraph(_outcome(request), "dim")
+        yield Paragraph(_outcome(request), "dim")
 
 
-def _note(request: Document) -> RenderableType | None:
+def _note(request: Document) -> Paragraph | None:
     since, why = request.get("bytes_since"), request.get("reason")
     if request.get("no_estimate"):
         why = f"no estimate: {request['no_estimate']}"
     notes = [why, since and f"bytes since {since}, when this daemon took over"]
     words = "; ".join(filter(None, notes))
-    return paragraph(f"{request['id']}: {words}", "yellow") if words else None
+    return Paragraph(f"{request['id']}: {words}", "yellow") if words else None
 
 
 def _outcome(request: Document) -> str:
@@ -251,7 +257,7 @@ def time_left(document: Document) -> str:
     return f"{low.removesuffix(unit).rstrip()}-{high}" if high else low
 
 
-def _brokers(status: Document) -> RenderableType:
+def _brokers(status: Document) -> Part:
     def number(head: str, key: str, show: Callable[[float], str] = str) -> Column[Document]:
         return Column(head, lambda row: number_text(row.get(key), show), is_number=True)
 
@@ -275,7 +281,7 @@ def _brokers(status: Document) -> RenderableType:
 # --- reasons -------------------------------------------------------------------------------------
 
 
-def _reasons(status: Document, *, title: str, is_urgent: bool) -> RenderableType:
+def _reasons(status: Document, *, title: str, is_urgent: bool) -> Part:
     """Return the reasons to wait, with the partitions that each holds back and the remedy."""
     blocked, stalled = status.get("blocked") or {}, status.get("stalled") or {}
     copying = advice_for(BlockedBy.REPLICA_NOT_IN_ISR)
@@ -291,7 +297,7 @@ def _reasons(status: Document, *, title: str, is_urgent: bool) -> RenderableType
             Column("partitions", lambda r: str(max(r[1:])), is_number=True),
             Column("stalled", lambda r: number_text(r[2]), is_number=True),
             # A stalled partition without a reason copies for too long.
-            Column("", lambda r: Text(advice_for(r[0]) or copying or ""), folds=True),
+            Column("", lambda r: Words(advice_for(r[0]) or copying or ""), folds=True),
         ),
         rows=sorted(found, key=lambda r: (-r[2], -r[1])),
     )

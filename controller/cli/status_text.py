@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from controller.core.model import RequestId
-from controller.core.model import RequestId
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Pause, Pauses, Quiesce
 from controller.core.reason_kinds import COPYING

@@ -21,11 +21,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from controller.core.blocked_reasons import LASTING, BlockedReasons
+from controller.core.blocked_reasons import BlockedReasons
 from controller.core.disks.disk_budget import throttle_rate
 from controller.core.model import BrokerId, OutcomeKind, RequestId, TopicPartition
 from controller.core.pacing import limits_in_force
 from controller.core.pacing.throttle_settings import COPY_RATES
+from controller.core.reason_kinds import LASTING
 from controller.core.requests.model import Request
 from controller.core.view import ClusterView
 from controller.planning.estimates import Estimate, WorkLeft, time_left

@@ -7,7 +7,8 @@ import io
 from rich.console import Console
 
 from controller.cli.options import ROWS_MAX
-from controller.cli.progress_display import Lines, draw
+from controller.cli.progress_display import Lines, parts_of
+from controller.cli.terminal import drawn as drawn_part
 from tests.cli.builders import a_partition, a_request, a_status
 
 
@@ -15,7 +16,8 @@ def drawn(**status: object) -> str:
     """Return the bars as text."""
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as capture:
-        console.print(draw("1 of 4 done", 1, 4, a_status(**status)))
+        parts = parts_of("1 of 4 done", 1, 4, a_status(**status))
+        console.print(*map(drawn_part, parts), sep="\n")
     return capture.get()
 
 

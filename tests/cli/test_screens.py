@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
-from rich.text import Text
+from rich.console import Console
 
 from controller.cli.options import ROWS_MAX
 from controller.cli.status_screen import status_screen
-from controller.cli.terminal_tables import Column, Listing, Name, bar, screen_of, shorten
+from controller.cli.terminal import drawn, screen_of, shorten
+from controller.cli.terminal_tables import Bar, Column, Listing, Name, Part, Words
 from controller.core.model import NO_LEADER, BlockedBy, OutcomeKind, RequestId
 from controller.core.reason_kinds import IN_TURN, PATIENT
 from controller.core.requests.submissions import RequestOptions
@@ -342,11 +342,11 @@ def test_reasons_without_a_remedy_need_no_attention() -> None:
     assert patient | IN_TURN | {BlockedBy.CONTROLLER_ROLE} == PATIENT
 
 
-def drawn(part: RenderableType, width: int, **options: Any) -> str:  # noqa: ANN401 - of a console
+def printed_at(width: int, *parts: Part, **options: Any) -> str:  # noqa: ANN401 - of a console
     """Return what a terminal gets."""
     console = Console(file=io.StringIO(), width=width, force_terminal=True, **options)
     with console.capture() as capture:
-        console.print(part)
+        console.print(*map(drawn, parts), sep="\n")
     return capture.get()
 
 
@@ -356,9 +356,9 @@ def test_no_color_means_no_colour() -> None:
     plain = screen_of({"NO_COLOR": "1"}, all_rows=False).console
     assert plain.no_color
     assert not screen_of({"NO_COLOR": ""}, all_rows=False).console.no_color
-    assert colour in drawn(Text("x", "red"), 80, color_system="standard")
-    screen = Group(*status_screen(busy()))
-    assert colour not in drawn(screen, 80, color_system="standard", no_color=True)
+    assert colour in printed_at(80, Words("x", "red"), color_system="standard")
+    screen = status_screen(busy())
+    assert colour not in printed_at(80, *screen, color_system="standard", no_color=True)
 
 
 @pytest.mark.parametrize(("columns", "width"), [("132", 132), ("0", None), ("", None), ("x", None)])
@@ -388,16 +388,16 @@ def test_columns_without_content_are_left_out() -> None:
     columns = (
         Column[str]("name", Name),
         Column[str]("void", lambda _: ""),
-        Column[str]("no text", lambda _: Text()),
+        Column[str]("no text", lambda _: Words("")),
     )
-    assert drawn(Listing(columns=columns, rows=["x"]), 80, no_color=True).split()[1:] == ["x"]
-    assert drawn(Listing(columns=columns, rows=[]), 80).strip() == ""
+    assert printed_at(80, Listing(columns=columns, rows=["x"]), no_color=True).split()[1:] == ["x"]
+    assert printed_at(80, Listing(columns=columns, rows=[])).strip() == ""
 
 
 @pytest.mark.parametrize(("share", "words"), [(-1.0, "0%"), (0.999, "99%"), (2.0, "100%")])
 def test_a_bar_is_never_full_before_the_end(share: float, words: str) -> None:
     """Nor longer than whole."""
-    assert drawn(bar(share), 80).split()[-1] == words
+    assert printed_at(80, Bar(share)).split()[-1] == words
 
 
 def test_every_option_with_a_value_names_its_default() -> None:
