@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.figures import Extent, Figure, in_milliseconds
-from controller.telemetry.journal import FILE_NAME
+from controller.telemetry.journal_files import FILE_NAME
 from integration.rigs.cluster import Cluster, ClusterOptions
 from integration.rigs.daemon_process import Daemon
 from integration.rigs.transaction_log import Write, assignment_in, writes

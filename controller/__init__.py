@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 DISTRIBUTION: Final = "kafka-reassigner"
@@ -10,6 +9,8 @@ DISTRIBUTION: Final = "kafka-reassigner"
 
 def installed_version() -> str:
     """Return the version of the installed distribution."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - most commands do not show it
+
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:

@@ -23,7 +23,7 @@ import structlog
 
 from controller import installed_version
 from controller.brokers.broker_connections import quiet_kafka
-from controller.brokers.broker_queries import BrokerFollower
+from controller.brokers.broker_follower import BrokerFollower
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.cluster_controller import ClusterController
 from controller.brokers.config_queries import TopicConfigQuery

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from controller.core.model import Route
 from controller.core.requests.submissions import RequestOptions, legacy_request_id, queue_request_id
@@ -17,9 +17,11 @@ from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.holds import since_words
 from controller.previews.plan_facts import DryRun, dry_run
 from controller.previews.plan_files import Plan, PlanFile, check_basis
-from controller.zk.operator_client import OperatorClient
 from controller.zk.request_writes import WrittenRequest, check_options
 from controller.znodes.paths import KILL_SWITCH, LEGACY_PLAN, QUEUE
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 
 class SubmissionKind(StrEnum):

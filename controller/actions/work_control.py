@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.core.model import BrokerId, RequestId
 from controller.core.pacing import controls
@@ -12,9 +12,11 @@ from controller.core.pacing.controls import Pause, Pauses, Quiesce
 from controller.core.requests.submissions import Cancellation, legacy_request_id, queue_request_id
 from controller.errors import InvalidInputError
 from controller.previews.cancel_preview import CancelPreview, cancel_preview
-from controller.zk.operator_client import OperatorClient
 from controller.zk.request_writes import SELECTION_S
 from controller.znodes.paths import valid_request
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 NAMES: Final[Mapping[str, str]] = {
     "max_partitions_in_flight": "max-partitions-in-flight",

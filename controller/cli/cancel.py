@@ -8,9 +8,9 @@ which it selects: so the command waits until its partitions are selected, and th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -24,17 +24,19 @@ from controller.cli import options
 from controller.cli.context import CommandContext
 from controller.cli.options import argument, command, flag, option
 from controller.cli.output import NOTHING_WRITTEN, Exit, print_json, print_line, print_note
-from controller.cli.plan_preview import selection_screen
 from controller.cli.progress_display import display_of
 from controller.cli.request_state import history_of, outcome_documents, outcome_line
 from controller.cli.submitting import FOLLOW_S, await_daemon, why_not_taken_up
+from controller.cli.terminal_tables import Column, Listing, Name, Part
 from controller.core.model import OutcomeKind, ReassignmentSpec
 from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError
 from controller.previews.cancel_preview import CancelPreview, cancel_preview
 from controller.units import names_text
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 SCOPES: Final = "|".join(CancelScope)
 
@@ -142,7 +144,7 @@ class CancelRun:
             for what, found in selections.items()
             if found
         )
-        self.context.print_result(lambda: document, lines, selection_screen(selections))
+        self.context.print_result(lambda: document, lines, _screen(selections))
         if not self.context.as_json:
             print_line(NOTHING_WRITTEN)
         return Exit.DONE
@@ -236,3 +238,13 @@ def is_selected(operator: OperatorClient, written: Cancellation) -> bool:
         return True
     versions = history_of(operator, written.request).parts
     return any(v.isdecimal() and int(v) >= written.version for v in versions)
+
+
+def _screen(selections: Mapping[str, Sequence[object]]) -> Iterator[Part]:
+    """Return what a cancellation would select, by what would happen to it."""
+    for what, found in selections.items():
+        yield Listing(
+            title=f"would {what}: {len(found)}",
+            columns=(Column("", lambda name: Name(str(name))),),
+            rows=found,
+        )

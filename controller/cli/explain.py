@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.cli.context import CommandContext, query_leader
 from controller.cli.options import argument, command
@@ -20,18 +20,19 @@ from controller.cli.request_state import open_requests, outcome_line, refusal_do
 from controller.cli.status_text import copy_words, pace_words, state_words, wait_words
 from controller.cli.terminal_tables import Fields, Paragraph, Part, Words
 from controller.core import model
-from controller.core.model import ReassignmentSpec, Replicas, TopicPartition
+from controller.core.model import ReassignmentSpec, Replicas, TopicPartition, entry_text
 from controller.core.reason_kinds import COPYING
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.steps import Step, steps_to
-from controller.core.requests.acceptance import entry_text
 from controller.core.requests.outcomes import Summary
 from controller.errors import InvalidInputError
 from controller.telemetry.advice import PHASE_MEANINGS, advice_for
-from controller.telemetry.partition_documents import step_document
+from controller.telemetry.json_values import step_document
 from controller.units import ids, show_bytes, show_rate
-from controller.zk.operator_client import OperatorClient
 from controller.znodes.paths import parse_topic_partition
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 
 class PartitionStanding(StrEnum):

@@ -26,10 +26,10 @@ from controller.previews.entries import read_entries
 from controller.previews.forecast_table import forecast_lines
 from controller.previews.plan_facts import Preview, forecast_of
 from controller.previews.plan_files import PlanFile, document_of, read_topics_file
-from controller.zk.operator_client import OperatorClient
 
 if TYPE_CHECKING:
     from controller.cli.terminal import Screen
+    from controller.zk.operator_client import OperatorClient
 
 
 @command("dry_run", "timeout", "all_rows", "as_json")

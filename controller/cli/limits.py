@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from shlex import quote
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.actions.work_control import (
     NAMES,
@@ -25,7 +25,9 @@ from controller.core.model import BrokerId, RequestId
 from controller.core.pacing import controls
 from controller.errors import InvalidInputError
 from controller.units import parse_bytes, show_bytes, show_rate
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 _ORDERS: Final = {order.value.replace("_", "-"): order for order in controls.QueueOrder}
 ORDERS: Final = "|".join(_ORDERS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.actions.work_control import request_ids
 from controller.cli import request_state
@@ -34,7 +34,9 @@ from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.core.requests.submissions import RequestOptions, Submission
 from controller.previews.entries import EntryState
 from controller.units import MS_PER_S, ids, show_bytes, show_duration, show_rate, show_time
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 _ORDER: Final = {"in_flight": 0, "waiting": 1, "open": 2, "not_accepted": 3}
 STYLES: Final = {"in_flight": "green", "not_accepted": "yellow"}

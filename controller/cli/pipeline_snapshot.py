@@ -27,14 +27,14 @@ from controller.core import model
 from controller.core.cluster.model import LiveBroker
 from controller.errors import InvalidInputError
 from controller.previews.cluster_queries import broker_connections
-from controller.settings import Settings
 from controller.units import MS_PER_S
-from controller.zk.operator_client import OperatorClient
 from controller.znodes import paths
 
 if TYPE_CHECKING:
     from controller.brokers.surveys import Holdings
     from controller.pipeline.snapshot_writer import DirectoryRow
+    from controller.settings import Settings
+    from controller.zk.operator_client import OperatorClient
 
 
 QUERY: Final = 'sum by (topic) (rate(kafka_server_brokertopicmetrics_bytesin_total{topic!=""}[1h]))'

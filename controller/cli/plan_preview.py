@@ -1,4 +1,4 @@
-"""The preview of a plan or a cancellation, as text, tables or JSON; and its file for approval."""
+"""The preview of a plan, as text, tables or JSON; and its file for approval."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.cli.context import CommandContext
 from controller.cli.output import NOTHING_WRITTEN, Exit, print_line, print_note, write_json
@@ -17,11 +17,13 @@ from controller.core.requests.submissions import NamedDirs, plan_hash
 from controller.errors import ReassignmentConflictError
 from controller.previews import forecast_table
 from controller.previews.entries import Entry
+from controller.previews.plan_changes import PlanValidation
 from controller.previews.plan_facts import DryRun, Preview
 from controller.previews.plan_files import Plan, approval_document, document_of
-from controller.previews.validation import PlanValidation
 from controller.units import ids, names_text
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 AT_TARGET: Final = "at its target already"
 
@@ -213,13 +215,3 @@ def _texts_table(
     for number, head in enumerate(heads[1:], start=1):
         columns.append(Column(head, itemgetter(number), is_number=are_numbers))
     return Listing(title=title, columns=columns, rows=rows)
-
-
-def selection_screen(selections: Mapping[str, Sequence[object]]) -> Iterator[Part]:
-    """Return what a cancellation would select, by what would happen to it."""
-    for what, found in selections.items():
-        yield Listing(
-            title=f"would {what}: {len(found)}",
-            columns=(Column("", lambda name: Name(str(name))),),
-            rows=found,
-        )

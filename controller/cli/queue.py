@@ -7,6 +7,7 @@ An entry leaves the queue when it starts. While the znode exists, no other queue
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -25,7 +26,9 @@ from controller.previews.plan_changes import conflicts_of, factor_lines, rollbac
 from controller.previews.plan_facts import present_dirs
 from controller.previews.plan_files import PlanFile, document_of
 from controller.units import ids, names_text
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 
 def queue_app() -> typer.Typer:

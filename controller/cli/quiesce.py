@@ -10,12 +10,12 @@ from collections import Counter
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.actions import work_control
 from controller.cli import options
 from controller.cli.context import CommandContext
-from controller.cli.doctor import EACH_MAX, finding_lines, finding_tables
+from controller.cli.findings_text import EACH_MAX, finding_lines, finding_tables
 from controller.cli.list_requests import request_document
 from controller.cli.options import command, flag, option
 from controller.cli.output import Exit, print_note, write_json
@@ -24,13 +24,13 @@ from controller.cli.status_text import quiesce_line
 from controller.cli.submitting import LEADERLESS_S
 from controller.cli.terminal_tables import Words
 from controller.core.pacing.controls import AT_ONCE, Quiesce
-from controller.doctor.checks import READINESS, examine
 from controller.doctor.findings import Finding
-from controller.doctor.snapshot import Snapshot
 from controller.errors import InvalidInputError
-from controller.settings import Settings
 from controller.units import MS_PER_S, parse_duration
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.settings import Settings
+    from controller.zk.operator_client import OperatorClient
 
 LOOK_S: Final = 2.0
 READY: Final = "Ready: nothing of the reassigner is left in the cluster."
@@ -94,6 +94,9 @@ def quiesce(  # noqa: PLR0913 - the options of the command
 
 def _look(operator: OperatorClient, settings: Settings) -> list[Finding]:
     """Return what is left, and what hides it."""
+    from controller.doctor.checks import READINESS, examine  # noqa: PLC0415 - its help needs no checks
+    from controller.doctor.snapshot import Snapshot  # noqa: PLC0415 - as above
+
     with operator.noting_hidden() as hidden:
         work = operator.survey_work()
     snapshot = Snapshot(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.cli.output import Exit
 from controller.core import model
@@ -21,7 +21,9 @@ from controller.core.requests.submissions import AcceptedEntry, RequestOptions, 
 from controller.errors import InvalidInputError
 from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState
 from controller.units import ids
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 DETAILS_MAX: Final = 100
 """Partitions that are printed with their outcome; ``--json`` has all of them."""

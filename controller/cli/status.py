@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.actions.work_control import request_ids
 from controller.cli import options, status_text
@@ -17,7 +17,9 @@ from controller.cli.request_state import exit_of_request, problem_lines, read_re
 from controller.cli.status_screen import status_screen
 from controller.core.model import RequestId
 from controller.errors import InvalidInputError, TransientError
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 INTERVAL_S: Final = 1.0
 

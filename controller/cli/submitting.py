@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tenacity import RetryCallState, Retrying, retry_if_result, wait_random
 
@@ -27,8 +27,10 @@ from controller.previews.entries import read_entries
 from controller.previews.plan_changes import Conflict, conflicts_of, factor_lines, rollback_of
 from controller.previews.plan_facts import present_dirs
 from controller.previews.plan_files import Plan
-from controller.zk.operator_client import OperatorClient
 from controller.zk.request_writes import WrittenRequest
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 POLL: Final = wait_random(0.2, 0.3)
 FOLLOW_S: Final = 0.5

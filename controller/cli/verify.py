@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from controller.actions.work_control import request_ids
 from controller.cli import options, request_state
@@ -14,7 +15,9 @@ from controller.core.model import RequestId, TopicPartition
 from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState, read_entries
 from controller.previews.plan_files import Plan
 from controller.units import ids
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 
 @command("as_json")

@@ -8,9 +8,10 @@ compare-and-set has a version.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import islice
 from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
@@ -411,3 +412,20 @@ class Blocked:
     """Whether it waits only for added replicas to enter the ISR, which is progress."""
     obstacle: tuple[Hashable, ...] = ()
     """The limit or the unhealthy partitions: if equal, the same reason blocks both partitions."""
+
+
+# --- in words ------------------------------------------------------------------------------------
+
+IDS_MAX: Final = 50
+"""The most broker ids in a sentence."""
+
+
+def ids(replicas: Iterable[BrokerId]) -> str:
+    """Format broker ids for a sentence; of very many only the first."""
+    listed = [str(r) for r in islice(replicas, IDS_MAX + 1)]
+    return ",".join(listed if len(listed) <= IDS_MAX else [*listed[:IDS_MAX], "..."])
+
+
+def entry_text(partition: TopicPartition, replicas: Replicas) -> str:
+    """Format an entry of a plan for operators."""
+    return f"{partition} -> [{ids(replicas)}]"

@@ -8,8 +8,7 @@ from typing import Final
 
 from controller.core.cluster.model import is_loopback
 from controller.core.core_settings import Options
-from controller.core.model import BrokerId
-from controller.core.reassignments.gates import ids
+from controller.core.model import BrokerId, ids
 from controller.core.role.eligibility import delegated_refusals, native_refusals
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView

@@ -12,8 +12,9 @@ from typing import Final
 
 from controller.core.cluster.model import is_protocol_at_least
 from controller.core.role.eligibility import kraft_signs
+from controller.doctor.broker_answers import Protocol
 from controller.doctor.findings import Finding, critical, warning
-from controller.doctor.snapshot import Protocol, Snapshot
+from controller.doctor.snapshot import Snapshot
 from controller.znodes.paths import LEADER, MIGRATION, PAUSES, topic_path
 
 BRIDGE: Final = "3.9-IV0"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from controller.core.model import BrokerId, TopicAssignment, TopicPartition
-from controller.core.reassignments.gates import ids
+from controller.core.model import BrokerId, TopicAssignment, TopicPartition, ids
+from controller.doctor.broker_answers import Disks
 from controller.doctor.findings import Finding, Severity, critical, orphan_advice, warning
-from controller.doctor.snapshot import Disks, Snapshot
+from controller.doctor.snapshot import Snapshot
 
 
 def foreign_reassignments(snapshot: Snapshot) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from controller.core.reassignments.gates import ids
+from controller.core.model import ids
 from controller.doctor.findings import NO_DAEMON, Finding, keys_text, warning
 from controller.doctor.snapshot import Snapshot
 from controller.znodes.paths import CONTROLLER, LEADER, LEGACY_PLAN, history_path

@@ -1,9 +1,9 @@
 """
 The input of all checks, as values: the znodes, and the brokers' answers.
 
-Made by ``zk.operator_client`` and ``brokers.surveys``. Reading takes a while, and the
-cluster changes meanwhile. So the brokers' disks are compared with the topic znodes of before *and*
-after the disks were read.
+Made by ``zk.znode_survey`` and ``brokers.surveys``. Reading takes a while, and the cluster changes
+meanwhile. So the brokers' disks are compared with the topic znodes of before *and* after the disks
+were read.
 """
 
 from __future__ import annotations
@@ -20,54 +20,8 @@ from controller.core.pacing.throttle_settings import AppliedThrottle, Entity
 from controller.core.reassignments.model import Orphan
 from controller.core.requests.submissions import LegacyPlan
 from controller.core.role.records import ClaimGuardsRead
+from controller.doctor.broker_answers import BrokerAnswers, Protocol, SettingVerdicts
 from controller.znodes.paths import APPLIED_THROTTLES, LEADER, REASSIGNMENTS, TOPICS
-
-
-@dataclass(frozen=True, slots=True)
-class Disks:
-    """One broker's answer about its log directories (DescribeLogDirs)."""
-
-    replicas: frozenset[model.TopicPartition]
-    """Those with a directory, without those being deleted."""
-    failed: tuple[str, ...] = ()
-    """Log directories that are offline."""
-    sizes: Mapping[model.TopicPartition, int] = field(default_factory=dict)
-    """Bytes of each replica."""
-    dirs: tuple[model.LogDir, ...] = ()
-    """Its log directories, with the space of their volumes where the broker reports it."""
-    placed: Mapping[model.TopicPartition, str] = field(default_factory=dict)
-    """The directory of each replica."""
-    futures: Mapping[model.TopicPartition, str] = field(default_factory=dict)
-    """The directories that replicas are being moved to."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerAnswers:
-    """The brokers' answers; a text is the reason why there is none."""
-
-    disks: Mapping[model.BrokerId, Disks | str] = field(default_factory=dict)
-    min_insync_replicas: Mapping[str, int | str] = field(default_factory=dict)
-    """Effective ``min.insync.replicas`` by topic."""
-
-
-@dataclass(frozen=True, slots=True)
-class Protocol:
-    """What a broker says of its release."""
-
-    inter_broker: str
-    """``inter.broker.protocol.version``, in effect."""
-    is_bridge: bool
-    """Whether it is of Kafka 3.9, from which clusters are migrated to KRaft."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingVerdicts:
-    """What brokers say of the settings of topics and brokers in ZooKeeper; others are valid."""
-
-    rejected: Mapping[Entity, str] = field(default_factory=dict)
-    """Why brokers reject the settings of an entity."""
-    unknown: Mapping[Entity, str] = field(default_factory=dict)
-    """Why brokers do not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

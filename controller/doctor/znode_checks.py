@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import BrokerId, TopicPartition, ids
 from controller.core.pacing.throttle_settings import Entity, broker_entity, topic_entity
-from controller.core.reassignments.gates import ids
 from controller.doctor.findings import (
     NO_DAEMON,
     Finding,

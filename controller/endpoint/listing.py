@@ -1,22 +1,21 @@
-"""Build the endpoint from the settings, and its entry in the brokers' metadata."""
+"""Build the endpoint from the settings."""
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
 
 import structlog
 
-from controller.brokers.broker_queries import BrokerFollower
+from controller.brokers.broker_follower import BrokerFollower
 from controller.brokers.connection_settings import connection_settings_of
 from controller.brokers.topic_validation import TopicValidation
-from controller.core.cluster.model import Endpoint, LiveBroker
-from controller.core.model import BrokerEpoch, BrokerId
+from controller.core.cluster.model import LiveBroker
+from controller.core.model import BrokerId
 from controller.credentials import ClientTls, ServerTls
 from controller.endpoint.authentication import Authentication, Sasl
+from controller.endpoint.broker_entry import entry_of, listeners_of
 from controller.endpoint.broker_service import BrokerService, Tickets
 from controller.endpoint.client_service import ClientService
 from controller.endpoint.endpoint_server import EndpointServer
@@ -25,11 +24,7 @@ from controller.endpoint.relay import Relay
 from controller.endpoint.sasl import user_file
 from controller.endpoint.topic_service import TopicService
 from controller.reactor.ports import Inbox
-from controller.setting_values import HttpAddress, advertised_address
 from controller.settings import EndpointMode, Settings
-
-NO_EPOCH: Final = BrokerEpoch(-1)
-"""The daemon is not registered as a broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,35 +129,3 @@ def _tls_of(settings: Settings) -> Callable[[], ssl.SSLContext] | None:
     if not _is_tls(settings):
         return None
     return ClientTls(cafile=settings.ssl_cafile, check_hostname=settings.ssl_check_hostname).context
-
-
-def configured_entry(settings: Settings) -> LiveBroker | None:
-    """Return the daemon's entry among the live brokers; None: the endpoint is off."""
-    listen = settings.endpoint_listen
-    if settings.controller_endpoint is EndpointMode.OFF or listen is None:
-        return None
-    return entry_of(settings, listen)
-
-
-def entry_of(settings: Settings, bound: HttpAddress) -> LiveBroker:
-    """Return the daemon's entry among the live brokers."""
-    host, port = advertised_address(settings.endpoint_advertise, bound, socket.gethostname())
-    return LiveBroker(
-        BrokerId(settings.controller_id),
-        NO_EPOCH,
-        tuple(
-            Endpoint(listener, host, port, settings.security_protocol)
-            for listener in listeners_of(settings)
-        ),
-    )
-
-
-def listeners_of(settings: Settings) -> tuple[str, ...]:
-    """Return the listeners under which peers look for the controller, that of brokers first."""
-    named = (
-        settings.endpoint_listener
-        or settings.control_plane_listener
-        or settings.inter_broker_listener
-        or settings.security_protocol
-    )
-    return tuple(name.strip() for name in named.split(","))

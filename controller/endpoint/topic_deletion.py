@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from controller.brokers.broker_queries import BrokerFollower
+from controller.brokers.broker_follower import BrokerFollower
 from controller.core.calls.broker_requests import Permission
 from controller.core.calls.client_requests import (
     AwaitDeletions,

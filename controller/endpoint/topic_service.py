@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 
 from kafka.protocol.api_key import ApiKey
 
-from controller.brokers.broker_queries import BrokerFollower
+from controller.brokers.broker_follower import BrokerFollower
 from controller.brokers.messages import topic_id_of
 from controller.brokers.topic_validation import TopicValidation
 from controller.core.calls.broker_requests import Permission

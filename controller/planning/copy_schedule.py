@@ -17,8 +17,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Final, NamedTuple
 
-from controller.core.disks.disk_space import volume_of
-from controller.core.disks.model import DELETE_DELAY_S
+from controller.core.disks.log_volumes import DELETE_DELAY_S, volume_of
 from controller.core.model import BrokerId, LogDir, MinFree, Replicas, TopicPartition
 from controller.core.reassignments.steps import Step, steps_to
 

@@ -16,8 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from controller.core.model import BlockedBy, BrokerId, LogDir, TopicPartition
-from controller.core.reassignments.gates import ids
+from controller.core.model import BlockedBy, BrokerId, LogDir, TopicPartition, ids
 from controller.planning.copy_schedule import (
     CopyRole,
     ForecastLimits,

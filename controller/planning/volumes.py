@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Final, NamedTuple
 
-from controller.core.disks.model import SAME_VOLUME_BYTES
+from controller.core.disks.log_volumes import SAME_VOLUME_BYTES
 from controller.core.model import LogDir
 from controller.planning.quotas import Band, band
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from controller.core import model
 from controller.core.requests.submissions import (
@@ -19,7 +19,9 @@ from controller.core.requests.submissions import (
     queue_request_id,
 )
 from controller.errors import InvalidInputError
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 BATCH: Final = 1000
 """Records that are read at a time until one is selected."""

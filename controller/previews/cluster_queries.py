@@ -12,13 +12,13 @@ from controller.core.model import BrokerId
 
 if TYPE_CHECKING:
     from controller.brokers.connection_settings import ConnectionSettings
-    from controller.doctor.snapshot import (
+    from controller.doctor.broker_answers import (
         BrokerAnswers,
         Disks,
         Protocol,
         SettingVerdicts,
-        Znodes,
     )
+    from controller.doctor.snapshot import Znodes
     from controller.settings import Settings
     from controller.zk.operator_client import OperatorClient
 
@@ -54,11 +54,11 @@ def query_brokers(
 
 def judge_settings(settings: Settings, znodes: Znodes) -> SettingVerdicts:
     """Ask the brokers whether the settings of topics and brokers are valid."""
-    from controller.brokers import surveys  # noqa: PLC0415 - most commands ask no broker
+    from controller.brokers import setting_survey  # noqa: PLC0415 - most commands ask no broker
 
     connections = broker_connections(settings)
     topics = {name: own for name, own in znodes.topic_settings.items() if name in znodes.topics}
-    return surveys.judge_settings(
+    return setting_survey.judge_settings(
         connections, list(znodes.brokers.values()), topics, znodes.broker_settings
     )
 

@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.core import model
 from controller.core.model import OutcomeKind, Replicas, TopicPartition
 from controller.previews.plan_files import Plan
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 
 class EntryState(StrEnum):

@@ -1,9 +1,9 @@
-"""The changes of a plan in words: what becomes of partitions, and of requests that have them."""
+"""What a plan changes, in words: partitions, refused entries, conflicts with requests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from controller.core import model
 from controller.core.requests.submissions import NO_DIRS, NamedDirs
@@ -52,6 +52,30 @@ def changes_of(
         parts += [f"changes directories on {ids(moved)}"] if moved else []
         what = ", ".join(parts) or "changes the order"
         yield f"{entry.partition}: {ids(now.replicas)} -> {ids(entry.target)} ({what})"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanValidation:
+    """The result of checking the entries of a plan."""
+
+    problems: tuple[tuple[Entry, str], ...] = ()
+    """Entries that would be refused, with the reason."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Topics with unknown settings, with the reason. Their entries would not be accepted."""
+
+    def lines(self) -> Iterator[str]:
+        """Describe the entries that would be refused or not accepted."""
+        for entry, why in self.problems:
+            yield f"{entry.partition} would be refused: {why}"
+        yield from self.unknown_lines()
+
+    def unknown_lines(self) -> Iterator[str]:
+        """Describe the topics with unknown settings."""
+        for topic, why in self.unknown.items():
+            yield (
+                f"{topic}: min.insync.replicas cannot be read from here; its entries are accepted "
+                f"only once the daemon can read it: {why}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,24 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.core import model
 from controller.core.core_settings import Options
 from controller.core.model import BlockedBy, BrokerId, Route, TopicPartition
 from controller.core.pacing.controls import UNTHROTTLED, Controls
 from controller.core.requests.submissions import NO_DIRS, NamedDirs, RequestOptions
-from controller.doctor.snapshot import Disks
+from controller.doctor.broker_answers import Disks
 from controller.planning.copy_schedule import ForecastLimits, ForecastMove
 from controller.planning.forecast import Forecast, ForecastPlan, Rates, Wait, forecast
 from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import Entry, read_entries
-from controller.previews.plan_changes import Conflict, changes_of, conflicts_of, factor_lines
+from controller.previews.plan_changes import (
+    Conflict,
+    PlanValidation,
+    changes_of,
+    conflicts_of,
+    factor_lines,
+)
 from controller.previews.plan_files import PlanFile
 from controller.previews.proposal import sizes_of
-from controller.previews.validation import PlanValidation, validate
 from controller.units import ids, show_duration
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 GROWTH_AFTER_S: Final = 3.0
 """The time between two looks at the sizes of logs, which show what producers add."""
@@ -74,6 +81,8 @@ def dry_run(
     queries: ClusterQueries,
 ) -> DryRun:
     """Find what a plan would do that is submitted by a route; None: through the queue."""
+    from controller.previews.validation import validate  # noqa: PLC0415 - for the decisions of the core
+
     entries = read_entries(operator, plan.entries)
     conflicts = conflicts_of(entries, route)
     validation = validate(operator, entries, queries)

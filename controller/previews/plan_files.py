@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from controller.core import model
 from controller.core.requests.submissions import NO_DIRS, NamedDirs, plan_hash
@@ -25,9 +25,11 @@ from controller.errors import (
     errors_about,
 )
 from controller.planning.plan_text import PlanPart, find_plan, find_topics
-from controller.zk.operator_client import OperatorClient
 from controller.znodes.json_documents import UnreadableError
 from controller.znodes.plans import Refusals, judge_plan, plan_entry
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 SHOWN_MAX: Final = 20

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from controller.core.model import BrokerId, TopicPartition
-from controller.doctor.snapshot import Disks
+from controller.doctor.broker_answers import Disks
 from controller.errors import InvalidInputError
 from controller.planning.plan_goal import (
     Assignment,
@@ -26,7 +26,9 @@ from controller.planning.plan_goal import (
 from controller.previews.entries import ClusterState, read_cluster
 from controller.previews.plan_files import document_of
 from controller.units import ids, names_text, show_bytes
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 RACKLESS: Final = (
     "Not all brokers have rack information. Add --disable-rack-aware in command line to make "

@@ -1,15 +1,13 @@
 """
-Check a plan: its changes, the entries that would be refused, and conflicts with requests.
+Check the entries of a plan with the daemon's own function.
 
-Entries are checked with the daemon's own function. The daemon checks each entry again when it
-accepts it.
+The daemon checks each entry again when it accepts it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from controller.core import model
 from controller.core.core_settings import Options
@@ -18,34 +16,13 @@ from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import Entry
-from controller.zk.operator_client import OperatorClient
+from controller.previews.plan_changes import PlanValidation
 from controller.znodes.paths import reassignment_path
 
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
+
 _PREVIEW: Final = model.RequestId("preview")
-
-
-@dataclass(frozen=True, slots=True)
-class PlanValidation:
-    """The result of checking the entries of a plan."""
-
-    problems: tuple[tuple[Entry, str], ...] = ()
-    """Entries that would be refused, with the reason."""
-    unknown: Mapping[str, str] = field(default_factory=dict)
-    """Topics with unknown settings, with the reason. Their entries would not be accepted."""
-
-    def lines(self) -> Iterator[str]:
-        """Describe the entries that would be refused or not accepted."""
-        for entry, why in self.problems:
-            yield f"{entry.partition} would be refused: {why}"
-        yield from self.unknown_lines()
-
-    def unknown_lines(self) -> Iterator[str]:
-        """Describe the topics with unknown settings."""
-        for topic, why in self.unknown.items():
-            yield (
-                f"{topic}: min.insync.replicas cannot be read from here; its entries are accepted "
-                f"only once the daemon can read it: {why}"
-            )
 
 
 def validate(

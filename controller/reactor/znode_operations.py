@@ -25,7 +25,13 @@ from controller.core.topics.records import TopicCreatedRecord
 from controller.core.view import ClusterView
 from controller.errors import InvariantError
 from controller.reactor import ports
-from controller.znodes import brokers_and_controller, histories, paths, reassignments, topics
+from controller.znodes import (
+    histories,
+    paths,
+    producer_ids,
+    reassignments,
+    topics,
+)
 from controller.znodes.entity_configs import (
     encode_announcement,
     encode_applied_throttle,
@@ -69,7 +75,7 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             )
             return [ports.SetData(paths.state_path(partition), data, before.version)]
         case ProducerIdsRecord(block=block, expected_version=version):
-            data = brokers_and_controller.encode_producer_ids(block)
+            data = producer_ids.encode_producer_ids(block)
             return [_put_at_version(paths.PRODUCER_IDS, data, version)]
         case leadership.StateCreatedRecord(partition=partition):
             data = topics.encode_state(

@@ -25,10 +25,10 @@ from typing import Final, TextIO
 import structlog
 
 from controller.errors import InvalidInputError
+from controller.telemetry.journal_files import FILE_NAME
 from controller.telemetry.json_values import iso_time, json_fields, json_value
 
 VERSION: Final = 1
-FILE_NAME: Final = "journal.jsonl"
 LOCK_NAME: Final = "journal.lock"
 QUEUE_MAX: Final = 50_000
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -16,6 +16,7 @@ from typing import Any, Final, get_args
 
 from controller.core.model import Instant, TopicPartition
 from controller.core.reassignments.phases import Phase, label_of
+from controller.core.reassignments.steps import Step
 
 _PHASES = get_args(Phase)
 _AS_IT_IS: Final = frozenset({type(None), bool, int, float, str})
@@ -79,3 +80,8 @@ class Clocks:
     def at(self, instant: Instant) -> str:
         """Return a loop time as ISO 8601."""
         return iso_time(self.wall - timedelta(seconds=self.now - instant))
+
+
+def step_document(step: Step) -> dict[str, Any]:
+    """Return a step as JSON."""
+    return {name: list(getattr(step, name)) for name in ("target", "adding", "dropping")}

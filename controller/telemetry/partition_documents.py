@@ -21,7 +21,7 @@ from controller.core.reassignments.steps import Step, steps_to
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import is_stalled
 from controller.telemetry.copies import Copies
-from controller.telemetry.json_values import Clocks, iso_time
+from controller.telemetry.json_values import Clocks, iso_time, step_document
 from controller.telemetry.progress import ProgressTracker, lacking, throttle_in_force
 from controller.telemetry.volumes import partition_volume
 
@@ -253,8 +253,3 @@ def _steps(
         return is_synced and view.is_live(replica, partition)
 
     return steps_to(current, target, leader, view.options.step_size, is_sound)
-
-
-def step_document(step: Step) -> dict[str, Any]:
-    """Return a step as JSON."""
-    return {name: list(getattr(step, name)) for name in ("target", "adding", "dropping")}

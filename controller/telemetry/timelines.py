@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from controller.core.model import BrokerId, TopicPartition
-from controller.telemetry.journal import FILE_NAME, VERSION
+from controller.telemetry.journal import VERSION
+from controller.telemetry.journal_files import FILE_NAME
 from controller.telemetry.phase_changes import EnteredPhase
 from controller.telemetry.progress import LoggedProgress
 from controller.telemetry.rates import CopyRates

@@ -24,9 +24,9 @@ from controller.znodes.brokers_and_controller import (
     decode_controller,
     decode_feature,
     decode_migration,
-    decode_producer_ids,
 )
 from controller.znodes.histories import decode_ended, decode_part, part_name
+from controller.znodes.producer_ids import decode_producer_ids
 from controller.znodes.reassignments import decode_spec
 
 

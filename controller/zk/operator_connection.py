@@ -23,13 +23,12 @@ from controller.reactor.ports import Operation
 from controller.settings import Settings
 from controller.zk.clients import CommandClient, client_options
 from controller.zk.pending_calls import MultiRejected, fill, multi_answer
+from controller.zk.races import RACES_MAX, contention_error
 from controller.zk.readers import WINDOW, Key, Value, Znode, ahead, znode_of
 from controller.zk.security import acl_at, cluster_acl
 from controller.znodes import paths
 
 CONNECT_S: Final = 10.0
-RACES_MAX: Final = 20
-"""Attempts to change a znode that others change as well."""
 
 _LOG: Final = logging.getLogger(__name__)
 _LOG.addHandler(logging.NullHandler())
@@ -307,8 +306,3 @@ class ZooKeeperConnection:
             raise errors.SessionSuspendedError(
                 f"ZooKeeper at {self._hosts} does not answer: {type(error).__name__}"
             ) from error
-
-
-def contention_error(path: str) -> errors.ReassignmentConflictError:
-    """Return the error for a znode that others change all the time."""
-    return errors.ReassignmentConflictError(f"{path} changes all the time; try again")

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
@@ -30,7 +30,7 @@ from controller.errors import (
     InvalidInputError,
     ReassignmentConflictError,
 )
-from controller.zk.operator_connection import RACES_MAX, ZooKeeperConnection, contention_error
+from controller.zk.races import RACES_MAX, contention_error
 from controller.zk.readers import Znode
 from controller.zk.request_znodes import cancellation_of, plan_of
 from controller.znodes import operator_controls, paths
@@ -44,6 +44,9 @@ from controller.znodes.cancellations import (
 )
 from controller.znodes.json_documents import UnreadableError
 from controller.znodes.plans import encode_legacy_plan, read_options, submissions_of, write_options
+
+if TYPE_CHECKING:
+    from controller.zk.operator_connection import ZooKeeperConnection
 
 SELECTION_S: Final = 10.0
 """Seconds in which a leading daemon selects the partitions of a cancellation."""

@@ -25,7 +25,8 @@ from controller.errors import ReassignmentConflictError
 from controller.reactor.ports import Check, Delete, SetData
 from controller.reactor.znode_operations import config_operations, lifting
 from controller.zk.cluster_znodes import ClusterZnodes, ThrottleZnodes
-from controller.zk.operator_connection import RACES_MAX, ZooKeeperConnection, contention_error
+from controller.zk.operator_connection import ZooKeeperConnection
+from controller.zk.races import RACES_MAX, contention_error
 from controller.znodes import paths
 from controller.znodes.brokers_and_controller import encode_leader
 from controller.znodes.entity_configs import decode_entity_config

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from controller.cli.doctor import findings_of_journal
+from controller.cli.diagnosis import findings_of_journal
 from controller.doctor.findings import Severity
 from integration.rigs.cluster import Cluster
 from integration.rigs.transaction_log import LoggedTransaction, transactions_of, writes_in

@@ -24,7 +24,7 @@ from controller.core.model import (
 from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, UnderMinIsr
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.core.requests.submissions import Cancellation, LegacyPlan, RequestOptions
-from controller.doctor.snapshot import BrokerAnswers
+from controller.doctor.broker_answers import BrokerAnswers
 from controller.errors import ControllerError
 from controller.setting_sources import load_settings
 from controller.web.forms import options_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.brokers.broker_queries import BrokerFollower
+from controller.brokers.broker_follower import BrokerFollower
 from controller.core.model import PartitionAssignment, TopicAssignment, ZkVersion, Zxid
 from controller.core.records import Event
 from controller.core.topics.records import TopicsListed, TopicsRead

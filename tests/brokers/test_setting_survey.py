@@ -8,9 +8,9 @@ from kafka.protocol.admin import AlterConfigsResponse
 from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.connection_settings import ConnectionSettings
-from controller.brokers.surveys import ENCRYPTED, NOT_LIVE, judge_settings
+from controller.brokers.setting_survey import ENCRYPTED, NOT_LIVE, judge_settings
 from controller.core.pacing.throttle_settings import Entity
-from controller.doctor.snapshot import SettingVerdicts
+from controller.doctor.broker_answers import SettingVerdicts
 from tests.brokers.fakes import KAFKA_2_6, Answer, FakeBroker, Received
 
 UNDERSTOOD = {**KAFKA_2_6, ApiKey.AlterConfigs: (0, 1)}

@@ -17,7 +17,7 @@ from controller.brokers.surveys import (
 )
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import BrokerEpoch, BrokerId, LogDir
-from controller.doctor.snapshot import Disks, Protocol
+from controller.doctor.broker_answers import Disks, Protocol
 from tests.brokers.fakes import Answer, Drop, FakeBroker, Garbage, Hold, Reaction, Received
 from tests.core.builders import tp
 

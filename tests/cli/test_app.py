@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -80,17 +81,49 @@ def test_without_a_verb_the_help_is_shown() -> None:
     assert all(verb in result.stderr for verb in VERBS)
 
 
-def test_help_lists_the_commands_without_importing_them() -> None:
-    """Neither ZooKeeper's client nor a command nor the settings: they take half a second."""
-    listing = "import sys; from controller.cli.app import main\n"
-    listing += "try: main()\nexcept SystemExit: print(*sys.modules, file=sys.stderr)"
+def modules_after(program: str) -> dict[str, set[str]]:
+    """Run a program in an interpreter of its own; return the modules that it reports by name."""
+    listing = "import io, json, sys\nfrom contextlib import redirect_stdout\nfound = {}\n"
     ended = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", listing, "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", f"{listing}{program}\nprint(json.dumps(found))"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    imported = set(ended.stderr.split())
-    assert all(f"  {verb} " in ended.stdout for verb in VERBS)
-    assert "controller.cli.app" in imported
-    assert not imported & {"kazoo", "pydantic", "rich", "controller.cli.status"}
+    return {name: set(modules) for name, modules in json.loads(ended.stdout).items()}
+
+
+HELP = """
+from controller.cli.app import COMMANDS, build_app
+from controller.cli.context import CommandContext
+app = build_app(CommandContext(environ={}))
+for name in ("", *COMMANDS):
+    with redirect_stdout(io.StringIO()):
+        try: app([*filter(None, [name]), "--help"])
+        except SystemExit as ended: assert not ended.code, name
+    found[name] = sorted(sys.modules)
+"""
+SLOW = {"kazoo", "kafka", "confluent_kafka", "rich.console", "structlog", "jinja2", "pyspark"}
+"""What takes long to import, and only some commands use."""
+DECISIONS = {"controller.core.decide", "controller.core.view", "controller.core.effects"}
+
+
+def test_no_help_imports_what_takes_long() -> None:
+    """Nor what only another command needs: the clients, the tables, the decisions of the core."""
+    found = modules_after(HELP)
+    assert not found[""] & {"pydantic", "controller.settings", "controller.cli.status"}
+    for name, modules in found.items():
+        assert not modules & (SLOW | DECISIONS), name
+
+
+def test_what_reads_and_writes_for_commands_imports_no_decision() -> None:
+    """A command without a terminal draws no table and logs nothing, and asks no broker."""
+    found = modules_after(
+        "import controller.zk.operator_client, controller.setting_sources\n"
+        "found['client'] = sorted(sys.modules)"
+    )["client"]
+    assert "kazoo" in found
+    assert not found & ((SLOW | DECISIONS) - {"kazoo"})
 
 
 @pytest.mark.parametrize("name", COMMANDS)

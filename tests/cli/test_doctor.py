@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from controller.cli.doctor import EACH_MAX
+from controller.cli.findings_text import EACH_MAX
 from controller.core.model import ZkVersion
 from controller.core.pacing.throttle_settings import (
     FOLLOWER_RATE,

@@ -22,7 +22,7 @@ from controller.core.model import (
 )
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.requests.submissions import LegacyPlan, RequestOptions, Submission, Window
-from controller.doctor.snapshot import BrokerAnswers, Disks
+from controller.doctor.broker_answers import BrokerAnswers, Disks
 from controller.errors import SessionSuspendedError
 from controller.previews.plan_files import document_of, read_plan
 from controller.znodes.cancellations import KillSwitch

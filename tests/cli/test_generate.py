@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controller.core.model import BrokerId, ReassignmentSpec
-from controller.doctor.snapshot import BrokerAnswers, Disks
+from controller.doctor.broker_answers import BrokerAnswers, Disks
 from tests.cli.builders import FakeCluster, Terminal
 from tests.core.builders import tp
 

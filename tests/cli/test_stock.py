@@ -19,7 +19,7 @@ from controller.core.model import (
 )
 from controller.core.pacing.throttle_settings import broker_entity, topic_entity
 from controller.core.requests.submissions import LegacyPlan, Submission
-from controller.doctor.snapshot import BrokerAnswers, Disks
+from controller.doctor.broker_answers import BrokerAnswers, Disks
 from controller.znodes.cancellations import KillSwitch
 from tests.cli.builders import FakeCluster, Terminal
 from tests.cli.scripted_answers import CANCEL

@@ -60,8 +60,8 @@ from controller.znodes import paths
 from controller.znodes.brokers_and_controller import (
     ControllerNode,
     decode_controller,
-    encode_producer_ids,
 )
+from controller.znodes.producer_ids import encode_producer_ids
 from controller.znodes.reassignments import encode_orphan, encode_spec
 from controller.znodes.topics import encode_state
 from tests.contracts.rigs import CONTROLLER_ID, P0, P1, Rigs, StoreRig, data_of

@@ -19,8 +19,9 @@ from controller.core.model import (
 )
 from controller.core.reassignments.model import Orphan
 from controller.core.role.records import ClaimGuardsRead
+from controller.doctor.broker_answers import BrokerAnswers, Disks
 from controller.doctor.checks import SnapshotCheck
-from controller.doctor.snapshot import BrokerAnswers, Disks, Snapshot, Znodes
+from controller.doctor.snapshot import Snapshot, Znodes
 from tests.core.builders import broker, replicas
 from tests.telemetry.builders import partition_state
 

@@ -6,8 +6,8 @@ import pytest
 
 from controller.core.core_settings import EngineName
 from controller.core.model import BrokerId, Zxid
+from controller.doctor.broker_answers import Disks
 from controller.doctor.partition_checks import orphans, stray_logs
-from controller.doctor.snapshot import Disks
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
 

@@ -8,8 +8,8 @@ import pytest
 
 from controller.core.model import BrokerId, TopicAssignment, TopicPartition
 from controller.core.pacing.controls import Quiesce
+from controller.doctor.broker_answers import Protocol
 from controller.doctor.checks import MIGRATION, examine
-from controller.doctor.snapshot import Protocol
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from controller.core.model import ZkVersion, Zxid
 from controller.core.pacing.throttle_settings import Entity
 from controller.core.requests.submissions import LegacyPlan
+from controller.doctor.broker_answers import SettingVerdicts
 from controller.doctor.findings import Severity
-from controller.doctor.snapshot import SettingVerdicts
 from controller.doctor.znode_checks import (
     dead_targets,
     kill_switch,

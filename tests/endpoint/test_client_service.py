@@ -28,7 +28,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, Met
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 from controller.brokers import messages
-from controller.brokers.broker_queries import BrokerFollower
+from controller.brokers.broker_follower import BrokerFollower
 from controller.brokers.topic_validation import TopicValidation
 from controller.core.calls import client_requests
 from controller.core.calls.broker_requests import AlterPartitionAnswer

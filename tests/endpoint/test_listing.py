@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.brokers.broker_queries import BrokerFollower
+from controller.brokers.broker_follower import BrokerFollower
 from controller.endpoint.listing import build_endpoint
 from controller.endpoint.relay import Relay
 from controller.errors import InvalidInputError

@@ -12,7 +12,8 @@ import pytest
 from controller.core.model import BrokerId, LogDir, TopicPartition
 from controller.core.pacing.controls import UNTHROTTLED, Controls, Limits, Pause, Pauses
 from controller.core.requests.submissions import Window
-from controller.doctor.snapshot import BrokerAnswers, Disks, Snapshot
+from controller.doctor.broker_answers import BrokerAnswers, Disks
+from controller.doctor.snapshot import Snapshot
 from controller.planning.forecast import BURST_S, PAST_FAST, PAST_SLOW
 from controller.previews.plan_files import document_of
 from tests.cli.builders import FakeCluster, Terminal, a_status

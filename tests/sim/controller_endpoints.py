@@ -47,7 +47,7 @@ from controller.core.model import (
 from controller.errors import ensure
 from controller.reactor.ports import SetData
 from controller.znodes import paths
-from controller.znodes.brokers_and_controller import decode_producer_ids, encode_producer_ids
+from controller.znodes.producer_ids import decode_producer_ids, encode_producer_ids
 from controller.znodes.topics import encode_state
 from tests.sim.broker_to_controller import LISTENER
 from tests.sim.decoded import read_state, read_topic

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from controller.core.disks.model import DELETE_DELAY_S
+from controller.core.disks.log_volumes import DELETE_DELAY_S
 from controller.core.model import BrokerId, LogDir
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from controller.core.model import Refusal, Replicas, Route, TopicPartition
-from controller.core.requests.acceptance import entry_text
+from controller.core.model import Refusal, Replicas, Route, TopicPartition, entry_text
 from controller.znodes import paths
 
 if TYPE_CHECKING:

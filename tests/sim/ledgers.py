@@ -24,8 +24,8 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
     Zxid,
+    entry_text,
 )
-from controller.core.requests.acceptance import entry_text
 from controller.core.requests.outcomes import Summary
 from controller.core.requests.submissions import (
     AcceptedEntry,

@@ -47,9 +47,9 @@ from controller.znodes.brokers_and_controller import (
     decode_controller,
     decode_feature,
     decode_migration,
-    decode_producer_ids,
 )
 from controller.znodes.plans import decode_legacy_plan
+from controller.znodes.producer_ids import decode_producer_ids
 from controller.znodes.reassignments import decode_orphan, decode_spec
 from controller.znodes.topics import (
     decode_log_dir_event,

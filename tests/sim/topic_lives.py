@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from controller.core.model import RefusalReason, Replicas, RequestId, TopicPartition
-from controller.core.requests.acceptance import entry_text
+from controller.core.model import RefusalReason, Replicas, RequestId, TopicPartition, entry_text
 from controller.znodes import paths
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controller.core.core_settings import Options
 from controller.core.model import BrokerId, Instant, RequestId
 from controller.planning.forecast import Rates
-from controller.telemetry.journal import FILE_NAME
+from controller.telemetry.journal_files import FILE_NAME
 from controller.telemetry.rates import (
     PERIODS_KEPT,
     SPAN_MIN_S,

@@ -9,7 +9,8 @@ from controller.core.model import BrokerId, Instant
 from controller.core.reassignments.phases import Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import SLICE
-from controller.telemetry.journal import FILE_NAME, line_of
+from controller.telemetry.journal import line_of
+from controller.telemetry.journal_files import FILE_NAME
 from controller.telemetry.partition_documents import Filter
 from controller.telemetry.status_publisher import (
     QUESTIONS_MAX,

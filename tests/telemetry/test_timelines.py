@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from controller.telemetry.journal import FILE_NAME, line_of
+from controller.telemetry.journal import line_of
+from controller.telemetry.journal_files import FILE_NAME
 from controller.telemetry.log_events import phase_event
 from controller.telemetry.timelines import (
     PARTITIONS_KEPT,

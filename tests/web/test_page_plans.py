@@ -9,7 +9,7 @@ import pytest
 
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.requests.submissions import RequestOptions
-from controller.doctor.snapshot import BrokerAnswers
+from controller.doctor.broker_answers import BrokerAnswers
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.plan_files import PlanFile
 from controller.setting_sources import load_settings

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller.core.calls.broker_requests import ProducerIdBlock
 from controller.core.model import BrokerId
-from controller.znodes.brokers_and_controller import decode_producer_ids, encode_producer_ids
+from controller.znodes.producer_ids import decode_producer_ids, encode_producer_ids
 
 BLOCK = ProducerIdBlock(BrokerId(3), 1000, 1999)
 

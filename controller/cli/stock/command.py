@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
@@ -33,12 +33,14 @@ from controller.cli.stock.tool import StockTool, run_tool
 from controller.cli.verify import verify_plan
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId
-from controller.doctor.snapshot import Disks
+from controller.doctor.broker_answers import Disks
 from controller.errors import InvalidInputError
 from controller.previews.entries import read_entries
 from controller.previews.plan_changes import rollback_of
 from controller.previews.plan_files import document_of, read_plan
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 PLAN: Final = "reassignment-json-file"
 TOPICS: Final = "topics-to-move-json-file"
@@ -99,7 +101,7 @@ OPTIONS: Final[Mapping[str, object]] = {
 """The help of each option, with the form of its value if it has one; or an option of others."""
 
 StockOptions = Mapping[str, Any]
-Action = Callable[[OperatorClient], None]
+Action = Callable[["OperatorClient"], None]
 
 
 def stock(ctx: typer.Context, **given: Any) -> Exit:  # noqa: ANN401 - options by name

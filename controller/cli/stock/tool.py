@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -34,7 +34,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.requests.submissions import Cancellation, RequestOptions
-from controller.doctor.snapshot import Disks
+from controller.doctor.broker_answers import Disks
 from controller.errors import (
     BrokerUnreachableError,
     ControllerError,
@@ -47,7 +47,9 @@ from controller.planning.proposer import propose
 from controller.previews.entries import ClusterState, read_cluster
 from controller.previews.plan_files import PlanFile
 from controller.previews.proposal import RACKLESS
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 QueryDisks = Callable[[Collection[LiveBroker]], Mapping[BrokerId, Disks | str]]
 """Return the log directories of brokers; a text is the reason why they are unknown."""

@@ -16,10 +16,10 @@ from controller.core.disks.disk_space import (
     deleted_logs_gate,
     directory_for,
     report_gate,
-    volume_of,
 )
 from controller.core.disks.log_dir_queries import ROOM_REFRESH_S
-from controller.core.disks.model import DELETE_DELAY_S, BrokerDisk
+from controller.core.disks.log_volumes import DELETE_DELAY_S, volume_of
+from controller.core.disks.model import BrokerDisk
 from controller.core.model import (
     GB,
     Blocked,

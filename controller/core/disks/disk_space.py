@@ -19,12 +19,13 @@ in progress are taken back that could fill it (``step_start``). They wait then l
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from controller.core import wakeups
 from controller.core.core_settings import EngineName
-from controller.core.disks.model import KEPT_S, SAME_VOLUME_BYTES, BrokerDisk, Copy, DiskLedger
+from controller.core.disks.log_volumes import volume_of
+from controller.core.disks.model import KEPT_S, BrokerDisk, Copy, DiskLedger
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import (
     NO_BROKERS,
@@ -74,23 +75,6 @@ def directory_for(view: ClusterView, broker: BrokerId, partition: TopicPartition
     reassignment = view.reassignments.by_partition.get(partition)
     named = None if reassignment is None else reassignment.spec.directory_of(broker)
     return named or (None if disk is None else disk.only)
-
-
-def volume_of(directory: LogDir, directories: Iterable[LogDir]) -> tuple[str, ...]:
-    """Return the directories that seem to share the volume of this one, with itself."""
-    if directory.total is None or directory.usable is None:
-        return (directory.path,)
-    usable = directory.usable
-    return tuple(
-        d.path
-        for d in directories
-        if d is directory
-        or (
-            d.total == directory.total
-            and d.usable is not None
-            and abs(d.usable - usable) < SAME_VOLUME_BYTES
-        )
-    )
 
 
 def report_gate(view: ClusterView, broker: BrokerId, now: Instant) -> Blocked | None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple
 
 from controller.core.bases import Ledger, Lifetime
+from controller.core.disks.log_volumes import DELETE_DELAY_S
 from controller.core.disks.placements import Placements
 from controller.core.model import (
     START,
@@ -35,16 +36,8 @@ GROWTH_AFTER_S: Final = 5.0
 """Two reports that are closer in time give no rate."""
 GROWTH_HALVES_S: Final = 60.0
 """A rate that is not seen again halves in this time: producers send in bursts."""
-DELETE_DELAY_S: Final = 60.0
-"""Kafka's default of ``file.delete.delay.ms``: how long a deleted log keeps its bytes."""
 KEPT_S: Final = DELETE_DELAY_S + 5.0
 """How long its bytes count: the broker begins to delete with the delay, or learned of it later."""
-SAME_VOLUME_BYTES: Final = 64 * 2**20
-"""
-Directories of equal size whose free space differs by less than this count as one volume.
-
-One answer reads them one after the other, while producers write.
-"""
 
 
 class SizeReport(NamedTuple):

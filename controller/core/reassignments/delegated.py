@@ -163,7 +163,7 @@ class DelegatedContext(ReplicaPlacement):
 
     def foreign_block(self) -> Blocked:
         """Return the block of a step in the topic znode that is another client's."""
-        detail = f"a foreign reassignment leads to {gates.ids(self.assignment.target_replicas)}"
+        detail = f"a foreign reassignment leads to {model.ids(self.assignment.target_replicas)}"
         return Blocked(BlockedBy.FOREIGN_MOVES, detail)
 
     def unread(self) -> Change | Blocked | None:

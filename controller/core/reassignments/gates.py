@@ -11,24 +11,14 @@ again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from controller.core import core_settings, model
 from controller.core.deletions import pending_deletions
-from controller.core.model import Blocked, BlockedBy, BrokerId, Replicas, Route, TopicPartition
+from controller.core.model import Blocked, BlockedBy, BrokerId, Replicas, Route, TopicPartition, ids
 from controller.core.reassignments.orphans import is_kept
 from controller.core.reassignments.steps import Step
 from controller.core.view import ClusterView
-
-IDS_MAX: Final = 50
-"""The most broker ids in a sentence."""
-
-
-def ids(replicas: Iterable[BrokerId]) -> str:
-    """Format broker ids for a sentence; of very many only the first."""
-    listed = [str(r) for r in islice(replicas, IDS_MAX + 1)]
-    return ",".join(listed if len(listed) <= IDS_MAX else [*listed[:IDS_MAX], "..."])
 
 
 def config_unknown(view: ClusterView, topic: str) -> Blocked:

@@ -20,14 +20,13 @@ disk for ``file.delete.delay.ms``.
 from __future__ import annotations
 
 from controller.core import effects, model
-from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition
+from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition, ids
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.throttles import throttle_gate
 from controller.core.reassignments import phases, records
 from controller.core.reassignments.gates import (
     begin_gate,
     id_conflict,
-    ids,
     leader_missing,
     leader_unassigned,
 )

@@ -105,7 +105,7 @@ class PartitionContext:
         name, version = spec.request, spec.version
         refusal = model.Refusal(
             name,
-            f"{self.partition} -> [{gates.ids(spec.target)}]",
+            f"{self.partition} -> [{model.ids(spec.target)}]",
             model.RefusalReason.DRIFTED,
             submissions.drift_text(expected, self.assignment),
             self.partition,
@@ -159,7 +159,7 @@ class PartitionContext:
         remaining = tuple(r for r in self.state.isr if r not in dropping and self.is_staying(r))
         if len(remaining) >= floor:
             return None
-        stay, without = gates.ids(remaining) or "no replica", gates.ids(dropping)
+        stay, without = model.ids(remaining) or "no replica", model.ids(dropping)
         detail = f"only {stay} would stay in sync without {without}, {floor} needed"
         return Blocked(BlockedBy.MIN_ISR, detail)
 

@@ -25,8 +25,10 @@ from controller.core.model import (
     RequestId,
     Route,
     TopicPartition,
+    entry_text,
+    ids,
 )
-from controller.core.reassignments.gates import ids, refusal_for_foreign
+from controller.core.reassignments.gates import refusal_for_foreign
 from controller.core.reassignments.records import DONE, SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
 from controller.core.requests import records, submissions
@@ -40,11 +42,6 @@ SHARES: Final = 10
 """The share of a long cycle that is left while it delays other requests."""
 SPECS_PATH: Final = "/admin/reassignments"
 """The prefix by which unreadable records are named."""
-
-
-def entry_text(partition: TopicPartition, replicas: Replicas) -> str:
-    """Format an entry for operators."""
-    return f"{partition} -> [{ids(replicas)}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ from typing import Final
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.core_settings import EngineName
 from controller.core.leadership.fold import LASTING
-from controller.core.model import BrokerId, Instant, TopicPartition
+from controller.core.model import BrokerId, Instant, TopicPartition, ids
 from controller.core.reassignments import phases
-from controller.core.reassignments.gates import ids
 from controller.core.reassignments.model import Reassignment
 from controller.core.role.records import ClaimGuardsRead
 from controller.core.view import ClusterView

@@ -12,7 +12,7 @@ from random import Random
 
 from controller.core.core_settings import Options
 from controller.core.disks.disk_budget import UNTHROTTLED_RATE
-from controller.core.disks.model import DELETE_DELAY_S
+from controller.core.disks.log_volumes import DELETE_DELAY_S
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import (
     BrokerId,

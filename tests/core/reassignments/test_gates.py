@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.core.core_settings import Options
-from controller.core.model import BrokerId
-from controller.core.reassignments.gates import IDS_MAX, ids, is_deleted
+from controller.core.model import IDS_MAX, BrokerId, ids
+from controller.core.reassignments.gates import is_deleted
 from controller.core.view import ClusterView
 from tests.core.builders import tp
 
