@@ -115,7 +115,7 @@ class PartitionDocuments:
             "eta_s": None,
             "no_estimate": None,
             **(figures.document if figures is not None else {}),
-            "share": self._progress.never_back(key, self._share(partition, reassignment, steps)),
+            "share": self._progress.never_back(key, self._share(partition, reassignment)),
             "blocked_on": None
             if blocked is None
             else {
@@ -129,26 +129,33 @@ class PartitionDocuments:
             and is_stalled(reassignment, blocked, self._still_since, gained_at),
         }
 
-    def _share(
-        self, partition: TopicPartition, reassignment: Reassignment, steps: int
-    ) -> float | None:
-        """Return the share of its steps that is done; None: unknown."""
+    def _share(self, partition: TopicPartition, reassignment: Reassignment) -> float | None:
+        """
+        Return the share of its steps that is done; None: unknown.
+
+        A step is counted as the topic znode shows it, which a request alone does not change.
+        """
         view, spec = self._view, reassignment.spec
         assignment = view.topics.known_assignment(partition)
-        if assignment is None or (spec.original is None and reassignment.inherited) or not steps:
+        if assignment is None or (spec.original is None and reassignment.inherited):
             return None
-        left = float(steps_between(assignment.target_replicas, spec.target, view.options.step_size))
+        size = view.options.step_size
+        to_come = steps_between(assignment.target_replicas, spec.target, size)
+        unfinished = to_come + assignment.is_reassigning
+        if spec.original is None:
+            whole = reassignment.step - reassignment.in_flight + unfinished
+        else:
+            whole = max(steps_between(spec.original, spec.target, size), unfinished)
+        part: float | None = 0.0
         if assignment.is_reassigning:
             figures = self._progress.latest.partitions.get(partition)
-            part: float | None = 1.0
             if figures is not None:
                 part = figures.part
             elif lacking(view, partition):
                 part = None if reassignment.inherited else 0.0
-            if part is None:
-                return None
-            left += 1.0 - part
-        return max(0.0, 1.0 - left / steps)
+            else:
+                part = 1.0
+        return None if part is None or not whole else max(0.0, 1.0 - (unfinished - part) / whole)
 
     def explanation(self, partition: TopicPartition) -> dict[str, Any]:
         """Return the answer of ``/explain`` for one partition."""

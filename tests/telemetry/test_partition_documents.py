@@ -7,7 +7,7 @@ from typing import Any
 
 from controller.core.core_settings import EngineName
 from controller.core.model import Blocked, BlockedBy, TopicPartition, ZkVersion, Zxid
-from controller.core.reassignments.phases import Syncing
+from controller.core.reassignments.phases import AwaitingController, Syncing
 from controller.core.requests.model import PlanNode
 from controller.core.view import ClusterView
 from controller.telemetry.copies import Copies
@@ -59,6 +59,30 @@ def test_partition_in_flight_has_its_reason_and_the_steps_to_come(engine: Engine
         {"target": [0, 3, 4, 5], "adding": [5], "dropping": [2]},
         {"target": [3, 4, 5], "adding": [], "dropping": [0]},
     ]
+
+
+def test_bar_begins_with_the_step_and_not_with_its_request() -> None:
+    """Delegated: the topic znode shows the step later; a restarted daemon knows no more."""
+    built = a_view(1, 2, 3, 4).with_partition(tp(), (1, 2), state=partition_state(1, (1, 2)))
+    built.view.role.engine = EngineName.DELEGATED
+    requested = AwaitingController(replicas(1, 2, 4), NOW)
+    built.with_reassignment(tp(), (1, 4), requested, original=(1, 2), step=1)
+
+    def share() -> float | None:
+        moved = explained(built.view)["reassignment"]["share"]
+        assert moved is None or isinstance(moved, float)
+        return moved
+
+    assert share() == 0.0
+    built.with_partition(tp(), (1, 2, 4), adding=(4,))
+    built.view.reassignments.by_partition[tp()].phase = Syncing()
+    assert share() == 0.0
+    built.view.leadership.states[tp()] = partition_state(1, (1, 2, 4))
+    assert share() == 0.5
+    built.with_partition(tp(), (1, 2, 4))
+    assert share() == 0.5
+    built.with_partition(tp(), (1, 4))
+    assert share() == 1.0
 
 
 def test_a_partition_without_a_reassignment_says_so() -> None:
