@@ -21,9 +21,9 @@ from controller.core.reassignments.steps import Step, steps_to
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import is_stalled
 from controller.telemetry.copies import Copies
+from controller.telemetry.copy_volumes import partition_volume
 from controller.telemetry.json_values import Clocks, iso_time, step_document
 from controller.telemetry.progress import ProgressTracker, lacking, throttle_in_force
-from controller.telemetry.volumes import partition_volume
 
 ROWS: Final = 50
 IN_FLIGHT: Final = "in_flight"

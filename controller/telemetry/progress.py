@@ -37,15 +37,15 @@ from controller.telemetry.cluster_counts import (
     unjudged_entries,
 )
 from controller.telemetry.copies import Copies, CopyEvent, FollowedCopy, Received
-from controller.telemetry.json_values import Clocks
-from controller.telemetry.rates import MeasuredRates, window_s
-from controller.telemetry.volumes import (
+from controller.telemetry.copy_volumes import (
     BrokerVolume,
     RequestVolume,
     Volumes,
     partition_volume,
     volumes_of,
 )
+from controller.telemetry.json_values import Clocks
+from controller.telemetry.rates import MeasuredRates, window_s
 
 SLOTS: Final = 10
 NOTHING_LEFT: Final[Mapping[str, Any]] = {"eta_s": None, "no_estimate": None}

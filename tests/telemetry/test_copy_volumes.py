@@ -10,7 +10,7 @@ from controller.core.core_settings import EngineName
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.reassignments.phases import AwaitingController, Syncing
 from controller.core.view import ClusterView
-from controller.telemetry.volumes import BrokerVolume, RequestVolume, Volumes, volumes_of
+from controller.telemetry.copy_volumes import BrokerVolume, RequestVolume, Volumes, volumes_of
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import (
     NOW,
