@@ -30,10 +30,16 @@ from tests.sim.alter_rules import AlterRules
 from tests.sim.bound_rules import BoundRules
 from tests.sim.daemons import Build, Ports
 from tests.sim.faults import Faults, Weights
-from tests.sim.histories import GOOD_END_S, LOOK_EVERY_S, SilentObserver, is_finished
+from tests.sim.histories import (
+    GOOD_END_S,
+    LOOK_EVERY_S,
+    SilentObserver,
+    is_finished,
+    quiesce_to_the_end,
+)
 from tests.sim.lost_logs import LostLogs
 from tests.sim.operators import toggle_min_isr, toggle_unclean
-from tests.sim.plots import FORTUNES, REFRESHES_S, TOGGLED_SHARE
+from tests.sim.plots import FORTUNES, QUIESCES_SHARE, REFRESHES_S, TOGGLED_SHARE
 from tests.sim.store import SimStore
 from tests.sim.topic_lives import TOPICS, RequestedTargets, TopicLives
 from tests.sim.world import World
@@ -68,11 +74,13 @@ class DelegatedPlot:
     """Mean time between two changes of topics; None: there are none."""
     toggles: bool = False
     """True if the settings of topics change."""
+    quiesces: bool = False
+    """True if an operator ends all work in the end."""
 
     @property
     def is_strict(self) -> bool:
         """True if all requests have one author: then every last one is carried out."""
-        return not (self.cancels or self.rivals)
+        return not (self.cancels or self.rivals or self.quiesces)
 
 
 def plot_of(seed: int) -> DelegatedPlot:
@@ -106,6 +114,8 @@ def plot_of(seed: int) -> DelegatedPlot:
     if toggled.random() < TOGGLED_SHARE:
         options = replace(options, config_refresh_s=toggled.choice(REFRESHES_S))
         plot = replace(plot, toggles=True, options=options)
+    if Random(f"delegated, quiesces {seed}").random() < QUIESCES_SHARE:
+        plot = replace(plot, quiesces=True)
     words = [
         f"{plot.daemons} daemon(s)",
         f"step {options.step_size or 'all'}",
@@ -118,6 +128,8 @@ def plot_of(seed: int) -> DelegatedPlot:
         f"topics change every {topics_every_s} s" if topics_every_s else "topics stay",
         f"settings {'toggled' if plot.toggles else 'kept'}, {options.config_refresh_s:.0f} s old",
     ]
+    if plot.quiesces:
+        words.append("quiesced")
     return replace(plot, name=", ".join(words))
 
 
@@ -283,6 +295,8 @@ def play(
         # The last requests are submitted up to that much later.
         world.run_for(ROUND_S / 3)
     faults.heal()
+
+    quiesce_to_the_end(world, is_wanted=plot.quiesces, deletes_orphans=False)
 
     def is_over() -> bool:
         left = world.zookeeper.children(paths.REQUESTS) or world.zookeeper.get(paths.CANCEL)

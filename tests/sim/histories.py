@@ -150,7 +150,7 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     operators.stop()
     clients.stop()
     faults.heal()
-    _quiesce_to_the_end(world, actions)
+    quiesce_to_the_end(world, is_wanted=actions.quiesced > 0)
     good_end_s = GOOD_END_S + (REJECTED_RETRY_S if plot.weights.requests_refused else 0.0)
 
     def is_at_rest() -> bool:
@@ -166,13 +166,13 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     return world
 
 
-def _quiesce_to_the_end(world: World, actions: Actions) -> None:
+def quiesce_to_the_end(world: World, *, is_wanted: bool, deletes_orphans: bool = True) -> None:
     """
     End all work of a healed cluster, judge that nothing of daemons is left, and resume.
 
-    Only where operators did so before.
+    Orphans may be left by a delegated engine, which cannot have them deleted.
     """
-    if not actions.quiesced:
+    if not is_wanted:
         return
     chance = Random(f"a last quiesce {world.seed}")
     soon = int(1000 * (world.schedule.unix_s() + chance.uniform(0.0, 20.0)))
@@ -181,9 +181,8 @@ def _quiesce_to_the_end(world: World, actions: Actions) -> None:
     world.fabric.note(f"quiesced for good: {found}")
 
     def is_ready() -> bool:
-        return (
-            is_finished(world) and is_tidy(world) and not _is_moving(world) and _has_no_role(world)
-        )
+        is_clean = is_finished(world) and (is_tidy(world) or not deletes_orphans)
+        return is_clean and not _is_moving(world) and _has_no_role(world)
 
     world.invariants.judge.applies(Rule.QUIESCE_LEAVES_NOTHING)
     world.run_until(is_ready, within_s=GOOD_END_S + TIDY_S, look_every_s=LOOK_EVERY_S)

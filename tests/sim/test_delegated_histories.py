@@ -97,7 +97,7 @@ def test_what_is_read_late_of_topics_refuses_and_reverses_nothing(seed: int) -> 
 @pytest.mark.parametrize("seed", seeds(range(3)))
 def test_every_last_target_is_reached_when_one_author_submits(seed: int) -> None:
     """Crashes between any two writes or calls, and lost calls, lose no target."""
-    plot = replace(plot_of(4), cancels=False, rivals=False, loss=0.2)
+    plot = replace(plot_of(4), cancels=False, rivals=False, quiesces=False, loss=0.2)
     assert plot.is_strict
     world = play(seed, plot)
     assert world.zookeeper.get(paths.LEGACY_PLAN) is None

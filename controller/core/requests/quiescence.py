@@ -45,7 +45,7 @@ def has_work_to_end(view: ClusterView, now: Instant) -> bool:
     is_due = _is_due(view, quiesce, now)
     # One that has begun from unknown replicas cannot be rolled back.
     return any(
-        not _has_begun(r) or (is_due and r.spec.original is not None)
+        not r.has_moved or (is_due and r.spec.original is not None)
         for r in view.reassignments.by_partition.values()
         if not _is_left_alone(r)
     )
@@ -66,7 +66,7 @@ def _ended(view: ClusterView, quiesce: Quiesce, *, is_due: bool) -> Iterator[Cha
             continue
         if _stands(view, partition, reassignment):
             yield end_unbegun(view, by, partition, reassignment)
-        elif is_due or not _has_begun(reassignment):
+        elif is_due or not reassignment.has_moved:
             reversed_ = reverse(view, by, partition, reassignment)
             if isinstance(reversed_, Change):
                 yield reversed_
@@ -81,15 +81,12 @@ def _is_left_alone(reassignment: Reassignment) -> bool:
     return reassignment.spec.rolls_back or reassignment.spec.route is Route.FOREIGN
 
 
-def _has_begun(reassignment: Reassignment) -> bool:
-    return reassignment.has_moved or reassignment.may_be_made
-
-
 def _stands(view: ClusterView, partition: TopicPartition, reassignment: Reassignment) -> bool:
     """Return whether a reassignment has not begun, nor anything else changes its partition."""
     assignment, legacy = view.topics.assignment(partition), view.requests.legacy
     return (
-        not _has_begun(reassignment)
+        # What the cluster's controller may still carry out is withdrawn: it leads back.
+        not (reassignment.has_moved or reassignment.may_be_made)
         and assignment is not None
         and not (assignment.is_reassigning or reassignment.may_have_placed(assignment))
         and (legacy is None or not legacy.stale)

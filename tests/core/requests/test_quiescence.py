@@ -15,8 +15,10 @@ from controller.core.model import (
     Instant,
     OutcomeKind,
     PartitionAssignment,
+    ReassignmentSpec,
     RefusalReason,
     RequestId,
+    Route,
     TopicAssignment,
     ZkVersion,
 )
@@ -306,3 +308,15 @@ def test_a_cancellation_ends_what_is_not_accepted_though_new_work_is_refused(
         # The rest needs no role.
         release(driver)
     assert has_ended(driver)
+
+
+def test_what_the_controller_may_still_carry_out_is_led_back_at_once() -> None:
+    """After a takeover it is in doubt; held as not begun, it would wait without a deadline."""
+    driver = DelegatedDriver({tp(): (0, 1, 2)}, answers=False)
+    spec = ReassignmentSpec(
+        replicas(3, 4, 5), replicas(0, 1, 2), FIRST, Route.REQUEST, ZkVersion(0)
+    )
+    driver.fold(ControlsRead(Controls(Pauses(quiesce=QUIESCE))))
+    driver.adopt({tp(): spec})
+    known = driver.view.reassignments.by_partition.get(tp())
+    assert known is None or known.spec.rolls_back
