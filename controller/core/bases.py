@@ -28,7 +28,6 @@ Flag = Literal[
     "submissions",
     "cancel",
     "queue",
-    "drains",
     "endings",
     "throttles",
     "health",

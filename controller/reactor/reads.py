@@ -28,12 +28,7 @@ OWN_RECORDS: Final = (
 )
 """Znodes without watches, as only the leading daemon writes them."""
 
-CANCELLABLE: Final = (
-    ZnodeFamily.SUBMISSIONS,
-    ZnodeFamily.LEGACY_PLAN,
-    ZnodeFamily.QUEUE,
-    ZnodeFamily.CONTROLS,
-)
+CANCELLABLE: Final = (ZnodeFamily.SUBMISSIONS, ZnodeFamily.LEGACY_PLAN, ZnodeFamily.QUEUE)
 """Znodes that a cancellation may refer to. A store reads them after it, but reports them first."""
 
 _ROOTS: Final = {
@@ -46,7 +41,6 @@ _ROOTS: Final = {
     paths.REQUESTS: ZnodeFamily.SUBMISSIONS,
     paths.CANCEL: ZnodeFamily.CANCELLATION,
     paths.QUEUE: ZnodeFamily.QUEUE,
-    paths.CONTROLS: ZnodeFamily.CONTROLS,
     paths.OUTCOMES: ZnodeFamily.HISTORY,
     paths.APPLIED_THROTTLES: ZnodeFamily.APPLIED_THROTTLES,
 }

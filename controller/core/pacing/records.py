@@ -17,8 +17,8 @@ from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, En
 class ControlsRead(
     Fact,
     wakes=(
-        *("capacity", "tenure", "queue", "drains", "order", "throttles", "health"),
-        *("submissions", "plan", "cancel", "endings"),
+        *("capacity", "tenure", "queue", "order", "throttles", "health"),
+        *("submissions", "plan", "cancel"),
     ),
 ):
     """Everything below ``/reassigner/control``."""
@@ -111,13 +111,6 @@ class PaceRecord(Volatile, wakes=("capacity",)):
     at: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class DrainsEndedRecord(Durable, wakes=("drains", "cancel", "endings", "tenure")):
-    """``/reassigner/control/drains`` is deleted, if it is still at this version."""
-
-    version: model.ZkVersion
-
-
 PacingEvent = ControlsRead | AppliedThrottlesRead | EntityConfigsRead | WallClockRead
 
 
@@ -127,5 +120,4 @@ PacingRecord = (
     | ThrottlesSettledRecord
     | LeaderMovedRecord
     | PaceRecord
-    | DrainsEndedRecord
 )

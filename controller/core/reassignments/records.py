@@ -100,7 +100,7 @@ DONE: Final = "done"
 class SpecEndedRecord(
     Durable,
     wakes=(
-        *("capacity", "plan", "tenure", "queue", "drains"),
+        *("capacity", "plan", "tenure", "queue"),
         *("deletions", "endings", "throttles", "cancel"),
     ),
 ):
