@@ -166,9 +166,9 @@ def test_program_that_fails_or_hangs_raises(
     if script is not None:
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
+    # Only the one that hangs is to reach it, however busy the machine is.
+    timeout_s = 0.2 if script == "exec sleep 60" else 60.0
     with pytest.raises(error, match=words):
-        # Only the one that hangs is to reach it, however busy the machine is.
-        timeout_s = 0.2 if script == "exec sleep 60" else 60.0
         ExecHook(program, "zk", timeout_s=timeout_s).deliver(HELLO)
 
 
