@@ -83,4 +83,4 @@ LASTING: Final = frozenset(BlockedBy) - PATIENT | IN_TURN - {
     BlockedBy.LIMIT,
     BlockedBy.LEADER_MOVES,
 }
-"""Reasons of which nobody knows when they end: there is no estimate of what waits for them."""
+"""Reasons without a known end: there is no estimate of what waits for them."""
