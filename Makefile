@@ -15,7 +15,10 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
+PACKAGE := $(VENV)/.package
 READY := $(VENV)/.ready
+SPARK := $(VENV)/.spark
+INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --disable-pip-version-check
 CAST := build/cast
 SEED ?=
 MINUTES ?= 30
@@ -37,12 +40,24 @@ CODE := controller tests integration benchmarks docs/generate
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) ## a virtual environment with the package and everything to check it
+setup: $(READY) ## a virtual environment with the package and the tools to check it; Spark comes with the first target that uses it
 
-$(READY): pyproject.toml constraints.txt
+# Each stage is installed by the first target that needs it: Spark is larger than all the rest.
+$(PACKAGE): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: PYTHON=/path/to/python3 make setup" >&2; exit 1; }
+	@echo "--- installing the package into $(VENV)"
 	$(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,pipeline,zookeeper-sasl]'
+	$(INSTALL) --editable '.[zookeeper-sasl]'
+	@touch $@
+
+$(READY): $(PACKAGE)
+	@echo "--- installing the tools that check it"
+	$(INSTALL) --editable '.[dev]'
+	@touch $@
+
+$(SPARK): $(READY)
+	@echo "--- installing Spark for the pipeline"
+	$(INSTALL) --editable '.[pipeline]'
 	@touch $@
 
 check: $(READY) ## style, format, types, and who may import whom
@@ -51,10 +66,10 @@ check: $(READY) ## style, format, types, and who may import whom
 	$(BIN)/mypy --strict $(CODE)
 	$(BIN)/lint-imports --no-cache
 
-unit: $(READY) ## the fast tests: no network, no sleeping
+unit: $(SPARK) ## the fast tests: no network, no sleeping
 	$(UNIT) -m 'not exhaustive'
 
-exhaustive: $(READY) ## more seeds and cases of the fast tests
+exhaustive: $(SPARK) ## more seeds and cases of the fast tests
 	$(UNIT) -m exhaustive
 
 first-histories: $(READY) ## the first histories of each kind; COUNT=n
@@ -63,10 +78,10 @@ first-histories: $(READY) ## the first histories of each kind; COUNT=n
 smoke: $(READY) ## a dozen tests on real brokers that stand for the rest
 	$(ON_BROKERS) -m smoke
 
-acceptance: $(READY) ## more tests on real brokers, which continuous integration runs after make test
+acceptance: $(SPARK) ## more tests on real brokers, which continuous integration runs after make test
 	$(ON_BROKERS) -m acceptance
 
-integration: $(READY) ## every test on real brokers; CLUSTER=containers: those that run on the compose file's
+integration: $(SPARK) ## every test on real brokers; CLUSTER=containers: those that run on the compose file's
 	$(BIN)/python -m pytest integration --timeout 600 $(if $(filter containers,$(CLUSTER)),$(ON_CONTAINERS))
 
 kafka-tests: $(READY) ## Kafka's own tests with the daemon as the controller; KAFKA=3.9.1, MODES=baseline,daemon,idle, TESTS="CLASS#METHOD ..."
@@ -115,7 +130,7 @@ forecasts: $(READY) ## how many previews forecast the time of their plans on rea
 bench: $(READY) ## measure; FULL=1 with more rounds and the largest shapes
 	$(BIN)/python -m benchmarks $(if $(FULL),--full)
 
-bench-pipeline: $(READY) ## measure plans of whole clusters; SHAPES=SMJ, SEEDS=1,2
+bench-pipeline: $(SPARK) ## measure plans of whole clusters; SHAPES=SMJ, SEEDS=1,2
 	$(BIN)/python -m benchmarks.pipeline $(if $(SHAPES),--shapes $(SHAPES)) $(if $(SEEDS),--seeds $(SEEDS))
 
 diagram: $(READY) ## docs/reference/phases.md, drawn from the transition table
@@ -135,7 +150,7 @@ reference: $(READY) ## the documents generated from the code: settings, verbs, m
 picture: $(READY) ## docs/images, of real moves in headless Chromium
 	$(BIN)/python -m integration.shown_moves docs/images
 
-cast: $(READY) $(CAST)/.ready ## docs/images/demo.svg, a recording of `make demo`
+cast: $(PACKAGE) $(CAST)/.ready ## docs/images/demo.svg, a recording of `make demo`
 	$(CAST)/bin/termtosvg docs/images/demo.svg --command '$(BIN)/python -m integration.demo' \
 		--screen-geometry 100x36 --min-frame-duration 250 --max-frame-duration 2500 \
 		--loop-delay 15000 --template window_frame
@@ -146,10 +161,10 @@ $(CAST)/.ready:
 	$(CAST)/bin/python -m pip install --quiet --disable-pip-version-check termtosvg==1.1.0 'setuptools<81'
 	@touch $@
 
-demo: $(READY) ## a real cluster, a real reassignment, and the proof
+demo: $(PACKAGE) ## a real cluster, a real reassignment, and the proof
 	$(BIN)/python -m integration.demo
 
-cluster: $(READY) ## a real cluster without a daemon, to try the commands on, until Ctrl-C; PROTOCOL=3.9
+cluster: $(PACKAGE) ## a real cluster without a daemon, to try the commands on, until Ctrl-C; PROTOCOL=3.9
 	$(BIN)/python -m integration.playground $(if $(PROTOCOL),--protocol $(PROTOCOL)) $(if $(DISK_MB),--disk-mb $(DISK_MB))
 
 clean: ## remove what was made here

@@ -95,6 +95,22 @@ class CheckedSubmission:
                 assert_never(unknown)
 
 
+def check_quiesced(operator: OperatorClient) -> None:
+    """
+    Check that the reassigner accepts new work.
+
+    Raises:
+        ReassignmentConflictError: it is quiesced.
+
+    """
+    quiesce = operator.requests.controls().pauses.quiesce
+    if quiesce is not None:
+        raise ReassignmentConflictError(
+            f"the reassigner is quiesced since {since_words(quiesce)} (`reassigner resume` ends "
+            f"that)"
+        )
+
+
 def check(operator: OperatorClient, wanted: PlanSubmission) -> CheckedSubmission:
     """
     Check that a plan can be submitted now.
@@ -107,12 +123,7 @@ def check(operator: OperatorClient, wanted: PlanSubmission) -> CheckedSubmission
     """
     check_options(wanted.options)
     check_basis(operator, wanted.plan)
-    quiesce = operator.requests.controls().pauses.quiesce
-    if quiesce is not None:
-        raise ReassignmentConflictError(
-            f"the reassigner is quiesced since {since_words(quiesce)} (`reassigner resume` ends "
-            f"that)"
-        )
+    check_quiesced(operator)
     switch = operator.requests.kill_switch()
     if switch is not None:
         raise ReassignmentConflictError(

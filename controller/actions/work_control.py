@@ -60,6 +60,7 @@ def _check_open(operator: OperatorClient, requests: Iterable[RequestId]) -> None
     queue, plan = operator.requests.queue(), operator.requests.plan()
     missing -= set() if queue is None else {queue_request_id(queue.czxid)}
     missing -= set() if plan is None else {legacy_request_id(plan.czxid)}
+    missing -= {operator.requests.controls().drains.request}
     if missing:
         raise InvalidInputError(
             f"request {', '.join(sorted(missing))} is not known; see `reassigner list`"

@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "throttle": ("limits", "throttle", "Show or change the replication throttle."),
     "disable": ("pause", "disable", "Refuse new reassignments."),
     "enable": ("pause", "enable", "Accept new reassignments again."),
+    "drain": ("drain", "drain", "Empty brokers, and keep them empty."),
     "quiesce": ("quiesce", "quiesce", "End all work, and say when nothing is left."),
     "generate": ("generate", "generate", "Propose a plan."),
     "stock": ("stock.command", "stock", "Behave as Kafka's reassignment tool."),

@@ -133,11 +133,13 @@ class CancelRun:
             "in_progress": [str(p) for p in preview.in_progress],
             "not_accepted": list(preview.submissions),
             "finished": [str(p) for p in preview.finished],
+            "drained": list(preview.drained),
         }
         selections: dict[str, Sequence[object]] = {
             "cancel, in progress or waiting": preview.in_progress,
             "cancel, not accepted yet": preview.submissions,
             "move back, finished already": preview.finished,
+            "drain no longer": preview.drained,
         }
         lines = (
             f"would {what}: {len(found)} ({names_text(found)})"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from controller.core.model import RequestId
 from controller.core.pacing import controls
-from controller.core.pacing.controls import Pause, Pauses, Quiesce
+from controller.core.pacing.controls import Drain, Pause, Pauses, Quiesce
 from controller.core.reason_kinds import COPYING
 from controller.previews.holds import since_words
 from controller.telemetry.advice import throttle_words
@@ -222,6 +222,16 @@ def held_lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield from pause_lines(found)
     if known.get("disabled"):
         yield "new reassignments are disabled; `reassigner enable` allows them again"
+    yield from drain_lines(status)
+
+
+def drain_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    """Describe the drained brokers, with what is left on each."""
+    for found in status.get("drains", ()):
+        drain = Drain(found["reason"], found["by"], found["since_ms"])
+        replicas = found["replicas"]
+        left = f"{replicas} replica{'s' if replicas > 1 else ''} left" if replicas else "empty"
+        yield f"broker {found['broker']} is drained since {since_words(drain)}; {left}"
 
 
 def _pause(about: Mapping[str, Any]) -> Pause:

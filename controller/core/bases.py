@@ -28,6 +28,7 @@ Flag = Literal[
     "submissions",
     "cancel",
     "queue",
+    "drains",
     "endings",
     "throttles",
     "health",

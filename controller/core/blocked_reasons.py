@@ -17,6 +17,8 @@ from controller.core.reason_kinds import ReasonKind, kind_of
 from controller.core.reassignments.gates import config_unknown, state_unknown
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import Pending
+from controller.core.requests.drains import undrained
+from controller.core.requests.submissions import legacy_request_id
 from controller.core.role import claims_and_resignations, eligibility
 from controller.core.view import ClusterView
 
@@ -58,16 +60,28 @@ class BlockedReasons:
             return step_hold(self._view, reassignment, (), self._now)
         return held
 
-    def blocked_entries(self) -> Iterator[tuple[TopicPartition, Blocked]]:
-        """Return the entries of the legacy znode that are not accepted yet, and why not."""
-        legacy = self._view.requests.legacy
+    def blocked_entries(self) -> Iterator[tuple[TopicPartition, RequestId, Blocked]]:
+        """Return the entries of the plan and of drains that are not accepted yet, and why not."""
+        view, legacy = self._view, self._view.requests.legacy
         for partition in () if legacy is None else legacy.entries:
-            blocked = self.of_entry(partition)
-            if blocked is not None:
-                yield partition, blocked
+            blocked = self._of_listed(partition)
+            if legacy is not None and blocked is not None:
+                yield partition, legacy_request_id(legacy.czxid), blocked
+        request = view.pacing_process.controls.drains.request
+        for partition, why in undrained(view, self._now):
+            blocked = why or self.common
+            if blocked is not None and partition not in view.reassignments.by_partition:
+                yield partition, request, blocked
 
     def of_entry(self, partition: TopicPartition) -> Blocked | None:
-        """Return why a plan's entry is not accepted, None if it is or there is no such entry."""
+        """Return why an entry of the plan or of drains is not accepted; None: it is, or is none."""
+        listed = self._of_listed(partition)
+        if listed is not None:
+            return listed
+        to_drain = undrained(self._view, self._now, (partition,))
+        return next((why or self.common for _, why in to_drain), None)
+
+    def _of_listed(self, partition: TopicPartition) -> Blocked | None:
         view = self._view
         entries = {} if view.requests.legacy is None else view.requests.legacy.entries
         if partition not in entries or partition in view.reassignments.by_partition:

@@ -49,6 +49,7 @@ from controller.core.reassignments.start_pending import (
 from controller.core.records import Change, Decision, Record
 from controller.core.requests import (
     completion,
+    drains,
     legacy_plan_and_queue,
     quiescence,
     submitted,
@@ -163,6 +164,8 @@ def _without_role(view: ClusterView, due: Worklist, now: Instant) -> list[Decisi
         parts.append(legacy_plan_and_queue.drain_queue(view, now))
     if (due.cancel or due.tenure) and not needs_the_role(view):
         parts.append(follow_cancellation(view, now))
+    if due.drains or due.tenure:
+        parts.append(Decision(tuple(drains.open_or_end(view, now))))
     if due.endings or due.tenure:
         parts.append(completion.conclude(view, now))
     return parts
@@ -174,6 +177,8 @@ def _decide_requests(view: ClusterView, due: Worklist, now: Instant) -> list[Dec
         parts.append(submitted.accept_submissions(view, now))
     if due.queue or due.capacity or due.claimed:
         parts.append(legacy_plan_and_queue.drain_queue(view, now))
+    if due.drains or due.claimed:
+        parts.append(drains.follow_drains(view, now))
     if due.endings or due.claimed:
         parts.append(completion.conclude(view, now))
     if due.order or due.claimed:

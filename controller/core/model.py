@@ -280,6 +280,8 @@ class RefusalReason(StrEnum):
     DUPLICATE_REPLICAS = "duplicate_replicas"
     EMPTY_REPLICAS = "empty_replicas"
     UNKNOWN_BROKER = "unknown_broker"
+    DRAINED_BROKER = "drained_broker"
+    """A broker that it adds is drained."""
     BELOW_MIN_ISR = "below_min_insync_replicas"
     OTHER_ROUTE = "in_flight_by_other_route"
     UNREADABLE = "unreadable"
@@ -400,6 +402,8 @@ class BlockedBy(StrEnum):
     """
     FOREIGN_MOVES = "foreign_moves"
     """The partition has a foreign reassignment; where ``foreign_moves`` is ``wait``, any has."""
+    NO_TARGET = "no_target"
+    """A partition on a drained broker is given no target; the detail says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ def kind_of(by: BlockedBy) -> ReasonKind:
             | BlockedBy.CONTROLLER_ANSWER
             | BlockedBy.WRITE_REFUSED
             | BlockedBy.FOREIGN_MOVES
+            | BlockedBy.NO_TARGET
         ):
             return ReasonKind.OBSTACLE
         case unknown:

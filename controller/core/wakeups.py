@@ -70,14 +70,14 @@ class Trigger:
     # time
     TIME_CAME: Flags = (
         *("timer", "tenure", "elections", "capacity", "plan", "submissions"),
-        *("queue", "cancel", "endings", "throttles", "deletions"),
+        *("queue", "drains", "cancel", "endings", "throttles", "deletions"),
     )
     """A timer without a row fired, or all decisions were suspended: anything may be due."""
     SETTINGS_EXPIRED: Flags = ("plan",)
     """Settings of a topic with a reassignment grew too old: they are requested with its plan."""
 
     # brokers and the role
-    BROKERS_CHANGED: Flags = ("brokers_changed", "capacity", "log_dirs", "deletions")
+    BROKERS_CHANGED: Flags = ("brokers_changed", "capacity", "log_dirs", "deletions", "drains")
     """A broker came, went, or changed its endpoints: a read of the same brokers shows nothing."""
     FIRST_ACCEPTED: Flags = ("orphans", "order", "pending_requests", "deletions")
     """A broker accepted an UpdateMetadata, the first in this tenure; nothing was decided before."""
@@ -85,7 +85,7 @@ class Trigger:
     """A broker knows a newer controller, or refuses the requests of this one."""
 
     # topics, states and their health
-    TOPICS_TAKEN: Flags = ("tenure", "plan", "submissions", "queue", "deletions")
+    TOPICS_TAKEN: Flags = ("tenure", "plan", "submissions", "queue", "drains", "deletions")
     """A read of topics counts; one that began before the claim is repeated and shows nothing."""
     PARTITION_APPEARED: Flags = ("listed_topics",)
     """A topic has a partition whose state was never read."""
@@ -97,7 +97,7 @@ class Trigger:
     """A partition may be below its min ISR: settings of its topic are needed, now or repeatedly."""
     HEALTH_JUDGED: Flags = ("capacity",)
     """A condition that blocked all copies may have ended."""
-    SETTINGS_CHANGED: Flags = ("plan", "capacity", "submissions", "queue")
+    SETTINGS_CHANGED: Flags = ("plan", "capacity", "submissions", "queue", "drains")
     """The settings of a topic became known, or others; the same ones permit nothing new."""
     SETTINGS_UNREADABLE: Flags = ("capacity",)
     """Partitions that wait for settings have to report why these are unknown."""
@@ -129,8 +129,13 @@ class Trigger:
     """A reassignment or request changed while submitted requests wait to be accepted."""
     OUTCOME_LEFT: Flags = ("endings",)
     """Only a part of an old outcome was deleted; the rest follows."""
-    PLAN_CHANGED: Flags = ("plan", "queue", "cancel")
+    PLAN_CHANGED: Flags = ("plan", "queue", "drains", "cancel")
     """The legacy plan is another one; a read that shows the known one changes nothing."""
+
+    DRAIN_CONCERNED: Flags = ("drains", "tenure")
+    """A partition on a drained broker has, or had until now, no target without it."""
+    DRAIN_OPENED: Flags = ("drains", "tenure")
+    """The request of the drains is durable: its entries may follow, with the role."""
 
     PENDING_REQUEST_CONCERNED: Flags = ("pending_requests",)
     """What was read or written may answer a broker or a client that waits."""
@@ -148,7 +153,7 @@ class Trigger:
     """The cluster's controller answered an alter entry of a known reassignment."""
 
     # rejected writes
-    WRITES_RETRIED: Flags = ("plan", "queue", "orphans", "deletions")
+    WRITES_RETRIED: Flags = ("plan", "queue", "drains", "orphans", "deletions")
     """The back-off after rejected writes is over; they do not say what they belong to."""
     THROTTLE_INVALIDATED: Flags = ("throttles",)
     """The write of an applied throttle was rejected."""

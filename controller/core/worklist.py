@@ -65,6 +65,8 @@ class Worklist:
     submissions: bool = False
     cancel: bool = False
     queue: bool = False
+    drains: bool = False
+    """Whether partitions on drained brokers may be given another target."""
     endings: bool = False
     throttles: bool = False
     health: bool = False

@@ -53,6 +53,7 @@ CHECKS: Final[Mapping[SnapshotCheck, tuple[str, ...]]] = {
     partition_checks.offline_replicas: (),
     partition_checks.out_of_sync: (),
     partition_checks.dead_brokers: (paths.BROKER_IDS,),
+    partition_checks.unknown_drains: (paths.BROKER_IDS, paths.TOPICS),
     partition_checks.waiting_deletions: (paths.BROKER_IDS, paths.DELETIONS),
     partition_checks.controller_replicas: (paths.BROKER_IDS,),
     partition_checks.foreign_reassignments: (paths.REASSIGNMENTS,),

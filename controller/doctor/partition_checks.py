@@ -45,6 +45,19 @@ def dead_brokers(snapshot: Snapshot) -> Iterator[Finding]:
         )
 
 
+def unknown_drains(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find drains of brokers that do not exist any more."""
+    assigned = {r for _, a in snapshot.znodes.partitions() for r in a.replicas}
+    for broker in sorted(snapshot.znodes.drained - snapshot.znodes.brokers.keys() - assigned):
+        yield warning(
+            "drained_broker_gone",
+            f"broker {broker}",
+            "it is drained, is not live, and no partition has a replica on it",
+            f"run `reassigner drain --stop {broker}`: another broker with this id would get no "
+            "replicas",
+        )
+
+
 def waiting_deletions(snapshot: Snapshot) -> Iterator[Finding]:
     """Find topic deletions that no controller can complete before a broker is back."""
     znodes = snapshot.znodes

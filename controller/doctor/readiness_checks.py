@@ -8,14 +8,15 @@ from typing import Final
 from controller.core.model import ids
 from controller.doctor.findings import NO_DAEMON, Finding, keys_text, warning
 from controller.doctor.snapshot import Snapshot
-from controller.znodes.paths import CONTROLLER, LEADER, LEGACY_PLAN, history_path
+from controller.znodes.paths import CONTROLLER, DRAINS, LEADER, LEGACY_PLAN, history_path
 
 NOTHING: Final = "nothing: the leading daemon does it"
 
 
 def open_submissions(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find what was submitted and is neither accepted nor refused, and a cancellation."""
-    for path in snapshot.znodes.submitted:
+    """Find what was submitted and is neither accepted nor refused, a cancellation, and drains."""
+    drains = (DRAINS,) if snapshot.znodes.drained else ()
+    for path in (*snapshot.znodes.submitted, *drains):
         yield warning("not_accepted", path, "it is not carried out or refused yet", NOTHING)
     plan = snapshot.znodes.legacy
     if plan is not None:

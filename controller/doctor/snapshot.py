@@ -45,7 +45,9 @@ class Znodes:
     """The requests with records and without an outcome."""
     quiesce: Quiesce | None = None
     controls: tuple[str, ...] = ()
-    """The paths of pauses, limits and the throttle of operators."""
+    """The paths of pauses, limits, the throttle and drains of operators."""
+    drained: frozenset[model.BrokerId] = frozenset()
+    """The drained brokers."""
     notifications: Mapping[str, int] = field(default_factory=dict)
     """Nodes in each directory of notifications, by its path."""
     sizes: Mapping[str, int] = field(default_factory=dict)

@@ -11,15 +11,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.core.topics.replica_choice import Racks, rack_of
 
 Assignment = Mapping[TopicPartition, Replicas]
-Racks = Mapping[BrokerId, str | None]
-"""The rack of each broker according to its registration; a missing broker has none."""
-
-
-def rack_of(broker: BrokerId, racks: Racks) -> str | BrokerId:
-    """Return a broker's rack, or the broker itself if it has none."""
-    return racks.get(broker) or broker
 
 
 def count_racks(replicas: Iterable[BrokerId], racks: Racks) -> int:

@@ -21,6 +21,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from controller.core.model import BrokerId, TopicPartition
+from controller.core.topics.replica_choice import PlannedLoads, best_broker, rack_of
 from controller.errors import InvalidInputError
 from controller.planning.plan_goal import (
     Assignment,
@@ -28,7 +29,6 @@ from controller.planning.plan_goal import (
     Proposal,
     copies_min,
     count_racks,
-    rack_of,
 )
 
 Sizes = Mapping[TopicPartition, int]
@@ -220,8 +220,7 @@ class Draft(Spread):
         self._sizes: Final = sizes
         self.order: Final = sorted(before)
         self.replicas: Final[dict[TopicPartition, list[BrokerId]]] = {p: [] for p in self.order}
-        self._bytes: dict[BrokerId, int] = dict.fromkeys(self.held, 0)
-        self._by_topic: dict[tuple[str, BrokerId], int] = {}
+        self._loads = PlannedLoads()
         smallest_first = sorted(before, key=lambda p: (sizes.get(p, 0), p))
         self._rank = {p: place for place, p in enumerate(smallest_first)}
         self._racks_min = {p: goal.racks_min(replicas) for p, replicas in before.items()}
@@ -260,19 +259,8 @@ class Draft(Spread):
         free = [broker for broker in self.held if broker not in replicas]
         if not free:
             raise InvalidInputError(f"{partition}: there are fewer brokers than replicas")
-        used = {rack_of(broker, racks) for broker in replicas}
-        return min(
-            free,
-            key=lambda b: (
-                rack_of(b, racks) in used,
-                # A broker that has the replica now needs no copy.
-                b not in self._before[partition],
-                self.count(b),
-                self._by_topic.get((partition.topic, b), 0),
-                self._bytes[b],
-                b,
-            ),
-        )
+        before = self._before[partition]
+        return best_broker(free, partition.topic, replicas, before, racks, self._loads)
 
     def _worst_of(self, replicas: list[BrokerId]) -> BrokerId:
         """
@@ -305,9 +293,7 @@ class Draft(Spread):
             self.held[broker].add(partition)
         else:
             self.held[broker].discard(partition)
-        self._bytes[broker] += by * self._sizes.get(partition, 0)
-        key = (partition.topic, broker)
-        self._by_topic[key] = self._by_topic.get(key, 0) + by
+        self._loads.count_one(partition, broker, self._sizes.get(partition, 0), by)
 
     # --- evening out ---------------------------------------------------------------------------
 

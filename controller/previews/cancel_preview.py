@@ -37,9 +37,11 @@ class CancelPreview:
     """Submitted requests that are not accepted yet."""
     finished: tuple[model.TopicPartition, ...] = ()
     """Partitions at their target, which would be moved back."""
+    drained: tuple[model.BrokerId, ...] = ()
+    """Brokers that would not be drained any longer."""
 
     def __bool__(self) -> bool:
-        return bool(self.in_progress or self.submissions or self.finished)
+        return bool(self.in_progress or self.submissions or self.finished or self.drained)
 
 
 def cancel_preview(
@@ -57,7 +59,10 @@ def cancel_preview(
     in_progress = dict.fromkeys(_in_progress(operator, wanted, is_whole=is_whole))
     in_progress |= dict.fromkeys(_planned_partitions(operator, wanted))
     in_progress |= dict.fromkeys(_foreign(operator, wanted, in_progress))
-    unknown = sorted(wanted.requests - set(kept) - set(submitted.values()))
+    drains = operator.requests.controls().drains
+    drained = drains.brokers if _names_request(wanted, drains.request) else ()
+    known = {*kept, *submitted.values(), *((drains.request,) if drained else ())}
+    unknown = sorted(wanted.requests - known)
     if unknown and not in_progress:
         raise InvalidInputError(f"request {', '.join(unknown)} is not known; see `reassigner list`")
     finished: list[model.TopicPartition] = []
@@ -66,8 +71,9 @@ def cancel_preview(
             finished += _finished_partitions(operator, wanted, request)
     return CancelPreview(
         tuple(in_progress),
-        tuple(n for n, r in submitted.items() if wanted.is_everything or r in wanted.requests),
+        tuple(n for n, r in submitted.items() if _names_request(wanted, r)),
         tuple(dict.fromkeys(finished)),
+        tuple(sorted(drained)),
     )
 
 
@@ -164,4 +170,8 @@ def _finished_partitions(
 def _selects(
     wanted: Cancellation, request: model.RequestId, partition: model.TopicPartition
 ) -> bool:
-    return wanted.is_everything or request in wanted.requests or wanted.names(partition)
+    return _names_request(wanted, request) or wanted.names(partition)
+
+
+def _names_request(wanted: Cancellation, request: model.RequestId) -> bool:
+    return wanted.is_everything or request in wanted.requests

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from controller.core.pacing.controls import Pause, Quiesce
+from controller.core.pacing.controls import Drain, Pause, Quiesce
 from controller.units import show_time
 from controller.znodes.cancellations import KillSwitch
 
 
-def since_words(hold: Pause | Quiesce | KillSwitch) -> str:
-    """Return since when, by which user and why a pause, a quiesce or the kill switch is set."""
+def since_words(hold: Pause | Quiesce | KillSwitch | Drain) -> str:
+    """Return since when, by which user and why a control is set."""
     by = f" by {hold.by}" if hold.by else ""
     why = f": {hold.reason}" if hold.reason else ""
     return f"{show_time(hold.since_ms)}{by}{why}"

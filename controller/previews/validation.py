@@ -41,6 +41,7 @@ def validate(
     view = ClusterView(Options())
     view.cluster.brokers = dict(brokers)
     view.deletions_session.markers = operator.partitions.deletions()
+    view.pacing_process.controls = operator.requests.controls()
     view.topics.by_name = {n: Topic.of(t) for n, t in known.items()}
     view.topics.unreadable = {n: t for n, t in topics.items() if isinstance(t, str)}
     view.reassignments.unreadable_specs = {

@@ -28,7 +28,12 @@ OWN_RECORDS: Final = (
 )
 """Znodes without watches, as only the leading daemon writes them."""
 
-CANCELLABLE: Final = (ZnodeFamily.SUBMISSIONS, ZnodeFamily.LEGACY_PLAN, ZnodeFamily.QUEUE)
+CANCELLABLE: Final = (
+    ZnodeFamily.SUBMISSIONS,
+    ZnodeFamily.LEGACY_PLAN,
+    ZnodeFamily.QUEUE,
+    ZnodeFamily.CONTROLS,
+)
 """Znodes that a cancellation may refer to. A store reads them after it, but reports them first."""
 
 _ROOTS: Final = {
@@ -41,6 +46,7 @@ _ROOTS: Final = {
     paths.REQUESTS: ZnodeFamily.SUBMISSIONS,
     paths.CANCEL: ZnodeFamily.CANCELLATION,
     paths.QUEUE: ZnodeFamily.QUEUE,
+    paths.CONTROLS: ZnodeFamily.CONTROLS,
     paths.OUTCOMES: ZnodeFamily.HISTORY,
     paths.APPLIED_THROTTLES: ZnodeFamily.APPLIED_THROTTLES,
 }

@@ -16,7 +16,11 @@ from controller.core.deletions import records as deletions
 from controller.core.deletions.model import TopicTree
 from controller.core.leadership import records as leadership
 from controller.core.model import PartitionAssignment, Route, TopicAssignment, ZkVersion, Zxid
-from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
+from controller.core.pacing.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
+    DrainsEndedRecord,
+)
 from controller.core.pacing.throttle_settings import Entity
 from controller.core.reassignments import records as reassignment_records
 from controller.core.records import Record
@@ -118,6 +122,8 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             return [ports.Delete(paths.submission_path(name), version)]
         case requests.CancellationEndedRecord(version=version):
             return [ports.Delete(paths.CANCEL, version)]
+        case DrainsEndedRecord(version=version):
+            return [ports.Delete(paths.DRAINS, version)]
         case requests.QueueEndedRecord(version=version):
             return [ports.Delete(paths.QUEUE, version)]
         case requests.PartRecord(request=request, part=part):

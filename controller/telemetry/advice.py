@@ -71,6 +71,8 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     BlockedBy.WRITE_REFUSED: "allow the daemon to write the named znode; it tries again every 5 s",
     BlockedBy.FOREIGN_MOVES: "wait for their end, cancel them by name with `reassigner cancel`, or "
     "set foreign_moves to beside or adopt",
+    BlockedBy.NO_TARGET: "start more brokers, reduce the replication factor, or submit a plan for "
+    "this partition, by what the reason says; `reassigner drain --stop` ends the drain",
 }
 
 

@@ -15,10 +15,10 @@ from typing import Final, TypeVar
 
 from controller.core.blocked_reasons import BlockedReasons, since_of
 from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
+from controller.core.pacing.drained_replicas import replicas_left
 from controller.core.reason_kinds import IN_TURN, LASTING
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import LABELS, AwaitingController, Ended, Syncing
-from controller.core.requests.submissions import legacy_request_id
 from controller.core.view import ClusterView
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ class WorkCounts:
     waiting: Counter[RequestId] = field(default_factory=Counter)
     """Pending, by request."""
     undecided: int = 0
-    """Entries of the legacy plan that cannot be accepted yet."""
+    """Entries of the legacy plan, and partitions on drained brokers, not accepted yet."""
     in_flight: list[TopicPartition] = field(default_factory=list)
     copying: int = 0
     """In flight, with added replicas that are not in sync, and not blocked."""
@@ -120,6 +120,7 @@ def role_counts(view: ClusterView, now: Instant) -> dict[str, float]:
     syncing = (r.phase_since for r in found if isinstance(r.phase, Syncing))
     return {
         "brokers": len(view.cluster.brokers),
+        "drained_replicas": sum(replicas_left(view).values()),
         "disabled": view.disabled_because is not None,
         "isr_wait_oldest_seconds": max(0.0, now - min(syncing, default=now)),
         "orders_unanswered": sum(
@@ -169,12 +170,9 @@ def work_counts(
             found.note_wait(request, stalled)
 
     yield from visit_all(view.reassignments.by_partition, add)
-    legacy = view.requests.legacy
-    for partition, reason in reasons.blocked_entries():
+    for partition, request, reason in reasons.blocked_entries():
         found.undecided += 1
-        if legacy is not None:
-            request = legacy_request_id(legacy.czxid)
-            found.count_blocked(partition, request, reason, None, is_begun=False)
+        found.count_blocked(partition, request, reason, None, is_begun=False)
     return found
 
 

@@ -46,6 +46,7 @@ COUNTS: Final = {
     "brokers": "Registered brokers",
     "copying_partitions": "Reassignments whose added replicas are not in the ISR yet and that "
     "are not blocked",
+    "drained_replicas": "Replicas that are left on drained brokers",
     "disabled": "1 while new reassignments are refused: the kill switch, or a quiesce",
     "isr_wait_oldest_seconds": "Age of the oldest copy in flight that is not in the ISR; 0 "
     "without one",

@@ -8,7 +8,7 @@ fact that is read again unchanged makes no second event.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
@@ -211,6 +211,8 @@ class LogEvents:
         self._silent: set[BrokerId] = set()
         self._disabled = False
         self._controls = Controls()
+        self._left: dict[BrokerId, int] = {}
+        """The replicas on each drained broker."""
 
     def _controls_changed(self, controls: Controls) -> Iterator[LogEvent]:
         before, self._controls = self._controls, controls
@@ -227,6 +229,15 @@ class LogEvents:
             yield info("limits_changed", limits=json_value(controls.limits))
         if controls.throttle != before.throttle:
             yield info("throttle_changed", bytes_per_s=controls.throttle)
+        if controls.drains != before.drains:
+            drains = controls.drains
+            yield info(
+                "drains_changed",
+                brokers=sorted(drains.brokers),
+                request=drains.request if drains.brokers else None,
+                throttle=drains.throttle,
+                window=None if drains.window is None else str(drains.window),
+            )
 
     def of(self, event: Event, view: ClusterView) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per event
         """Return the log events of an event."""
@@ -285,6 +296,13 @@ class LogEvents:
                 yield from self._unreadable_events("goal", unreadable)
             case _:
                 pass
+
+    def emptied(self, drains: Iterable[Mapping[str, Any]]) -> Iterator[LogEvent]:
+        """Return which drained brokers have no replica any more, of the ``drains`` of a status."""
+        before, self._left = self._left, {d["broker"]: d["replicas"] for d in drains}
+        for broker, replicas in self._left.items():
+            if not replicas and before.get(broker):
+                yield info("broker_emptied", broker=broker)
 
     def _plan_read(self, event: requests.LegacyPlanRead) -> Iterator[LogEvent]:
         plan = event.plan

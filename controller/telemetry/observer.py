@@ -196,6 +196,7 @@ class TelemetryObserver:
     def _publish(self, view: ClusterView, snapshot: StatusSnapshot) -> None:
         self._metrics.show(snapshot)
         self._write(self._events.eligibility(view), keep=True)
+        self._write(self._events.emptied(snapshot.status["drains"]), keep=True)
         self._write(self._health.of(view, snapshot.health), keep=True)
         self._write(self._health.reach(view, snapshot.unreachable), keep=True)
         clocks = Clocks(self._clock.now(), self._wall())

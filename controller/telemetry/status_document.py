@@ -18,6 +18,7 @@ from controller.core.disks.disk_space import reserved_in, unguarded_brokers
 from controller.core.model import Blocked, OutcomeKind, RequestId
 from controller.core.pacing import limits_in_force
 from controller.core.pacing.budget import request_hold
+from controller.core.pacing.drained_replicas import replicas_left
 from controller.core.requests.model import Request
 from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView
@@ -82,6 +83,7 @@ def status_of(  # noqa: PLR0913 - what it is made of
             "undecided": work.undecided,
         },
         "controls": controls_of(view),
+        "drains": _drains_of(view),
         "limits": limits_of(view),
         "topic_deletions": {
             topic: pending_deletions.progress_of(view, topic)
@@ -220,6 +222,21 @@ def controls_of(view: ClusterView) -> dict[str, Any]:
         "disabled": bool(view.requests_session.kill_switch),
         "throttle": view.pacing_process.controls.throttle,
     }
+
+
+def _drains_of(view: ClusterView) -> list[dict[str, Any]]:
+    """Return the drained brokers with the number of replicas that are left on each."""
+    drains, left = view.pacing_process.controls.drains, replicas_left(view)
+    return [
+        {
+            "broker": broker,
+            **asdict(drain),
+            "request": drains.request,
+            "live": broker in view.cluster.brokers,
+            "replicas": left[broker],
+        }
+        for broker, drain in sorted(drains.brokers.items())
+    ]
 
 
 def limits_of(view: ClusterView) -> dict[str, Any]:

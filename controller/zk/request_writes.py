@@ -10,13 +10,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
-from controller.core.model import Replicas, RequestId, TopicPartition, Zxid
-from controller.core.pacing.controls import Limits, Pauses
+from controller.core.model import Replicas, RequestId, TopicPartition, ZkVersion, Zxid
+from controller.core.pacing.controls import Drains, Limits, Pauses
 from controller.core.requests.submissions import (
     NO_DIRS,
     Cancellation,
@@ -32,7 +32,7 @@ from controller.errors import (
 )
 from controller.zk.races import RACES_MAX, contention_error
 from controller.zk.readers import Znode
-from controller.zk.request_znodes import cancellation_of, plan_of
+from controller.zk.request_znodes import cancellation_of, drains_of, plan_of
 from controller.znodes import operator_controls, paths
 from controller.znodes.cancellations import (
     KillSwitch,
@@ -256,6 +256,33 @@ class RequestWrites:
             dry_run=dry_run,
         )
 
+    def edit_drains(self, change: Callable[[Drains], Drains], *, dry_run: bool = False) -> Drains:
+        """
+        Change ``/reassigner/control/drains``, and delete it with its last broker.
+
+        With ``dry_run``, only check the change. Return the drains as written.
+        """
+        for _ in range(RACES_MAX):
+            found = self._connection.get(paths.DRAINS)
+            before = Drains() if found is None else _read(paths.DRAINS, drains_of, found)
+            wanted = change(before)
+            data = operator_controls.encode_drains(wanted)
+            read = operator_controls.decode_drains(data, wanted.version, wanted.czxid)
+            if isinstance(read, str):
+                raise InvalidInputError(read)
+            if dry_run or (found is None and not wanted.brokers):
+                return wanted
+            if found is None:
+                made = self._connection.create(paths.DRAINS, data)
+                if made is not None:
+                    return _read(paths.DRAINS, drains_of, made)
+            elif not wanted.brokers:
+                if self._connection.delete(paths.DRAINS, found.version):
+                    return wanted
+            elif self._connection.replace(paths.DRAINS, data, found.version):
+                return replace(wanted, version=ZkVersion(found.version + 1))
+        raise contention_error(paths.DRAINS)
+
     def set_throttle(self, bytes_per_s: int | None) -> int | None:
         """Set ``/reassigner/control/throttle``, or delete it for None; return what it was."""
         if bytes_per_s is None:
@@ -284,7 +311,7 @@ class RequestWrites:
         """Change the value of a znode by compare-and-set; a missing znode has ``absent``."""
 
         def changed(found: Znode | None) -> bytes:
-            data = encode(change(_read(path, decode, found) if found else absent))
+            data = encode(change(_read(path, lambda z: decode(z.data), found) if found else absent))
             read = decode(data)
             if isinstance(read, str):
                 raise InvalidInputError(read)
@@ -293,7 +320,7 @@ class RequestWrites:
         if dry_run:
             would_be = decode(changed(self._connection.get(path)))
             return absent if isinstance(would_be, str) else would_be
-        return _read(path, decode, self._connection.edit(path, changed))
+        return _read(path, lambda z: decode(z.data), self._connection.edit(path, changed))
 
     def _create(
         self,
@@ -335,8 +362,8 @@ def _throttle(found: Znode | None) -> int | None:
     return None if isinstance(read, str) else read
 
 
-def _read(path: str, decode: Callable[[bytes], _Value | str], found: Znode) -> _Value:
-    value = decode(found.data)
+def _read(path: str, decode: Callable[[Znode], _Value | str], found: Znode) -> _Value:
+    value = decode(found)
     if isinstance(value, str):
         raise ReassignmentConflictError(
             f"{path} cannot be changed: {value}; look at it, and delete it to start anew"

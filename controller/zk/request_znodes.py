@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from controller.core import model
-from controller.core.pacing.controls import Controls, Limits, Pauses
+from controller.core.pacing.controls import Controls, Drains, Limits, Pauses
 from controller.core.requests.outcomes import (
     Part,
     RequestHistory,
@@ -83,18 +83,21 @@ class RequestZnodes(FamilyReads):
         """Return everything below ``/reassigner/control``."""
         unreadable: dict[str, str] = {}
 
-        def read(path: str, decode: Callable[[bytes], Value | str]) -> Value | None:
-            value = decoded(self._znodes.show(path), lambda znode: decode(znode.data))
+        def read(path: str, decode: Callable[[Znode], Value | str]) -> Value | None:
+            value = decoded(self._znodes.show(path), decode)
             if isinstance(value, str):
                 unreadable[path] = value
                 self._znodes.unreadable(path, value)
                 return None
             return value
 
-        pauses = read(paths.PAUSES, operator_controls.decode_pauses)
-        limits = read(paths.LIMITS, operator_controls.decode_limits)
-        throttle = read(paths.THROTTLE, operator_controls.decode_throttle)
-        return Controls(pauses or Pauses(), limits or Limits(), throttle, unreadable)
+        pauses = read(paths.PAUSES, lambda z: operator_controls.decode_pauses(z.data))
+        limits = read(paths.LIMITS, lambda z: operator_controls.decode_limits(z.data))
+        throttle = read(paths.THROTTLE, lambda z: operator_controls.decode_throttle(z.data))
+        drains = read(paths.DRAINS, drains_of)
+        return Controls(
+            pauses or Pauses(), limits or Limits(), throttle, unreadable, drains or Drains()
+        )
 
 
 class OutcomeZnodes(FamilyReads):
@@ -268,6 +271,11 @@ def plan_of(shown: Znode | Hidden | None) -> LegacyPlan | None:
     if isinstance(shown, Hidden):
         return LegacyPlan({}, shown.version, shown.born, unreadable=shown.reason)
     return shown and decode_legacy_plan(shown.data, shown.version, shown.czxid)
+
+
+def drains_of(found: Znode) -> Drains | str:
+    """Decode the drained brokers; a text where they are unreadable."""
+    return operator_controls.decode_drains(found.data, found.version, found.czxid)
 
 
 def cancellation_of(found: Znode | None) -> Cancellation | None:

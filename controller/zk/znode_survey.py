@@ -27,7 +27,7 @@ def survey(operator: OperatorClient, connection: ZooKeeperConnection) -> Znodes:
     """Read everything by a connection, and by the families of znodes on it."""
     with connection.noting_unreadable() as unreadable:
         sizes: dict[str, int] = {}
-        brokers = operator.cluster.brokers()
+        brokers, controls = operator.cluster.brokers(), operator.requests.controls()
         topics = _measure_topics(connection, operator.partitions.topic_names(), sizes)
         states = operator.survey_states(topics)
         guards = read_guards(connection)
@@ -50,7 +50,8 @@ def survey(operator: OperatorClient, connection: ZooKeeperConnection) -> Znodes:
             daemons=operator.cluster.daemons(),
             submitted=_submitted_paths(connection),
             open_requests=_open_requests(operator),
-            quiesce=operator.requests.controls().pauses.quiesce,
+            quiesce=controls.pauses.quiesce,
+            drained=frozenset(controls.drains.brokers),
             controls=_children_paths(connection, paths.CONTROLS),
             kill_switch=operator.requests.kill_switch() is not None,
             notifications={
@@ -76,7 +77,7 @@ def survey_work(operator: OperatorClient, connection: ZooKeeperConnection) -> Zn
     progress.
     """
     with connection.noting_unreadable() as unreadable:
-        quiesce, daemons = operator.requests.controls().pauses.quiesce, operator.cluster.daemons()
+        controls, daemons = operator.requests.controls(), operator.cluster.daemons()
         submitted, legacy = _submitted_paths(connection), operator.requests.plan()
         open_requests = _open_requests(operator)
         specs = read_specs(connection, operator.partitions.list_specs()).specs
@@ -91,7 +92,8 @@ def survey_work(operator: OperatorClient, connection: ZooKeeperConnection) -> Zn
             daemons=daemons,
             submitted=submitted,
             open_requests=open_requests,
-            quiesce=quiesce,
+            quiesce=controls.pauses.quiesce,
+            drained=frozenset(controls.drains.brokers),
             applied_throttles=operator.throttles.applied_throttles(),
             unreadable=unreadable,
         )

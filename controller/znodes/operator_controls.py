@@ -1,5 +1,5 @@
 """
-Live settings of operators, the znodes of ``/reassigner/control``: pauses, limits, throttle.
+Live settings of operators, the znodes of ``/reassigner/control``: pauses, limits, throttle, drains.
 
 Commands write them, and operators may edit them by hand. So they are decoded as strictly as a plan:
 an ignored unknown key would be a limit without effect.
@@ -12,9 +12,11 @@ from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from controller.core.model import BrokerId, RequestId
+from controller.core.model import BrokerId, RequestId, ZkVersion, Zxid
 from controller.core.pacing.controls import (
     BrokerLimits,
+    Drain,
+    Drains,
     Limits,
     Pause,
     Pauses,
@@ -31,6 +33,8 @@ from controller.znodes.paths import parse_number, read_request
 _PAUSES: Final = frozenset({"version", "everything", "requests", "brokers", "quiesce"})
 _PAUSE: Final = frozenset(member.name for member in fields(Pause))
 _QUIESCE: Final = frozenset(member.name for member in fields(Quiesce))
+_DRAINS: Final = frozenset({"version", "brokers", "throttle", "window"})
+_DRAIN: Final = frozenset(member.name for member in fields(Drain))
 _LIMITS: Final = frozenset({"version", *(limit.name for limit in fields(Limits))})
 _BROKER: Final = frozenset(limit.name for limit in fields(BrokerLimits))
 _REQUEST: Final = frozenset(limit.name for limit in fields(RequestLimits))
@@ -173,6 +177,38 @@ def decode_throttle(data: bytes) -> int:
 def encode_throttle(bytes_per_s: int) -> bytes:
     """Encode the throttle of all requests."""
     return documents.write_document({"version": 1, "bytes_per_s": bytes_per_s})
+
+
+# --- drains --------------------------------------------------------------------------------------
+
+
+@total
+def decode_drains(data: bytes, version: ZkVersion, czxid: Zxid) -> Drains:
+    """Decode the drained brokers; the creation of the znode identifies their request."""
+    members = _members(data, _DRAINS)
+    return Drains(
+        {broker: _drain(own) for broker, own in _by_broker(members, _DRAIN)},
+        members.rate("throttle"),
+        members.window("window"),
+        version,
+        czxid,
+    )
+
+
+def encode_drains(drains: Drains) -> bytes:
+    """Encode the drained brokers."""
+    document: dict[str, object] = {"version": 1}
+    document["brokers"] = {str(b): asdict(d) for b, d in sorted(drains.brokers.items())}
+    if drains.throttle is not None:
+        document["throttle"] = drains.throttle
+    if drains.window is not None:
+        document["window"] = str(drains.window)
+    return documents.write_document(document)
+
+
+def _drain(members: Members) -> Drain:
+    since_ms = members.number("since_ms", low=0, high=documents.LONG_MAX)
+    return Drain(members.text("reason"), members.text("by"), since_ms or 0)
 
 
 # --- shared --------------------------------------------------------------------------------------

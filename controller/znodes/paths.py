@@ -47,6 +47,7 @@ CONTROLS: Final = "/reassigner/control"
 PAUSES: Final = "/reassigner/control/pauses"
 LIMITS: Final = "/reassigner/control/limits"
 THROTTLE: Final = "/reassigner/control/throttle"
+DRAINS: Final = "/reassigner/control/drains"
 APPLIED_THROTTLES: Final = "/reassigner/throttles"
 CONFIGS: Final = "/config/"
 CONFIG_CHANGES: Final = "/config/changes"
@@ -75,7 +76,7 @@ _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _REQUEST: Final = re.compile(r"[a-zA-Z0-9._-]{1,255}")
 _DOTS: Final = frozenset({".", ".."})
-_RESERVED: Final = re.compile(r"foreign|(legacy|queue|cancel|quiesce)-.*")
+_RESERVED: Final = re.compile(r"foreign|(legacy|queue|cancel|quiesce|drain)-.*")
 """Requests without a submitted znode."""
 _SHARD: Final = re.compile(r"(accepted|ended)-([0-9]{1,10})-([0-9]{1,10})-([0-9]{1,10})")
 _BROKER_ENTITY: Final = "brokers/"

@@ -263,6 +263,7 @@ RECORDS: Final[Mapping[str, Kind]] = {
     "preferred_election_ended": Kind(
         "/admin/preferred_replica_election was deleted.", {"version": _VERSION}
     ),
+    "drains_ended": Kind("A cancellation ended the drains.", {"version": _VERSION}),
     "pace": Kind(
         "The adaptive limit changed.",
         {
@@ -368,6 +369,16 @@ EVENTS: Final[Mapping[str, Kind]] = {
             "copying": (INTEGER, "of these"),
         },
     ),
+    "drains_changed": Kind(
+        "An operator drains other brokers, or a cancellation ended the drains.",
+        {
+            "brokers": (IDS, "drained ones"),
+            "request": (maybe(TEXT), "the one that moves their replicas; null: none is drained"),
+            "throttle": (maybe(INTEGER), "of that request, per broker; null: none"),
+            "window": (maybe(TEXT), "of that request; null: none"),
+        },
+    ),
+    "broker_emptied": Kind("A drained broker has no replica any more.", {"broker": _BROKER}),
     "steered": Kind(
         "A form of the status page was sent.",
         {

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from controller.core import model
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, RequestId, TopicPartition
-from controller.core.pacing.controls import Controls, Limits, Pauses
+from controller.core.pacing.controls import Controls, Drains, Limits, Pauses
 from controller.core.pacing.throttle_settings import (
     AppliedThrottle,
     Entity,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 OWN_ID = RequestId("req-20250615T150640Z-0a1b2c")
 """The id that a client chooses."""
 
+DRAIN_CZXID = model.Zxid(77)
 Entries = Mapping[TopicPartition, model.Replicas]
 
 
@@ -313,6 +314,21 @@ class FakeRequestWrites(RequestWrites):
         if not dry_run:
             self._found.controls = replace(controls, limits=after)
         return after
+
+    def edit_drains(self, change: Callable[[Drains], Drains], *, dry_run: bool = False) -> Drains:
+        """Change the drained brokers; the znode is created with the first of them."""
+        controls = self._found.controls
+        before = controls.drains
+        after = change(before)
+        version = model.ZkVersion(before.version + 1 if before.brokers else 0)
+        data = operator_controls.encode_drains(after)
+        read = operator_controls.decode_drains(data, version, DRAIN_CZXID)
+        if isinstance(read, str):
+            raise InvalidInputError(read)
+        if dry_run:
+            return after
+        self._found.controls = replace(controls, drains=read if read.brokers else Drains())
+        return self._found.controls.drains
 
     def set_throttle(self, bytes_per_s: int | None) -> int | None:
         """Change the throttle."""

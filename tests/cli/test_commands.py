@@ -24,6 +24,7 @@ CHANGING = {
     "resume": (),
     "limits": ("--max-incoming", "3"),
     "throttle": ("5MB",),
+    "drain": ("1",),
     "disable": (),
     "enable": (),
     "quiesce": (),

@@ -24,6 +24,7 @@ from controller.core.reassignments.gates import leader_missing, state_unknown, s
 from controller.core.reassignments.phases import Syncing
 from controller.core.reassignments.records import BlockedRecord
 from controller.core.requests.model import PlanNode
+from controller.core.requests.submissions import legacy_request_id
 from controller.core.role.records import BrokerSettingsRead
 from controller.core.topics.records import TopicConfigsRead
 from controller.core.view import ClusterView
@@ -172,9 +173,9 @@ def test_an_entry_whose_settings_cannot_be_read_says_so() -> None:
     """It is not accepted, so it has neither record nor phase."""
     view = a_view(1).with_partition(tp(), (1,)).view
     view.requests.legacy = PlanNode({tp(): replicas(4)}, ZkVersion(0), Zxid(3))
-    assert dict(BlockedReasons(view, Instant(1000.0)).blocked_entries()) == {
-        tp(): Blocked(BlockedBy.CONFIG_UNKNOWN, "min.insync.replicas is unknown: not read yet")
-    }
+    unread = Blocked(BlockedBy.CONFIG_UNKNOWN, "min.insync.replicas is unknown: not read yet")
+    found_entries = BlockedReasons(view, Instant(1000.0)).blocked_entries()
+    assert list(found_entries) == [(tp(), legacy_request_id(Zxid(3)), unread)]
     answer(view, "error 29: not authorized", Instant(5.0))
     found = BlockedReasons(view, Instant(1000.0)).of_entry(tp())
     assert found is not None

@@ -44,7 +44,11 @@ CHANGING: Final = frozenset(
     }
 )
 """Methods that change the container, or the object of the view, that they belong to."""
-VIEWS_OF_THEIR_OWN: Final = {"previews/validation.py", "doctor/environment_checks.py"}
+VIEWS_OF_THEIR_OWN: Final = {
+    "previews/validation.py",
+    "previews/drain_preview.py",
+    "doctor/environment_checks.py",
+}
 """They fill a view for one question, and the daemon does not run there."""
 
 

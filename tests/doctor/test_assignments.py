@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from controller.core.model import BrokerId
 from controller.doctor.findings import Severity
 from controller.doctor.partition_checks import (
     controller_replicas,
     dead_brokers,
     foreign_reassignments,
     unexplained_replicas,
+    unknown_drains,
     waiting_deletions,
 )
 from tests.core.builders import tp
@@ -43,6 +45,15 @@ def test_a_deletion_that_waits_for_a_broker_is_found() -> None:
     assert found(waiting_deletions, built) == [
         ("t", "its deletion waits for broker 3,4, which is not live and has a replica")
     ]
+
+
+def test_a_drain_of_a_broker_that_does_not_exist_is_found() -> None:
+    """A live one, or one with replicas, may be drained."""
+    built = SnapshotBuilder(1, 2).partition(tp(0), (1, 3))
+    drained = frozenset(map(BrokerId, (2, 3)))
+    assert found(unknown_drains, built.with_znodes(drained=drained)) == []
+    drained |= {BrokerId(4)}
+    assert subjects(unknown_drains, built.with_znodes(drained=drained)) == ["broker 4"]
 
 
 def test_replica_on_the_daemon_is_not_a_dead_broker() -> None:

@@ -37,12 +37,14 @@ def test_everything_that_is_left_is_named() -> None:
     left = built().spec(tp(0), (2, 1)).partition(tp(1), (1, 2), adding=(2,)).orphan(3, tp())
     left.with_znodes(
         submitted=(QUEUE,),
+        drained=frozenset({BrokerId(2)}),
         legacy=plan,
         open_requests=(RequestId("request_1"),),
         applied_throttles={LEASE.entity: LEASE},
     )
     assert missing(left) == [
         ("not_accepted", "/admin/reassign_partitions_queue"),
+        ("not_accepted", "/reassigner/control/drains"),
         ("not_accepted", "/admin/reassign_partitions"),
         ("open_request", "/reassigner/outcomes/request_1"),
         ("reassignment", "t-0"),

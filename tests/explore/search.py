@@ -106,7 +106,7 @@ def edges(system: System, budget: Budget) -> Iterator[Edge]:  # noqa: C901, PLR0
             if actor in system.held:
                 yield Edge(actor)
         first = ready[0]
-        if budget.delays and (shape.delayed is None or first[0] in shape.delayed):
+        if budget.delays and _may_be_held(shape, first):
             yield Edge(("hold", first), cost=DELAY)
             if first[0] == "lane" and not _is_served(system, first):
                 yield Edge(("serve", *first[1:]), cost=DELAY)
@@ -144,6 +144,11 @@ def edges(system: System, budget: Budget) -> Iterator[Edge]:  # noqa: C901, PLR0
                 yield Edge(("produce", broker.id), cost=RECORD)
     for action, cost in choices(system, budget):
         yield Edge(action, cost=cost)
+
+
+def _may_be_held(shape: Shape, actor: Action) -> bool:
+    """Return whether a delay may hold an actor back; a lane may be meant by its own name."""
+    return shape.delayed is None or not shape.delayed.isdisjoint({actor[0], actor[-1]})
 
 
 def _is_served(system: System, actor: Action) -> bool:

@@ -74,7 +74,16 @@ def native(
 
 
 def asked(
-    name: str, before: tuple[int, ...], target: tuple[int, ...], *, asks: int, lost: int
+    name: str,
+    before: tuple[int, ...],
+    target: tuple[int, ...],
+    *,
+    asks: int,
+    lost: int | None = None,
+    delays: int = 1,
+    struck: int = 1,
+    faults: frozenset[str] = frozenset(),
+    delayed: frozenset[str] = frozenset(),
 ) -> Shape:
     """Return a shape whose leaders ask for ISRs, and whose broker ``lost`` loses its log then."""
     return native(
@@ -82,10 +91,11 @@ def asked(
         before,
         target,
         asks=asks,
-        faults=frozenset({"lose log while asked"}),
-        mortal=(lost,),
-        delays=1,
-        delayed=frozenset({"ask", "answer"}),
+        faults=faults if lost is None else faults | {"lose log while asked"},
+        mortal=() if lost is None else (lost,),
+        delays=delays,
+        struck=struck,
+        delayed=delayed | {"ask", "answer"},
     )
 
 
@@ -197,6 +207,34 @@ LARGE: Final = (
     delegated("delegated cancel, a fault", *MOVE, faults=OF_CALLS, operator=1),
     delegated("delegated cancel, late request", *MOVE, delays=1, delayed=CALLS, operator=1),
     native("two daemons", *MOVE, faults=OF_DAEMON, daemons=2),
+    asked("move, ISR asked with ids, a follower lags", *MOVE, asks=3, faults=frozenset({"slow"})),
+    asked(
+        "order alone, ISR asked with ids, lags and log lost",
+        (1, 2),
+        (2, 1),
+        asks=3,
+        lost=2,
+        struck=2,
+        faults=frozenset({"slow"}),
+    ),
+    asked(
+        "RF 1 to 2, ISR asked with ids, log lost, refused",
+        (1,),
+        (1, 2),
+        asks=3,
+        lost=2,
+        struck=2,
+        faults=frozenset({"refuse"}),
+    ),
+    asked(
+        "RF 1 to 2, ISR asked with ids, log lost, late read",
+        (1,),
+        (1, 2),
+        asks=3,
+        lost=2,
+        delays=2,
+        delayed=frozenset({"bulk"}),
+    ),
     asked("RF 1 to 2, ISR asked, log lost", (1,), (1, 2), asks=0, lost=2),
     asked("RF 1 to 2, ISR asked with ids, log lost", (1,), (1, 2), asks=3, lost=2),
     asked("move, ISR asked, log lost", *MOVE, asks=0, lost=3),

@@ -689,8 +689,15 @@ class System:
     # --- what leaders ask of their controller --------------------------------------------------
 
     def is_asked(self) -> bool:
-        """Return whether a request for an ISR, or an answer, is under way."""
-        return bool(self.late) or any(b.asking.change is not None for b in self.brokers.values())
+        """
+        Return whether a daemon is asked for an ISR: a request, or an answer, is under way.
+
+        What Kafka's controller makes of a lost log is not the daemon's matter: one that is elected
+        after a restart does not know of it.
+        """
+        is_served = any(d is not None and d.is_serving for d in self.daemons)
+        is_under_way = any(b.asking.change is not None for b in self.brokers.values())
+        return is_served and (bool(self.late) or is_under_way)
 
     def is_answer_urgent(self) -> bool:
         """

@@ -9,7 +9,8 @@ from random import Random
 from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.planning.plan_goal import PlanGoal, Racks, count_racks
+from controller.core.topics.replica_choice import Racks
+from controller.planning.plan_goal import PlanGoal, count_racks
 
 
 @dataclass(frozen=True, slots=True)

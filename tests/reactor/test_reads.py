@@ -64,6 +64,7 @@ def test_each_kind_is_requested_once_and_topics_first() -> None:
     [
         (paths.LEGACY_PLAN, [ZnodeFamily.LEGACY_PLAN]),
         (paths.QUEUE, [ZnodeFamily.QUEUE]),
+        (paths.DRAINS, [ZnodeFamily.CONTROLS]),
         (paths.CANCEL, [ZnodeFamily.CANCELLATION]),
         (paths.reassignment_path(TopicPartition("t", 0)), [ZnodeFamily.SPECS]),
         (paths.submission_path("request_1"), [ZnodeFamily.SUBMISSIONS]),

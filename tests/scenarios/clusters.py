@@ -30,7 +30,14 @@ from controller.core.model import (
     TopicConfig,
     TopicPartition,
 )
-from controller.core.pacing.controls import Limits, Pause, Pauses, UnderMinIsr
+from controller.core.pacing.controls import (
+    Drain,
+    Drains,
+    Limits,
+    Pause,
+    Pauses,
+    UnderMinIsr,
+)
 from controller.core.pacing.records import WallClockRead
 from controller.core.requests.submissions import CancelScope, RequestOptions, StepSize
 from controller.core.view import ClusterView
@@ -111,6 +118,7 @@ class ScenarioCluster:
             "cancel": self._cancel,
             "pause": self._pause,
             "resume": lambda _: self._world.pause(Pauses()),
+            "drain": self._drain,
             "limits": self._limits,
             "throttle": self._throttle,
             "disable": lambda _: self._world.disable(),
@@ -339,6 +347,11 @@ class ScenarioCluster:
         brokers = {BrokerId(int(w)): pause for w in command.words if w.isdigit()}
         everything = None if command.words else pause
         self._world.pause(Pauses(everything, requests, brokers))
+
+    def _drain(self, command: Command) -> None:
+        """Let these brokers be drained and no others."""
+        about = Drain(reason=command.options.get("reason", ""))
+        self._world.drain(Drains(dict.fromkeys(_brokers(command), about)))
 
     def _limits(self, command: Command) -> None:
         named: dict[str, Any] = {

@@ -15,7 +15,7 @@ from tests.sim.zookeeper import NO_SESSION, Transaction
 
 CONTROLLER: Final = -1
 """The receiver of what is sent to the cluster's own controller."""
-_ZXID: Final = re.compile(r"\b(cancel|legacy|queue)-[0-9a-f]{16}\b")
+_ZXID: Final = re.compile(r"\b(cancel|legacy|queue|drain)-[0-9a-f]{16}\b")
 """Names that contain the zxid of a znode."""
 METADATA: Final = "UpdateMetadata"
 _KINDS: Final = (

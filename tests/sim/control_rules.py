@@ -18,7 +18,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.controls import Pauses
+from controller.core.pacing.controls import Drains, Pauses
 from controller.core.pacing.throttle_settings import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -33,6 +33,7 @@ from controller.znodes.histories import decode_part
 from controller.znodes.operator_controls import decode_limits, decode_pauses
 from controller.znodes.plans import decode_submission
 from controller.znodes.reassignments import decode_spec
+from tests.sim.decoded import drains_of
 from tests.sim.rules import Rule
 from tests.sim.zookeeper import Transaction, Written
 
@@ -67,7 +68,7 @@ class ControlRules:
         # Before the ledger: a spec that a step's write deletes is still known here.
         world.zookeeper.listeners.insert(1, self._transacted)
 
-    def _transacted(self, transaction: Transaction) -> None:  # noqa: C901 - one arm per znode
+    def _transacted(self, transaction: Transaction) -> None:  # noqa: C901, PLR0912 - an arm per znode
         now = self._world.now
         for written in transaction.written:
             match written.path.split("/")[1:]:
@@ -75,6 +76,10 @@ class ControlRules:
                     self._disabled_since = now if written.after is not None else None
                 case ["reassigner", "control", "pauses"]:
                     self._pauses_written(written)
+                case ["reassigner", "control", "drains"] if written.after is not None:
+                    drains = drains_of(written.after)
+                    if isinstance(drains, Drains):
+                        self._options[drains.request] = drains.options
                 case ["reassigner", "control", "limits"] if written.after is not None:
                     self._limits_written(written.after.data)
                 case ["admin", "reassignment_requests", name] if written.after is not None:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from controller.core.model import TopicAssignment, ZkVersion, Zxid
 from controller.znodes.cancellations import decode_cancellation
+from controller.znodes.operator_controls import decode_drains
 from controller.znodes.topics import decode_state, decode_topic
 
 if TYPE_CHECKING:
     from controller.core.model import PartitionState
+    from controller.core.pacing.controls import Drains
     from controller.core.requests.submissions import Cancellation
     from tests.sim.zookeeper import Znode
 
@@ -50,3 +52,8 @@ def cancellation_of(znode: Znode) -> Cancellation:
     """Decode a cancellation."""
     version, czxid, mzxid = ZkVersion(znode.version), Zxid(znode.czxid), Zxid(znode.mzxid)
     return decode_cancellation(znode.data, version, czxid, znode.created_ms, mzxid)
+
+
+def drains_of(znode: Znode) -> Drains | str:
+    """Decode the drained brokers; text says what is wrong with them."""
+    return decode_drains(znode.data, ZkVersion(znode.version), Zxid(znode.czxid))

@@ -19,6 +19,7 @@ from controller.core.model import (
     Replicas,
     TopicPartition,
 )
+from controller.core.pacing.controls import Drain
 from controller.core.reassignments.phases import Ended
 from controller.core.records import Decision
 from controller.core.view import ClusterView
@@ -29,6 +30,7 @@ from tests.sim.alter_api import SimAlterApi
 from tests.sim.alter_rules import AlterRules
 from tests.sim.bound_rules import BoundRules
 from tests.sim.daemons import Build, Ports
+from tests.sim.drain_rules import DrainRules
 from tests.sim.faults import Faults, Weights
 from tests.sim.histories import (
     GOOD_END_S,
@@ -39,7 +41,14 @@ from tests.sim.histories import (
 )
 from tests.sim.lost_logs import LostLogs
 from tests.sim.operators import toggle_min_isr, toggle_unclean
-from tests.sim.plots import FORTUNES, QUIESCES_SHARE, REFRESHES_S, TOGGLED_SHARE
+from tests.sim.plots import (
+    DRAINS_SHARE,
+    FORTUNES,
+    QUIESCES_SHARE,
+    REFRESHES_S,
+    TOGGLED_SHARE,
+)
+from tests.sim.requesters import DRAINED_FROM
 from tests.sim.store import SimStore
 from tests.sim.topic_lives import TOPICS, RequestedTargets, TopicLives
 from tests.sim.world import World
@@ -76,6 +85,8 @@ class DelegatedPlot:
     """True if the settings of topics change."""
     quiesces: bool = False
     """True if an operator ends all work in the end."""
+    drains: bool = False
+    """True if operators drain brokers."""
 
     @property
     def is_strict(self) -> bool:
@@ -116,6 +127,8 @@ def plot_of(seed: int) -> DelegatedPlot:
         plot = replace(plot, toggles=True, options=options)
     if Random(f"delegated, quiesces {seed}").random() < QUIESCES_SHARE:
         plot = replace(plot, quiesces=True)
+    if Random(f"delegated, drains {seed}").random() < DRAINS_SHARE:
+        plot = replace(plot, drains=True)
     words = [
         f"{plot.daemons} daemon(s)",
         f"step {options.step_size or 'all'}",
@@ -126,6 +139,7 @@ def plot_of(seed: int) -> DelegatedPlot:
         "cancellations" if cancels else "no cancellations",
         "rivals" if rivals else "no rivals",
         f"topics change every {topics_every_s} s" if topics_every_s else "topics stay",
+        "drains" if plot.drains else "no drains",
         f"settings {'toggled' if plot.toggles else 'kept'}, {options.config_refresh_s:.0f} s old",
     ]
     if plot.quiesces:
@@ -188,7 +202,12 @@ class Operators:
         self._world = world
         self._plot = plot
         self._chance = Random(f"operators {world.seed}")
+        self._drain_chance = Random(f"drains {world.seed}")
         self.targets = RequestedTargets(world)
+        self.drains = DrainRules(world)
+        self.drains.takers.append(self.targets.taken)
+        if not plot.drains:
+            world.zookeeper.unwatched.add(paths.DRAINS)
 
     def _replicas(self, size: int) -> Replicas:
         return tuple(self._chance.sample(sorted(self._world.brokers), size))
@@ -219,6 +238,17 @@ class Operators:
         world.fabric.note(f"{change(world, chance)}")
         entries = {chance.choice(self._partitions()): self._replicas(1)}
         world.schedule.call_between(0.0, ROUND_S / 3, lambda: self._submit(entries))
+
+    def drain(self) -> None:
+        """Drain a broker more, or stop that for one."""
+        drains, chance = self.drains.standing(), self._drain_chance
+        left = sorted(self._world.brokers.keys() - drains.brokers.keys())
+        if drains.brokers and (len(left) <= DRAINED_FROM or chance.random() < 0.3):
+            drains = drains.removing([chance.choice(sorted(drains.brokers))])
+        else:
+            drains = drains.adding(Drain(), [chance.choice(left)])
+        self._world.fabric.note(f"drained: {sorted(drains.brokers)}")
+        self._world.drain(drains)
 
     def change(self) -> None:
         """Cancel something, ask for something else, or let others move something."""
@@ -290,6 +320,8 @@ def play(
             operators.change()
             if plot.toggles:
                 operators.toggle()
+            if plot.drains:
+                operators.drain()
     lives.stop()
     if plot.toggles:
         # The last requests are submitted up to that much later.
@@ -300,12 +332,14 @@ def play(
 
     def is_over() -> bool:
         left = world.zookeeper.children(paths.REQUESTS) or world.zookeeper.get(paths.CANCEL)
-        return not left and is_finished(world)
+        is_over = not left and is_finished(world, operators.drains)
+        return is_over and not operators.drains.left()
 
     world.run_until(is_over, within_s=PATIENCE_S, look_every_s=LOOK_EVERY_S)
     world.producer.stop()
     world.run_for(5.0)
     world.invariants.judge_end(operators.targets.unmet() if plot.is_strict else {})
     operators.targets.judge_end()
+    operators.drains.judge_end()
     lost.judge_end()
     return world

@@ -111,13 +111,15 @@ def _had_reason(world: World, ledger: Ledger, partition: TopicPartition, target:
     """
     Return whether an entry may be refused.
 
-    Its topic is gone or being deleted, a broker is not live, a request moves the partition, the
-    kill switch is set, or a cancellation may select it.
+    Its topic is gone or being deleted, a broker is not live or drained, a request moves the
+    partition, the kill switch is set, or a cancellation may select it.
     """
     if partition not in world.partitions():
         return True
     spec = ledger.spec(partition)
     if spec is not None and (spec.route is Route.REQUEST or spec.rolls_back):
+        return True
+    if ledger.drains.may_be_drained(target):
         return True
     if ledger.may_be_disabled() or ledger.cancels.may_mean(partition):
         return True

@@ -24,6 +24,7 @@ from controller.reactor.ports import BrokerRequest, Observer, WriteError
 from controller.znodes import paths
 from integration.rigs.failpoint_names import NamedFailpoints
 from tests.sim.daemons import Build, Ports
+from tests.sim.drain_rules import DrainRules
 from tests.sim.faults import Faults
 from tests.sim.operators import Actions, Operators
 from tests.sim.plots import Plot, plot_of
@@ -154,7 +155,8 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     good_end_s = GOOD_END_S + (REJECTED_RETRY_S if plot.weights.requests_refused else 0.0)
 
     def is_at_rest() -> bool:
-        return clients.is_quiet and is_finished(world)
+        drains = operators.ledger.drains
+        return clients.is_quiet and is_finished(world, drains) and not drains.left()
 
     world.run_until(is_at_rest, within_s=good_end_s, look_every_s=LOOK_EVERY_S)
     _delete_beside_a_dead_broker(world, plot, operators, is_at_rest)
@@ -270,8 +272,12 @@ def _clients(world: World, operators: Operators, plot: Plot) -> TopicClients:
     return clients
 
 
-def is_finished(world: World) -> bool:
-    """Return whether no plan or request is left and every partition is healthy."""
+def is_finished(world: World, drains: DrainRules | None = None) -> bool:
+    """
+    Return whether no plan or request is left and every partition is healthy.
+
+    The request of standing ``drains`` is not finished before these are ended.
+    """
     zookeeper = world.zookeeper
     return (
         not any(zookeeper.get(p) for p in (paths.LEGACY_PLAN, paths.CANCEL, paths.QUEUE))
@@ -279,6 +285,7 @@ def is_finished(world: World) -> bool:
         and not zookeeper.children(paths.APPLIED_THROTTLES)
         and not any(
             _is_open(world, RequestId(request))
+            and not (drains is not None and drains.is_standing(RequestId(request)))
             for request in zookeeper.children(paths.OUTCOMES) or ()
         )
         and not any(

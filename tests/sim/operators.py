@@ -76,6 +76,8 @@ class Actions:
     min_isr_toggled: int = 0
     min_isr_raised_at_rest: int = 0
     isr_outlived: int = 0
+    drained: int = 0
+    drain_stopped: int = 0
 
 
 class Operators:
@@ -95,6 +97,8 @@ class Operators:
         self._every_s = every_s
         self._is_running = False
         self._created = 0
+        if not actions.drained:
+            world.zookeeper.unwatched.add(paths.DRAINS)
         self.settings = Settings(world.zookeeper, world.invariants.judge)
         """The values that operators chose in Kafka's dynamic settings."""
         self.ledger = Ledger(world)

@@ -44,6 +44,8 @@ CREATED_AGAIN_SHARE: Final = 0.1
 """The share of those with an idle daemon in which operators create topics again."""
 QUIESCES_SHARE: Final = 0.15
 """The share of those with operators and Kafka controllers where operators quiesce the daemon."""
+DRAINS_SHARE: Final = 0.15
+"""The share of those with operators where these drain brokers."""
 DELETIONS_SHARE: Final = 0.4
 """The share of the others with operators where these delete topics often."""
 CLASSIC: Final = Weights()
@@ -171,7 +173,7 @@ class Plot:
 def plot_of(seed: int) -> Plot:
     """Return the plot of a seed, with every setting that a history may have."""
     plot = _with_deletions(seed, plot_without_deletions(seed))
-    return _with_quiesces(seed, _with_topics_created_again(seed, plot))
+    return _with_drains(seed, _with_quiesces(seed, _with_topics_created_again(seed, plot)))
 
 
 def plot_without_deletions(seed: int) -> Plot:
@@ -198,6 +200,15 @@ def _with_quiesces(seed: int, plot: Plot) -> Plot:
     often = max(sum(getattr(plot.actions, n) for n in Actions.__slots__) // 8, 1)
     actions = replace(plot.actions, quiesced=often)
     return replace(plot, name=f"{plot.name}, quiesced", actions=actions)
+
+
+def _with_drains(seed: int, plot: Plot) -> Plot:
+    """Let operators in some drain brokers, which stay drained in the end."""
+    if plot.actions is None or Random(f"drains {seed}").random() >= DRAINS_SHARE:
+        return plot
+    often = max(sum(getattr(plot.actions, n) for n in Actions.__slots__) // 8, 1)
+    actions = replace(plot.actions, drained=2 * often, drain_stopped=often)
+    return replace(plot, name=f"{plot.name}, drains", actions=actions)
 
 
 def _with_topics_created_again(seed: int, plot: Plot) -> Plot:

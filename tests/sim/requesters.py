@@ -18,6 +18,8 @@ from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.pacing.controls import (
     AT_ONCE,
     BrokerLimits,
+    Drain,
+    Drains,
     Limits,
     Pause,
     Pauses,
@@ -36,6 +38,7 @@ from controller.core.pacing.throttle_settings import (
 from controller.core.requests.submissions import CancelScope, RequestOptions, StepSize, Window
 from controller.reactor.ports import Delete
 from controller.znodes import paths
+from tests.sim.decoded import drains_of
 from tests.sim.zookeeper import NO_SESSION, Make, Put
 
 if TYPE_CHECKING:
@@ -58,6 +61,10 @@ MORE: Final = 0.6
 """The share of cancellations after which another partition is cancelled."""
 MORE_S: Final = 3.0
 """The time within which it is."""
+DRAINED_FROM: Final = 3
+"""No broker more is drained if not more than so many are left."""
+GARBLED_DRAINS: Final = 0.1
+"""The share of drains that somebody overwrites with nonsense, until the next change of them."""
 OPEN_HOURS: Final = 8
 """The time that a window is open: longer than any history."""
 
@@ -86,6 +93,8 @@ class Requesters:
         self._requests: list[RequestId] = []
         self._pauses = Pauses()
         self._limits = Limits()
+        self._drains = Drains()
+        self._is_healed = False
         self.kinds: Mapping[str, Callable[[], str | None]] = {
             "request_submitted": self._submit,
             "request_in_parts": self._submit_parts,
@@ -103,6 +112,8 @@ class Requesters:
             "queue_garbled": self._garble_queue,
             "throttled": self._throttle,
             "settings_changed": self._change_settings,
+            "drained": self._drain,
+            "drain_stopped": self._stop_drain,
         }
 
     def submit_for_all(self) -> str:
@@ -112,8 +123,10 @@ class Requesters:
         )
 
     def heal(self) -> None:
-        """Remove every hold, and malformed znodes."""
+        """Remove every hold, and malformed znodes; drains stand."""
         world = self._world
+        self._is_healed = True
+        self._repair_drains()
         world.enable()
         world.forget_pauses()
         for path in (paths.LIMITS, paths.THROTTLE):
@@ -332,6 +345,47 @@ class Requesters:
     def _garble_controls(self) -> str | None:
         path = self._chance.choice((paths.PAUSES, paths.LIMITS, paths.THROTTLE))
         return self._garble(path, may_replace=True)
+
+    # --- drains --------------------------------------------------------------------------------
+
+    def _drain(self) -> str | None:
+        """Drain a broker more, so that most partitions have enough others; or write nonsense."""
+        self._repair_drains()
+        left = sorted(self._world.brokers.keys() - self._drains.brokers.keys())
+        if len(left) <= DRAINED_FROM:
+            return None
+        chance = self._chance
+        if not self._drains.brokers:
+            throttle = chance.choice((None, None, *RATES))
+            self._drains = Drains(throttle=throttle)
+        self._drains = self._drains.adding(Drain("storm", "somebody"), [chance.choice(left)])
+        self._world.drain(self._drains)
+        if chance.random() < GARBLED_DRAINS:
+            self._world.schedule.call_between(0.0, PART_S, self._garble_drains)
+        return str(sorted(self._drains.brokers))
+
+    def _stop_drain(self) -> str | None:
+        """Stop the drain of a broker, or of all."""
+        self._repair_drains()
+        drained = sorted(self._drains.brokers)
+        if not drained:
+            return None
+        chosen = drained if self._chance.random() < 0.5 else [self._chance.choice(drained)]
+        self._drains = self._drains.removing(chosen)
+        self._world.drain(self._drains)
+        return f"of {chosen}"
+
+    def _repair_drains(self) -> None:
+        """Follow a cancellation that ended the drains, and write them again where unreadable."""
+        znode = self._world.zookeeper.get(paths.DRAINS)
+        if znode is None:
+            self._drains = Drains()
+        elif isinstance(drains_of(znode), str):
+            self._world.drain(self._drains)
+
+    def _garble_drains(self) -> None:
+        if not self._is_healed and self._world.zookeeper.get(paths.DRAINS) is not None:
+            self._world.fabric.note(f"nonsense: {self._garble(paths.DRAINS, may_replace=True)}")
 
     # --- the queue -----------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.controls import Controls, Limits, Pauses
+from controller.core.pacing.controls import Controls, Drains, Limits, Pauses
 from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
 from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, EntityConfig
 from controller.core.requests.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part
@@ -37,8 +37,8 @@ from controller.znodes.entity_configs import decode_applied_throttle, decode_ent
 from controller.znodes.histories import decode_accepted, decode_ended, decode_part, part_name
 from controller.znodes.operator_controls import decode_limits, decode_pauses, decode_throttle
 from controller.znodes.plans import decode_legacy_plan, decode_submission
-from tests.sim.decoded import cancellation_of
-from tests.sim.zookeeper import SimZooKeeper, Watch
+from tests.sim.decoded import cancellation_of, drains_of
+from tests.sim.zookeeper import SimZooKeeper, Watch, Znode
 
 Value = TypeVar("Value")
 
@@ -90,18 +90,22 @@ class SimRequests:
         """Read what operators turned."""
         unreadable: dict[str, str] = {}
 
-        def read(path: str, decode: Callable[[bytes], Value | str]) -> Value | None:
+        def read(path: str, decode: Callable[[Znode], Value | str]) -> Value | None:
             znode = self._zookeeper.exists(path, watch)
-            value = None if znode is None else decode(znode.data)
+            value = None if znode is None else decode(znode)
             if isinstance(value, str):
                 unreadable[path] = value
                 return None
             return value
 
-        pauses = read(paths.PAUSES, decode_pauses)
-        limits = read(paths.LIMITS, decode_limits)
-        throttle = read(paths.THROTTLE, decode_throttle)
-        return ControlsRead(Controls(pauses or Pauses(), limits or Limits(), throttle, unreadable))
+        pauses = read(paths.PAUSES, lambda z: decode_pauses(z.data))
+        limits = read(paths.LIMITS, lambda z: decode_limits(z.data))
+        throttle = read(paths.THROTTLE, lambda z: decode_throttle(z.data))
+        drains = read(paths.DRAINS, drains_of)
+        controls = Controls(
+            pauses or Pauses(), limits or Limits(), throttle, unreadable, drains or Drains()
+        )
+        return ControlsRead(controls)
 
     # --- what is kept of it --------------------------------------------------------------------
 

@@ -89,6 +89,9 @@ class Rule(StrEnum):
     ACCEPTED_FIRST = "the daemon writes no state before a broker accepts a request of the claim"
     ROLE_FOR_DELETIONS = "the daemon gives the role back in time for a pending topic deletion"
     STALE_WRITES_RARE = "stale writes are not retried again and again"
+    # Drains.
+    DRAINS_REPLACE_ONLY = "a drain replaces only replicas on drained brokers, or on dead ones"
+    DRAINED_ARE_EMPTY = "in the end no partition that can leave a drained broker is on it"
     # Requests and cancellations, and their outcomes.
     NO_ENTRY_LOST = "every entry reaches its target or is refused"
     ENDED_BEFORE_IT_BEGAN = "a cancellation ends only pending entries that it selects"

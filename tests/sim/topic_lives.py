@@ -50,6 +50,10 @@ class RequestedTargets:
         """Expect nothing more of a topic that is deleted."""
         self._targets = {p: t for p, t in self._targets.items() if p.topic != topic}
 
+    def taken(self, partition: TopicPartition) -> None:
+        """Expect nothing of a partition that a drain takes."""
+        self._targets.pop(partition, None)
+
     def unmet(self) -> dict[TopicPartition, Replicas]:
         """Return the targets that are neither reached nor refused."""
         refused = {row["entry"] for rows in self._refused().values() for row in rows}

@@ -26,7 +26,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.controls import Limits, Pauses, Quiesce
+from controller.core.pacing.controls import Drains, Limits, Pauses, Quiesce
 from controller.core.requests.submissions import (
     NO_DIRS,
     Cancellation,
@@ -39,6 +39,7 @@ from controller.znodes import paths
 from controller.znodes.cancellations import combine, encode_cancellation
 from controller.znodes.operator_controls import (
     decode_pauses,
+    encode_drains,
     encode_limits,
     encode_pauses,
     encode_throttle,
@@ -366,6 +367,13 @@ class World:
     def throttle(self, bytes_per_s: int) -> None:
         """Set the throttle for all."""
         self._turn(paths.THROTTLE, encode_throttle(bytes_per_s))
+
+    def drain(self, drains: Drains) -> None:
+        """Set the drained brokers; without any, no drain stands."""
+        if drains.brokers:
+            self._turn(paths.DRAINS, encode_drains(drains))
+        else:
+            self.zookeeper.remove_tree(paths.DRAINS)
 
     def _turn(self, path: str, data: bytes) -> None:
         """Create a znode or replace its data, as the command line does."""

@@ -158,6 +158,11 @@ class SimZooKeeper:
         self.zxid = 0
         self._now_ms = now_ms
         self.listeners: list[Callable[[Transaction], None]] = []
+        self.unwatched: set[str] = set()
+        """
+        Paths that nobody writes, and nobody watches: a watch more that is delivered after a broken
+        connection would make another history of a seed.
+        """
         self._nodes: dict[str, _Node] = {"/": _Node(b"", 0, 0, NO_SESSION)}
         self._sessions: dict[SessionId, dict[str, None]] = {NO_SESSION: {}}
         self._next_session = 1
@@ -220,7 +225,7 @@ class SimZooKeeper:
         return taken
 
     def _watch(self, kind: WatchKind, path: str, watch: Watch | None) -> None:
-        if watch is not None:
+        if watch is not None and path not in self.unwatched:
             owner = (watch.watcher.id, watch.key)
             self._watches.setdefault((kind, path), {}).setdefault(owner, watch)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from controller.core.core_settings import EngineName, Options
+from controller.core.cycle import observe
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -22,7 +23,17 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, QueueOrder, Quiesce
+from controller.core.pacing.controls import (
+    Controls,
+    Drain,
+    Drains,
+    Limits,
+    Pause,
+    Pauses,
+    QueueOrder,
+    Quiesce,
+)
+from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.phases import Starting, Stopping, Syncing
 from controller.core.requests.model import Request
@@ -114,6 +125,7 @@ def test_an_idle_standby_says_so() -> None:
         },
         "blocked": {},
         "stalled": {},
+        "drains": [],
         "topic_deletions": {},
         "orphans": [],
         "waiting": [],
@@ -351,6 +363,19 @@ def test_every_pause_has_who_and_why() -> None:
         "disabled": True,
         "throttle": 50_000_000,
     }
+
+
+def test_drained_brokers_are_listed_with_what_is_left() -> None:
+    """In flight and pending replicas count until they are dropped."""
+    view = a_view(1).with_partition(tp(0), (5, 1)).with_partition(tp(1), (2, 1)).view
+    drains = Drains({BrokerId(b): Drain("swap", "ann", 1) for b in (5, 6)}, czxid=Zxid(7))
+    observe(view, ControlsRead(Controls(drains=drains)), Instant(0.0))
+    request = "drain-0000000000000007"
+    about = {"reason": "swap", "by": "ann", "since_ms": 1, "request": request}
+    assert status(view)["drains"] == [
+        {"broker": 5, **about, "live": BrokerId(5) in view.cluster.brokers, "replicas": 1},
+        {"broker": 6, **about, "live": BrokerId(6) in view.cluster.brokers, "replicas": 0},
+    ]
 
 
 def test_limits_are_live_ones_or_those_of_the_settings() -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from html.parser import HTMLParser
 
 from controller.core.core_settings import EngineName
+from controller.core.cycle import observe
 from controller.core.disks.model import Silence
 from controller.core.model import (
     Blocked,
@@ -20,7 +21,16 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
-from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, UnderMinIsr
+from controller.core.pacing.controls import (
+    Controls,
+    Drain,
+    Drains,
+    Limits,
+    Pause,
+    Pauses,
+    UnderMinIsr,
+)
+from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.phases import Syncing
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
@@ -303,6 +313,17 @@ def test_brake_is_shown_with_what_holds_it_and_is_set_from_there() -> None:
     form = render_form(PageAction.WARN, "", OPERATOR)
     assert "Set under_min_isr to warn?" in form
     assert "everything" not in form
+
+
+def test_drained_brokers_are_at_the_top() -> None:
+    """With the reason, escaped, and what is left."""
+    view = a_view(1).with_partition(tp(), (5, 1)).view
+    assert "drained" not in page(view)
+    drains = Drains({BrokerId(b): Drain("<swap>", "ann@desk") for b in (5, 6)})
+    observe(view, ControlsRead(Controls(drains=drains)), Instant(0.0))
+    html = page(view)
+    assert "broker 5 is drained by ann@desk: &lt;swap&gt; <small>1 replicas left" in html
+    assert "broker 6 is drained by ann@desk: &lt;swap&gt; <small>empty" in html
 
 
 def test_pauses_and_kill_switch_are_at_the_top() -> None:

@@ -82,6 +82,14 @@ def rewritten_throttle(data: bytes, path: str) -> bytes:
     return operator_controls.encode_throttle(read)
 
 
+def rewritten_drains(data: bytes, path: str) -> bytes:
+    """Read and write the drained brokers."""
+    del path
+    read = operator_controls.decode_drains(data, *HERE)
+    assert not isinstance(read, str), read
+    return operator_controls.encode_drains(read)
+
+
 def rewritten_goal(data: bytes, path: str) -> bytes:
     """Read and write a goal."""
     del path
@@ -157,6 +165,7 @@ CODECS: Final[tuple[tuple[str, Callable[[bytes, str], bytes]], ...]] = (
     (paths.PAUSES, rewritten_pauses),
     (paths.LIMITS, rewritten_limits),
     (paths.THROTTLE, rewritten_throttle),
+    (paths.DRAINS, rewritten_drains),
     (f"{paths.REASSIGNMENTS}/[^/]+/\\d+", rewritten_goal),
     (f"{paths.LEADER}/[^/]+", rewritten_leader),
     (f"{paths.APPLIED_THROTTLES}/[^/]+", rewritten_lease),

@@ -70,6 +70,7 @@ _ERRORS: Final = {
     RefusalReason.EMPTY_REPLICAS: kafka_errors.INVALID_REPLICA_ASSIGNMENT,
     RefusalReason.DUPLICATE_REPLICAS: kafka_errors.INVALID_REPLICA_ASSIGNMENT,
     RefusalReason.UNKNOWN_BROKER: kafka_errors.INVALID_REPLICA_ASSIGNMENT,
+    RefusalReason.DRAINED_BROKER: kafka_errors.INVALID_REPLICA_ASSIGNMENT,
     RefusalReason.BELOW_MIN_ISR: kafka_errors.INVALID_REPLICA_ASSIGNMENT,
     RefusalReason.MALFORMED: kafka_errors.INVALID_REPLICA_ASSIGNMENT,
     RefusalReason.UNREADABLE: kafka_errors.UNKNOWN_SERVER_ERROR,

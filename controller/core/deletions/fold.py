@@ -325,6 +325,7 @@ def forget_topic(view: ClusterView, name: str) -> None:
         view.reassignments_tenure.forget(partition)
         leadership.forget(partition)
         isr_health.forget_health(view, partition)
+        view.pacing_session.forget(partition)
         if partition in view.reassignments.by_partition:
             view.due.add((partition,))
 

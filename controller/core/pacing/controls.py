@@ -1,5 +1,5 @@
 """
-Live controls of operators: pauses, limits and the throttle; durable and shared by all daemons.
+Live controls of operators: pauses, limits, throttle, drains; durable and shared by all daemons.
 
 Each is one znode below ``/reassigner/control`` that the command line edits and the daemon watches.
 A value that is not set there is taken from the daemon's settings.
@@ -12,12 +12,20 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from controller.core.model import BrokerId, RequestId
-from controller.core.requests.submissions import StepSize, Window
+from controller.core.model import BrokerId, RequestId, ZkVersion, Zxid
+from controller.core.requests.submissions import (
+    FIRST_VERSION,
+    UNASKED,
+    RequestOptions,
+    StepSize,
+    Window,
+    drain_request_id,
+)
 
 PAUSES: Final = "/reassigner/control/pauses"
 LIMITS: Final = "/reassigner/control/limits"
 THROTTLE: Final = "/reassigner/control/throttle"
+DRAINS: Final = "/reassigner/control/drains"
 DISABLED: Final = "reassignments are disabled: /admin/reassign_cancel exists"
 """The reason for which an entry is refused while the kill switch is on."""
 AT_ONCE: Final = 0
@@ -168,6 +176,56 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Drain:
+    """The drain of a broker: its replicas go elsewhere, and new ones too, as long as it stands."""
+
+    reason: str = ""
+    by: str = ""
+    since_ms: int = 0
+    """Milliseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drains:
+    """
+    ``/reassigner/control/drains``: the drained brokers, and the options of their one request.
+
+    The creation of the znode identifies the request. Before it is written, its version and czxid
+    have no meaning.
+    """
+
+    brokers: Mapping[BrokerId, Drain] = field(default_factory=dict)
+    throttle: int | None = None
+    """Bytes per second and broker for its copies; None: no throttle of its own."""
+    window: Window | None = None
+    version: ZkVersion = FIRST_VERSION
+    czxid: Zxid = UNASKED
+
+    @property
+    def request(self) -> RequestId:
+        """The id of the request with which the replicas are moved."""
+        return drain_request_id(self.czxid)
+
+    @property
+    def options(self) -> RequestOptions:
+        """The options of that request; the reason and the author are those of the last broker."""
+        last = max(self.brokers.values(), key=lambda d: d.since_ms, default=Drain())
+        return RequestOptions(
+            reason=last.reason, requested_by=last.by, throttle=self.throttle, window=self.window
+        )
+
+    def adding(self, new: Drain, brokers: Iterable[BrokerId]) -> Drains:
+        """Drain brokers; drains that exist stay as they are."""
+        return replace(self, brokers={**dict.fromkeys(brokers, new), **self.brokers})
+
+    def removing(self, brokers: Iterable[BrokerId]) -> Drains:
+        """End the drains of brokers."""
+        ended = frozenset(brokers)
+        kept = {b: drain for b, drain in self.brokers.items() if b not in ended}
+        return replace(self, brokers=kept)
+
+
+@dataclass(frozen=True, slots=True)
 class Controls:
     """Everything below ``/reassigner/control``."""
 
@@ -177,3 +235,4 @@ class Controls:
     """Bytes per second and broker for every request without a throttle of its own."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Path and reason of each unreadable control; its former value stays in force."""
+    drains: Drains = field(default_factory=Drains)

@@ -7,8 +7,16 @@ from typing import assert_never
 
 from controller.core import effects, wakeups
 from controller.core.model import Instant, ZkVersion
-from controller.core.pacing import records
-from controller.core.pacing.controls import LIMITS, PAUSES, THROTTLE, Controls, Pause
+from controller.core.pacing import drained_replicas, records
+from controller.core.pacing.controls import (
+    DRAINS,
+    LIMITS,
+    PAUSES,
+    THROTTLE,
+    Controls,
+    Drains,
+    Pause,
+)
 from controller.core.pacing.throttle_settings import Entity, EntityConfig, ThrottleRefusal
 from controller.core.records import Change
 from controller.core.view import ClusterView
@@ -23,9 +31,13 @@ def fold_event(view: ClusterView, event: records.PacingEvent, now: Instant) -> N
             _entity_configs_read(view, event, now)
         case records.ControlsRead(controls=controls):
             process = view.pacing_process
+            before = process.controls.drains
             process.controls = _understood(view, controls)
             process.controls_known = process.controls_known or not controls.unreadable
             view.pacing_session.controls_read = True
+            view.pacing_session.drains_stale = False
+            if process.controls.drains != before:
+                drained_replicas.judge_all(view)
             process.participants.note_all(process.applied_throttles)
         case records.WallClockRead(unix_s=unix_s):
             view.pacing_process.wall = (now, unix_s)
@@ -51,6 +63,11 @@ def fold_record(view: ClusterView, record: records.PacingRecord, now: Instant) -
                 leadership.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
         case records.PaceRecord():
             view.pacing.pace, view.pacing.pace_since = record.in_flight_max, record.at
+        case records.DrainsEndedRecord():
+            process = view.pacing_process
+            process.drains_ended = process.controls.drains.czxid
+            process.controls = replace(process.controls, drains=Drains())
+            drained_replicas.judge_all(view)
         case _:
             assert_never(record)
 
@@ -61,16 +78,19 @@ def _understood(view: ClusterView, read: Controls) -> Controls:
 
     Where the former value is unknown, everything is paused until an operator repairs it.
     """
-    pauses, limits, throttle = read.pauses, read.limits, read.throttle
+    pauses, limits, throttle, drains = read.pauses, read.limits, read.throttle, read.drains
     if view.pacing_process.controls_known:
         held, unreadable = view.pacing_process.controls, read.unreadable
         pauses = held.pauses if PAUSES in unreadable else pauses
         limits = held.limits if LIMITS in unreadable else limits
         throttle = held.throttle if THROTTLE in unreadable else throttle
+        drains = held.drains if DRAINS in unreadable else drains
     elif read.unreadable and pauses.everything is None:
         why = ", ".join(f"{path} cannot be decoded: {w}" for path, w in read.unreadable.items())
         pauses = replace(pauses, everything=Pause(why))
-    return Controls(pauses, limits, throttle, read.unreadable)
+    if drains.czxid == view.pacing_process.drains_ended:
+        drains = Drains()
+    return Controls(pauses, limits, throttle, read.unreadable, drains)
 
 
 def _applied_throttles_read(view: ClusterView, event: records.AppliedThrottlesRead) -> None:

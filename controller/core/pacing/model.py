@@ -292,11 +292,22 @@ class PacingLedger(Ledger):
 
 @dataclass(slots=True)
 class PacingSession(Ledger):
-    """Whether this session read the controls."""
+    """Whether this session read the controls, and what it read of drained brokers."""
 
     lifetime: ClassVar[Lifetime] = Lifetime.SESSION
 
     controls_read: bool = False
+    drains_stale: bool = False
+    """Whether the end of the drains was rejected: they are read again."""
+    on_drained: dict[TopicPartition, None] = field(default_factory=dict)
+    """Partitions with a replica on a drained broker, or a target there."""
+    to_drain: dict[TopicPartition, None] = field(default_factory=dict)
+    """Those of them that may need another target (``drained_replicas``)."""
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Forget a partition whose topic is gone."""
+        self.on_drained.pop(partition, None)
+        self.to_drain.pop(partition, None)
 
 
 @dataclass(slots=True)
@@ -326,6 +337,8 @@ class PacingHistory(Ledger):
     controls: Controls = field(default_factory=Controls)
     controls_known: bool = False
     """Whether all controls were ever decoded, also in an earlier session."""
+    drains_ended: model.Zxid | None = None
+    """The drains that a cancellation ended: a read that began before shows them once more."""
     applied_throttles: dict[Entity, AppliedThrottle] = field(default_factory=dict)
     participants: Participants = field(default_factory=Participants)
     scans_left: int = 0

@@ -17,8 +17,8 @@ from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, En
 class ControlsRead(
     Fact,
     wakes=(
-        *("capacity", "tenure", "queue", "order", "throttles", "health"),
-        *("submissions", "plan", "cancel"),
+        *("capacity", "tenure", "queue", "drains", "order", "throttles", "health"),
+        *("submissions", "plan", "cancel", "endings"),
     ),
 ):
     """Everything below ``/reassigner/control``."""
@@ -111,6 +111,13 @@ class PaceRecord(Volatile, wakes=("capacity",)):
     at: Instant
 
 
+@dataclass(frozen=True, slots=True)
+class DrainsEndedRecord(Durable, wakes=("drains", "cancel", "endings", "tenure")):
+    """``/reassigner/control/drains`` is deleted, if it is still at this version."""
+
+    version: model.ZkVersion
+
+
 PacingEvent = ControlsRead | AppliedThrottlesRead | EntityConfigsRead | WallClockRead
 
 
@@ -120,4 +127,5 @@ PacingRecord = (
     | ThrottlesSettledRecord
     | LeaderMovedRecord
     | PaceRecord
+    | DrainsEndedRecord
 )

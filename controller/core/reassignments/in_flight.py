@@ -14,7 +14,7 @@ from controller.core import wakeups
 from controller.core.disks import disk_space
 from controller.core.disks import fold as disk_fold
 from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
-from controller.core.pacing import isr_health
+from controller.core.pacing import drained_replicas, isr_health
 from controller.core.reassignments import gates, phases
 from controller.core.reassignments.model import Load, Reassignment
 from controller.core.view import ClusterView
@@ -146,6 +146,7 @@ def drop(view: ClusterView, partition: TopicPartition, now: Instant) -> None:
     view.pacing_process.participants.drop(partition)
     disk_fold.forget_size(view, partition)
     isr_health.judge(view, partition)
+    drained_replicas.judge(view, partition)
     wakeups.wake(view.due, wakeups.Trigger.SPEC_CHANGED)
 
 
@@ -206,6 +207,7 @@ def _reflect_spec(view: ClusterView, partition: TopicPartition, now: Instant) ->
     disk_fold.size_wanted(view, partition, now)
     disk_space.reserve(view, partition, now)
     isr_health.judge(view, partition)
+    drained_replicas.judge(view, partition)
     wakeups.wake(view.due, wakeups.Trigger.SPEC_CHANGED)
 
 

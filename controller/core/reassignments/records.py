@@ -100,7 +100,7 @@ DONE: Final = "done"
 class SpecEndedRecord(
     Durable,
     wakes=(
-        *("capacity", "plan", "tenure", "queue"),
+        *("capacity", "plan", "tenure", "queue", "drains"),
         *("deletions", "endings", "throttles", "cancel"),
     ),
 ):

@@ -28,6 +28,7 @@ from controller.core.model import (
     entry_text,
     ids,
 )
+from controller.core.pacing.drained_replicas import drained_brokers
 from controller.core.reassignments.gates import refusal_for_foreign
 from controller.core.reassignments.records import DONE, SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
@@ -130,6 +131,12 @@ def _refusal_of_target(  # noqa: PLR0911 - one return per reason
     if dead:
         return refuse(
             RefusalReason.UNKNOWN_BROKER, f"broker {ids(dead)} is not live and not a replica yet"
+        )
+    drained = tuple(r for r in target if r not in origin and r in drained_brokers(view))
+    if drained:
+        return refuse(
+            RefusalReason.DRAINED_BROKER,
+            f"broker {ids(drained)} is drained: `reassigner drain --stop` ends that",
         )
     config = topics.configs.get(partition.topic)
     if config is not None and len(target) < min(config.min_insync_replicas, len(origin)):

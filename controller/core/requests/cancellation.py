@@ -10,6 +10,8 @@ back, and when the last one ends the znode is deleted. What clients add meanwhil
 selection in the znode (``znodes.cancellations.combine``): it selects what is there by then, also a
 newer reassignment of a partition that was selected before.
 
+A cancellation of the request of drains, or of everything, ends the drains before that.
+
 Skipped are partitions without known original replicas, and those that would go offline (KIP-236):
 no original replica in the ISR while a new replica lives.
 """
@@ -24,6 +26,8 @@ from typing import Final
 
 from controller.core import core_settings, model
 from controller.core.model import Instant, RequestId, Route, TopicPartition
+from controller.core.pacing.controls import Drains
+from controller.core.pacing.records import DrainsEndedRecord
 from controller.core.reassignments import gates, orphans
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
@@ -87,6 +91,9 @@ def follow_cancellation(view: ClusterView, now: Instant) -> Decision:
 
 def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Decision:
     """Reverse the next selected reassignments; with none left, record the complete selection."""
+    if selects_drains(cancellation, view.pacing_process.controls.drains):
+        # First, or they would repeat what is reversed.
+        return Decision(tuple(end_drains(view)))
     changes: list[Change] = []
     is_complete, request = True, cancellation.request
     for partition, reassignment in view.reassignments.by_partition.items():
@@ -124,6 +131,20 @@ def _is_all_known(view: ClusterView) -> bool:
         return False
     legacy = view.requests.legacy
     return legacy is None or (not legacy.stale and legacy_plan_and_queue.is_judged(view))
+
+
+def selects_drains(cancellation: Cancellation, drains: Drains) -> bool:
+    """Return whether a cancellation ends the drains: one of everything, or of their request."""
+    is_older = bool(drains.brokers) and drains.czxid <= cancellation.written
+    return is_older and (cancellation.is_everything or drains.request in cancellation.requests)
+
+
+def end_drains(view: ClusterView) -> list[Change]:
+    """Return the end of all drains; nothing while they are read again."""
+    drains = view.pacing_process.controls.drains
+    if not drains.brokers or view.pacing_session.drains_stale:
+        return []
+    return [Change((DrainsEndedRecord(drains.version),))]
 
 
 def needs_the_role(view: ClusterView) -> bool:
@@ -189,9 +210,7 @@ def reverse(  # noqa: C901, PLR0911 - one return per case
         return NotReversed.NEEDLESS
     if spec.original is None:
         return "its former replicas are unknown"
-    has_begun = reassignment.in_flight or reassignment.may_be_made
-    has_begun = has_begun or reassignment.may_have_placed(assignment)
-    if not has_begun and assignment == model.PartitionAssignment(spec.original):
+    if is_unbegun(reassignment, assignment):
         return end_unbegun(view, by, partition, reassignment)
     state = view.leadership.states.get(partition)
     if state is None:
@@ -219,15 +238,24 @@ def _skip(
     return undo.skip_partition(cancellation, partition, why)
 
 
+def is_unbegun(reassignment: Reassignment, assignment: model.PartitionAssignment) -> bool:
+    """Return whether nothing of a reassignment was carried out, or may still be."""
+    has_begun = reassignment.in_flight or reassignment.may_be_made
+    has_begun = has_begun or reassignment.may_have_placed(assignment)
+    original = reassignment.spec.original
+    return not has_begun and assignment == model.PartitionAssignment(original or ())
+
+
 def end_unbegun(
     view: ClusterView,
-    by: RequestId,
+    by: RequestId | None,
     partition: TopicPartition,
     reassignment: Reassignment,
+    why: str = "",
 ) -> Change:
     """End a reassignment that has not begun: its partition stays where it is."""
     spec = reassignment.spec
-    outcome = model.PartitionOutcome(spec.request, partition, model.OutcomeKind.CANCELLED, by=by)
+    outcome = model.PartitionOutcome(spec.request, partition, model.OutcomeKind.CANCELLED, why, by)
     written: tuple[Record, ...] = (
         *orphans.left_where_it_stands(view, partition, reassignment),
         SpecEndedRecord(

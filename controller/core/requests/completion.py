@@ -11,6 +11,7 @@ from typing import Final
 
 from controller.core import effects
 from controller.core.model import Instant, Refusal, RefusalReason, RequestId, Route
+from controller.core.pacing import drained_replicas
 from controller.core.records import Change, Decision
 from controller.core.requests import outcomes, records
 from controller.core.requests.model import Request
@@ -127,5 +128,5 @@ def _is_over(  # noqa: PLR0911 - one return per rule
         case "cancel":
             # Usually it ends with its znode; an operator may have deleted that.
             return session.cancellation_read and name not in view.reassignments.rolling_back
-        case _:
-            return False
+        case kind:
+            return kind == "drain" and not drained_replicas.may_stand(view, name)

@@ -109,6 +109,8 @@ def _fold_request_record(  # noqa: C901, PLR0912 - one arm per record
             _record_outcome(view, ending, now)
         case records.PartRecord(request=name, part=part):
             requests.request_of(name, now).add_part(part)
+            if kind_of(name) == "drain":
+                wakeups.wake(view.due, wakeups.Trigger.DRAIN_OPENED)
         case records.AcceptedRecord(request=name, entry=entry):
             request = requests.request_of(name, now)
             request.settled.add(entry.partition)

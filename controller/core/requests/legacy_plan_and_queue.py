@@ -14,6 +14,7 @@ reassigner is quiesced all are refused.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from itertools import islice
 
 from controller.core import core_settings, effects
@@ -335,12 +336,25 @@ def _take_queued(view: ClusterView, entry: PlanEntry, judged: Judgement) -> Chan
         return Change((left, records.RefusalRecord((refusal,))), partition=partition)
     if gates.waits_for_foreign(view, partition) or not judged.is_decidable(view, entry):
         return None
-    running, legacy = view.reassignments.by_partition.get(partition), view.requests.legacy
-    is_legacy = running is not None and running.spec.route is Route.LEGACY
-    if is_legacy and legacy is not None and legacy.stale:
-        # Its entry is removed with it: that would be rejected until the znode is read again.
+    taken = take_over(view, entry)
+    return None if taken is None else replace(taken, records=(*taken.records, left))
+
+
+def take_over(view: ClusterView, entry: PlanEntry) -> Change | None:
+    """
+    Return the acceptance of an entry, whatever the route of the reassignment that it replaces.
+
+    None: an entry of the legacy plan is removed with that, which is read again first.
+    """
+    partition, legacy = entry.partition, view.requests.legacy
+    running = view.reassignments.by_partition.get(partition)
+    accepted = acceptance.accept_entry(view, entry)
+    if running is None or running.spec.route is not Route.LEGACY or legacy is None:
+        return accepted
+    if legacy.stale:
+        # The removal of its entry would be rejected until the znode is read again.
         return None
-    written = (*acceptance.accept_entry(view, entry).records, left)
-    if is_legacy and legacy is not None and partition in legacy.entries:
-        written += (records.LegacyEntryRecord(partition, None),)
-    return Change(written, partition=partition)
+    if partition not in legacy.entries:
+        return accepted
+    removed = records.LegacyEntryRecord(partition, None)
+    return replace(accepted, records=(*accepted.records, removed))

@@ -61,7 +61,7 @@ class Request:
     route: Route
     since: Instant
     kind: str = ""
-    """``legacy``, ``request``, ``queue``, ``cancel`` or ``foreign``."""
+    """``legacy``, ``request``, ``queue``, ``cancel``, ``drain`` or ``foreign``."""
     options: submissions.RequestOptions = field(default_factory=submissions.RequestOptions)
     parts: dict[str, outcomes.Part] = field(default_factory=dict)
     total: int = 0
@@ -111,10 +111,19 @@ class Request:
         return max(self.total - max(counted, named), 0)
 
     def count_outcome(self, ending: model.PartitionOutcome) -> None:
-        """Count an outcome, once per partition."""
-        if ending.partition not in self.endings:
-            self.endings[ending.partition] = ending
-            self.fates[ending.fate] += 1
+        """
+        Count an outcome, once per partition.
+
+        Only drains may have several entries of a partition. The one that a cancellation ended is
+        kept: the partition is not drained again.
+        """
+        known = self.endings.get(ending.partition)
+        if known is not None and (is_cancelled(known) or not is_cancelled(ending)):
+            return
+        if known is not None:
+            self.fates[known.fate] -= 1
+        self.endings[ending.partition] = ending
+        self.fates[ending.fate] += 1
 
     def add_part(self, part: outcomes.Part) -> None:
         """
@@ -130,10 +139,15 @@ class Request:
         self.options = self.parts[last].options
 
 
+def is_cancelled(ending: model.PartitionOutcome) -> bool:
+    """Return whether a cancellation ended an entry, or rolled it back."""
+    return ending.by is not None and kind_of(ending.by) == "cancel"
+
+
 def kind_of(request: RequestId) -> str:
-    """Return the kind of a request by its id: ``legacy``, ``queue``, ``cancel`` or ``request``."""
+    """Return the kind of a request by its id: that of its prefix, or ``request``."""
     prefix = request.partition("-")[0]
-    return prefix if prefix in {"legacy", "queue", "cancel"} else "request"
+    return prefix if prefix in {"legacy", "queue", "cancel", "drain"} else "request"
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ FORGOTTEN_MAX: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One submitted znode of a request, or a version of a cancellation: ``part-<name>``."""
+    """A submitted znode of a request, or a version of a cancellation or drains: ``part-<name>``."""
 
     name: str
     total: int
@@ -72,7 +72,7 @@ class Summary:
 
     request: RequestId
     kind: str
-    """``legacy``, ``request``, ``queue`` or ``cancel``."""
+    """``legacy``, ``request``, ``queue``, ``cancel`` or ``drain``."""
     total: int
     done: int
     refused: tuple[Refusal, ...] = ()

@@ -37,6 +37,7 @@ class AtomicCheck:
     refused: int
     """The number of its refusals."""
     brokers: frozenset[BrokerId]
+    drained: frozenset[BrokerId]
     deletions: frozenset[str] | None
     unreadable_specs: frozenset[str]
     engine: EngineName | None
@@ -77,7 +78,7 @@ class CancellationRead(Fact, wakes=("cancel", "tenure", "submissions")):
 
 
 @dataclass(frozen=True, slots=True)
-class KillSwitchRead(Fact, wakes=("submissions", "plan", "queue", "capacity", "tenure")):
+class KillSwitchRead(Fact, wakes=("submissions", "plan", "queue", "drains", "capacity", "tenure")):
     """Whether ``/admin/reassign_cancel`` exists."""
 
     is_on: bool
@@ -91,7 +92,7 @@ class QueueRead(Fact, wakes=("queue", "tenure", "cancel")):
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryRead(Fact, wakes=("endings", "submissions", "cancel", "tenure")):
+class HistoryRead(Fact, wakes=("endings", "submissions", "drains", "cancel", "tenure")):
     """Everything below ``/reassigner/outcomes``, as far as it matters from now on."""
 
     open: Mapping[RequestId, outcomes.OpenHistory]
@@ -141,7 +142,7 @@ class PartitionOutcomeRecord(Shared, wakes=("endings", "cancel")):
 
 
 @dataclass(frozen=True, slots=True)
-class PartRecord(Durable, wakes=("cancel", "submissions", "order", "queue")):
+class PartRecord(Durable, wakes=("cancel", "submissions", "order", "queue", "drains")):
     """A submitted znode is being accepted: ``/reassigner/outcomes/<request>/part-<name>``."""
 
     request: RequestId
@@ -175,7 +176,9 @@ class SubmissionEndedRecord(
 
 
 @dataclass(frozen=True, slots=True)
-class CancellationEndedRecord(Durable, wakes=("endings", "submissions", "queue", "tenure", "plan")):
+class CancellationEndedRecord(
+    Durable, wakes=("endings", "submissions", "queue", "drains", "tenure", "plan")
+):
     """``/admin/cancel_reassignment_in_progress`` is deleted, if it is still at this version."""
 
     version: model.ZkVersion

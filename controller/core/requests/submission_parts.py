@@ -31,6 +31,7 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
+from controller.core.pacing.drained_replicas import drained_brokers
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.orphans import left_where_it_stands
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
@@ -232,6 +233,7 @@ def _check(
         parts=parts,
         refused=0 if known is None else len(known.refused),
         brokers=frozenset(view.cluster.brokers),
+        drained=drained_brokers(view),
         deletions=view.deletions_session.markers,
         unreadable_specs=frozenset(view.reassignments.unreadable_specs),
         engine=view.role.engine,

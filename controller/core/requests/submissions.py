@@ -55,6 +55,11 @@ def queue_request_id(czxid: Zxid) -> RequestId:
     return RequestId(f"queue-{czxid:016x}")
 
 
+def drain_request_id(czxid: Zxid) -> RequestId:
+    """Return the id of the request of drains: the czxid of their znode is unique."""
+    return RequestId(f"drain-{czxid:016x}")
+
+
 @dataclass(frozen=True, slots=True)
 class LegacyPlan:
     """

@@ -24,6 +24,7 @@ from controller.core.reassignments.records import SpecRecord
 from controller.core.records import Change
 from controller.core.requests import outcomes, records
 from controller.core.requests.acceptance import PlanEntry, refusal_of
+from controller.core.requests.model import kind_of
 from controller.core.requests.submissions import (
     AcceptedEntry,
     Cancellation,
@@ -97,7 +98,7 @@ def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[Requ
     if cancellation.scope is not CancelScope.ALL:
         return ()
     if cancellation.is_everything:
-        kinds = {"request", "queue", "legacy"}
+        kinds = {"request", "queue", "legacy", "drain"}
         return tuple(sorted(n for n, r in known.items() if not r.has_ended and r.kind in kinds))
     past = {*view.requests.ended, *(n for n, r in known.items() if r.kind != "cancel")}
     return tuple(sorted(past & cancellation.requests if cancellation.requests else past))
@@ -145,6 +146,9 @@ def _by_partition(
         request, accepted = view.requests.by_id.get(name), view.requests_leadership.accepted[name]
         endings = {} if request is None else request.endings
         elsewhere = frozenset() if accepted.read is None else accepted.read.elsewhere
+        if kind_of(name) == "drain":
+            # A later entry of the partition may have reached its target.
+            endings, elsewhere = {}, frozenset()
         for entry in reversed(accepted.in_order()):
             partition = entry.partition
             if partition in view.reassignments.by_partition or partition in endings:

@@ -19,7 +19,13 @@ from controller.core.deletions import pending_deletions
 from controller.core.model import START, Blocked, BlockedBy, Instant, Route
 from controller.core.pacing.budget import next_opening, request_hold
 from controller.core.records import Change, Decision, Record
-from controller.core.requests import cancellation, legacy_plan_and_queue, quiescence, submitted
+from controller.core.requests import (
+    cancellation,
+    drains,
+    legacy_plan_and_queue,
+    quiescence,
+    submitted,
+)
 from controller.core.requests.quiescence import deadline_of
 from controller.core.role import eligibility, engines, records
 from controller.core.view import ClusterView
@@ -55,6 +61,7 @@ def has_work(view: ClusterView, now: Instant) -> bool:
         return True
     if (
         quiescence.has_work_to_end(view, now)
+        or drains.needs_the_role(view, now)
         or pending_deletions.is_underway(view)
         or client_calls.is_underway(view)
     ):

@@ -12,7 +12,7 @@ from controller.core.disks import fold as disk_fold
 from controller.core.leadership.fold import is_current, is_refused, note_untreated
 from controller.core.leadership.leader_selection import note_candidate
 from controller.core.model import NO_LEADER, START, BrokerId, Instant, TopicPartition
-from controller.core.pacing import isr_health
+from controller.core.pacing import drained_replicas, isr_health
 from controller.core.pacing.throttle_settings import broker_entity
 from controller.core.reassignments import phases
 from controller.core.reassignments.fold import note_waiting
@@ -129,6 +129,7 @@ def _brokers(view: ClusterView, event: records.BrokersRead, now: Instant) -> Non
                 )
                 view.due.add((partition,))
     isr_health.judge_again(view)
+    drained_replicas.judge_noted(view)
     if tenure.held is not None:
         _touch(view, left | joined)
         _note_untreated(view, joined)

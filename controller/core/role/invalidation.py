@@ -28,7 +28,11 @@ from controller.core.leadership.records import (
 )
 from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
 from controller.core.pacing.fold import applied_throttle_rejected, throttles_refused
-from controller.core.pacing.records import AppliedThrottleEndedRecord, AppliedThrottleRecord
+from controller.core.pacing.records import (
+    AppliedThrottleEndedRecord,
+    AppliedThrottleRecord,
+    DrainsEndedRecord,
+)
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.records import (
     BlockedRecord,
@@ -116,6 +120,8 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
                 topics[topic] = None
             case ProducerIdsRecord():
                 view.calls.producer_ids = None
+            case DrainsEndedRecord():
+                view.pacing_session.drains_stale = True
             case AppliedThrottleRecord() | AppliedThrottleEndedRecord():
                 following.append(applied_throttle_rejected(view, record))
             case _:

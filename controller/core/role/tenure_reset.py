@@ -158,6 +158,7 @@ def _needed_topics(view: ClusterView) -> set[str]:
     """Return the topics with work; those without partitions are not read with their states."""
     requests = view.requests
     named = [*view.reassignments.by_partition, *view.reassignments.orphaned]
+    named += view.pacing_session.to_drain
     named += (d.partition for d in view.reassignments.departed)
     for plan in (requests.legacy, requests.queue):
         named += () if plan is None else plan.entries

@@ -12,7 +12,7 @@ from controller.core.cluster import protocols
 from controller.core.deletions import fold as deletion_fold
 from controller.core.leadership import leader_selection
 from controller.core.model import Instant, TopicPartition
-from controller.core.pacing import isr_health
+from controller.core.pacing import drained_replicas, isr_health
 from controller.core.reassignments import in_flight
 from controller.core.reassignments.model import RemovedReplica
 from controller.core.topics import records, topic_configs
@@ -46,6 +46,7 @@ def fold_record(view: ClusterView, record: records.TopicRecord, now: Instant) ->
             entries[partition.partition] = assignment
             wakeups.orphans_concerned(view, partition)
             isr_health.judge(view, partition)
+            drained_replicas.judge(view, partition)
         case records.TopicIdRecord(topic=topic, topic_id=topic_id):
             view.topics.id_written(topic, topic_id)
             # First states wait for it.
@@ -330,6 +331,7 @@ def _reconsider(
                 if reassignment.in_flight and view.is_controller:
                     in_flight.restart_step(view, partition, reassignment, now)
             leader_selection.note_candidate(view, partition)
+            drained_replicas.judge(view, partition)
         if partition in view.leadership.states:
             isr_health.judge(view, partition)
 

@@ -1,20 +1,14 @@
 """
-Check what clients want of new topics and partitions, and choose brokers for their replicas.
+Check what clients want of new topics and partitions, as Kafka's controller does.
 
-Both as Kafka's controller does: the errors and their texts are those of ``Topic``,
-``AdminZkClient`` and ``ZkAdminManager``, the choice that of ``AdminUtils``. Partitions go to the
-brokers in turn, so that each leads as many as any other. The distance between the first replica and
-the others grows with each round, so that the followers of one leader are on different brokers. With
-racks, the brokers stand in the turn rack by rack, and a replica goes to a rack that has none as
-long as there is one. All refuse with a ``TopicRefusedError``.
+The errors and their texts are those of ``Topic``, ``AdminZkClient`` and ``ZkAdminManager``. All
+refuse with a ``TopicRefusedError``.
 """
 
 from __future__ import annotations
 
 import re
-import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain, zip_longest
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from controller import kafka_errors
@@ -127,33 +121,6 @@ def check_size(view: ClusterView, partitions: int, replication_factor: int) -> N
         )
 
 
-Start = tuple[int, int]
-"""The place in the turn of partition 0, and the distance of its second replica."""
-
-
-def choose(
-    brokers: Collection[LiveBroker], count: int, replication_factor: int, seed: str
-) -> tuple[Replicas, ...]:
-    """Return the replicas of a new topic's partitions; another seed begins with another broker."""
-    check(brokers, count, replication_factor)
-    shift, place = divmod(zlib.crc32(seed.encode()), len(brokers))
-    start = (place, shift % len(brokers))
-    return _chosen_replicas(
-        _in_turn(brokers), racks_of(brokers), range(count), replication_factor, start
-    )
-
-
-def continue_choice(
-    brokers: Collection[LiveBroker], first: Replicas, present: int, count: int
-) -> tuple[Replicas, ...]:
-    """Return the replicas of ``count`` more partitions; ``first`` are those of partition 0."""
-    check(brokers, count, len(first))
-    ids = sorted(b.id for b in brokers)
-    at = next((n for n, broker in enumerate(ids) if broker >= first[0]), 0)
-    numbers = range(present, present + count)
-    return _chosen_replicas(_in_turn(brokers), racks_of(brokers), numbers, len(first), (at, at))
-
-
 def check(brokers: Collection[LiveBroker], count: int, replication_factor: int) -> None:
     """Refuse impossible numbers, and racks of some brokers only, before anything is computed."""
     invalid = kafka_errors.INVALID_REPLICATION_FACTOR
@@ -172,43 +139,3 @@ def check(brokers: Collection[LiveBroker], count: int, replication_factor: int) 
     if with_rack not in (0, len(brokers)):
         text = "Not all brokers have rack information for replica rack aware assignment."
         raise TopicRefusedError(kafka_errors.UNKNOWN_SERVER_ERROR, text)
-
-
-def racks_of(brokers: Iterable[LiveBroker]) -> dict[BrokerId, str]:
-    """Return the rack of each broker; without racks, all brokers share one."""
-    return {b.id: b.rack or "" for b in brokers}
-
-
-def _in_turn(brokers: Iterable[LiveBroker]) -> list[BrokerId]:
-    """Return the brokers, alternating between racks."""
-    racks: dict[str, list[BrokerId]] = {}
-    for broker in sorted(brokers, key=lambda b: (b.rack or "", b.id)):
-        racks.setdefault(broker.rack or "", []).append(broker.id)
-    return [b for b in chain.from_iterable(zip_longest(*racks.values())) if b is not None]
-
-
-def _chosen_replicas(
-    turn: Sequence[BrokerId],
-    racks: Mapping[BrokerId, str],
-    numbers: Iterable[int],
-    replication_factor: int,
-    start: Start,
-) -> tuple[Replicas, ...]:
-    """Return the replicas of partitions with these numbers."""
-    place, shift = start
-    chosen: list[Replicas] = []
-    rack_count = len(set(racks.values()))
-    for number in numbers:
-        if number > 0 and number % len(turn) == 0:
-            shift += 1
-        first = (number + place) % len(turn)
-        replicas = [turn[first]]
-        distance = shift * rack_count
-        while len(replicas) < replication_factor:
-            broker = turn[(first + 1 + distance % (len(turn) - 1)) % len(turn)]
-            distance += 1
-            used = {racks[r] for r in replicas}
-            if broker not in replicas and (racks[broker] not in used or len(used) == rack_count):
-                replicas.append(broker)
-        chosen.append(tuple(replicas))
-    return tuple(chosen)

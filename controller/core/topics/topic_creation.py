@@ -36,10 +36,12 @@ from controller.core.calls.client_requests import (
     TopicResult,
     topic_answer,
 )
+from controller.core.cluster.model import LiveBroker
 from controller.core.deletions import pending_deletions
 from controller.core.model import Instant, PartitionAssignment, Replicas, TopicPartition
+from controller.core.pacing.drained_replicas import drained_brokers
 from controller.core.records import Change
-from controller.core.topics import topic_checks
+from controller.core.topics import replica_choice, topic_checks
 from controller.core.topics.records import AssignmentRecord, TopicCreatedRecord, TopicGrownRecord
 from controller.core.view import ClusterView
 
@@ -227,7 +229,14 @@ def _choice(view: ClusterView, topic: NewTopic, request: CreateTopics) -> tuple[
     brokers = tuple(view.cluster.brokers.values())
     topic_checks.check(brokers, count, factor)
     topic_checks.check_size(view, count, factor)
-    return topic_checks.choose(brokers, count, factor, topic.topic_id)
+    return replica_choice.choose(_receiving(view, factor), count, factor, topic.topic_id)
+
+
+def _receiving(view: ClusterView, factor: int) -> tuple[LiveBroker, ...]:
+    """Return the brokers for new replicas: those that are not drained, if they are enough."""
+    drained, live = drained_brokers(view), tuple(view.cluster.brokers.values())
+    others = tuple(b for b in live if b.id not in drained)
+    return others if len(others) >= factor else live
 
 
 def _assigned_replicas(topic: NewTopic) -> tuple[Replicas, ...]:
@@ -309,7 +318,9 @@ def _added_replicas(
     more = request.count - len(present)
     topic_checks.check_size(view, request.count, len(first))
     if request.assignments is None:
-        return topic_checks.continue_choice(brokers, first, len(present), more)
+        topic_checks.check(brokers, more, len(first))
+        receiving = _receiving(view, len(first))
+        return replica_choice.continue_choice(receiving, first, len(present), more)
     problem = topic_checks.problem_of_added(
         view.cluster.brokers, request.assignments, more, len(present), first
     )

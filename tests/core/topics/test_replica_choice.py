@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from controller.core.calls.client_requests import TopicRefusedError
 from controller.core.cluster.model import LiveBroker
-from controller.core.topics import topic_checks
-from controller.core.topics.topic_checks import choose, continue_choice
-from tests.core.builders import broker, replicas
+from controller.core.model import BrokerId, Replicas
+from controller.core.topics import replica_choice
+from controller.core.topics.replica_choice import (
+    PlannedLoads,
+    best_broker,
+    choose,
+    continue_choice,
+    moved_off,
+)
+from tests.core.builders import broker, replicas, tp
 
 RACKS = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
 
@@ -28,8 +36,10 @@ def racked() -> list[LiveBroker]:
 
 def chosen(live: list[LiveBroker], count: int) -> list[list[int]]:
     """Return the replicas, three for each partition, from the first broker on."""
-    turn, racks = topic_checks._in_turn(live), topic_checks.racks_of(live)
-    return [list(rs) for rs in topic_checks._chosen_replicas(turn, racks, range(count), 3, (0, 0))]
+    turn, racks = replica_choice._in_turn(live), replica_choice.racks_of(live)
+    return [
+        list(rs) for rs in replica_choice._chosen_replicas(turn, racks, range(count), 3, (0, 0))
+    ]
 
 
 def test_brokers_without_racks_take_turns() -> None:
@@ -50,7 +60,7 @@ def test_brokers_without_racks_take_turns() -> None:
 
 def test_racks_alternate() -> None:
     """Each partition has a replica in each rack."""
-    assert topic_checks._in_turn(racked()) == [0, 3, 1, 5, 4, 2]
+    assert replica_choice._in_turn(racked()) == [0, 3, 1, 5, 4, 2]
     assert chosen(racked(), 7) == [
         [0, 3, 1],
         [3, 1, 5],
@@ -102,3 +112,43 @@ def test_impossible_numbers_are_refused(
     with pytest.raises(TopicRefusedError, match=text) as refusal:
         choose(live, count, factor, "seed")
     assert refusal.value.code == error
+
+
+# --- single replicas -----------------------------------------------------------------------------
+
+
+def loaded(**counts: int) -> PlannedLoads:
+    """Return loads of brokers, by ``bN``: partitions of another topic, none of which leads."""
+    loads = PlannedLoads()
+    for name, count in counts.items():
+        loads.replicas[BrokerId(int(name[1:]))] = count
+    return loads
+
+
+def test_a_replica_goes_to_a_rack_without_one_then_to_the_broker_with_the_fewest() -> None:
+    """Of equal ones, to the one with fewer of its topic, then with fewer bytes."""
+    racks = {BrokerId(b): rack for b, rack in ((1, "a"), (2, "b"), (3, "a"), (4, "b"), (5, "b"))}
+    free, loads = replicas(3, 4, 5), loaded(b3=0, b4=9, b5=9)
+    assert best_broker(free, "t", replicas(1), (), racks, loads) == 4
+    loads.of_topics["t", BrokerId(4)] = 1
+    assert best_broker(free, "t", replicas(1), (), racks, loads) == 5
+    loads.of_topics["t", BrokerId(5)] = 1
+    loads.bytes[BrokerId(4)] = 1
+    assert best_broker(free, "t", replicas(1), (), racks, loads) == 5
+    assert best_broker(free, "t", replicas(1, 2), (), racks, loads) == 3
+    assert best_broker(free, "t", replicas(1, 2), replicas(4), racks, loads) == 4
+
+
+def test_replicas_move_off_brokers_and_the_others_keep_their_order() -> None:
+    """Where the first one leaves, the one leads that is the first of the fewest partitions."""
+    loads = loaded(b4=1, b5=2)
+    loads.leaders[BrokerId(2)] = 3
+
+    def moved(*leaving: int, among: Sequence[int] = (4, 5)) -> Replicas | None:
+        gone, allowed = frozenset(map(BrokerId, leaving)), replicas(*among)
+        return moved_off(tp(), replicas(1, 2, 3), gone, allowed=allowed, racks={}, loads=loads)
+
+    assert moved(2) == replicas(1, 3, 4)
+    assert moved(1) == replicas(3, 2, 4)
+    assert moved(1, 2, 3, among=(4, 5, 6)) == replicas(6, 4, 5)
+    assert moved(1, 2, 3) is None

@@ -26,6 +26,7 @@ from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ReadTopics, ResignController, Respond, SendLeaderAndIsr
 from controller.core.leadership.records import StatesRead
 from controller.core.model import (
+    BrokerId,
     Instant,
     PartitionAssignment,
     TopicAssignment,
@@ -33,6 +34,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.pacing.controls import Controls, Drain, Drains
+from controller.core.pacing.records import ControlsRead
 from controller.core.records import Change, TimerFired
 from controller.core.role import invalidation
 from controller.core.topics.records import (
@@ -127,6 +130,41 @@ def later(driver: Driver, seconds: float) -> None:
 
 
 # --- CreateTopics --------------------------------------------------------------------------------
+
+
+def drained(driver: Driver, *brokers: int) -> None:
+    """Let brokers be drained."""
+    drains = Drains({BrokerId(b): Drain() for b in brokers}, czxid=Zxid(5))
+    driver.observe(ControlsRead(Controls(drains=drains)))
+
+
+def test_new_partitions_avoid_drained_brokers() -> None:
+    """They would be moved at once."""
+    driver = Driver({tp(): (1, 2)}, brokers=range(1, 5))
+    drained(driver, 3)
+    send(driver, creation(new(partitions=8)))
+    (record,) = created(driver)
+    assert {int(r) for rs in record.replicas for r in rs} == {1, 2, 4}
+    send(driver, growth("t", 9), ticket=2)
+    added = [
+        r.assignment.replicas
+        for c in driver.changes
+        for r in c.records
+        if isinstance(r, AssignmentRecord) and r.partition.topic == "t"
+    ]
+    assert len(added) == 8
+    assert {int(r) for rs in added for r in rs} == {1, 2, 4}
+
+
+def test_a_drained_broker_is_used_where_there_are_too_few_others_or_the_client_says_so() -> None:
+    """A creation is not refused for a drain."""
+    driver = Driver({tp(): (1, 2)}, brokers=range(1, 4))
+    drained(driver, 3)
+    send(driver, creation(new(factor=3)))
+    send(driver, creation(replace(manual(p0=(1, 3)), name="by_hand")), ticket=2)
+    few, by_hand = created(driver)
+    assert {int(r) for r in few.replicas[0]} == {1, 2, 3}
+    assert by_hand.replicas == (replicas(1, 3),)
 
 
 def test_of_a_setting_or_partition_sent_twice_the_last_counts() -> None:

@@ -1,0 +1,251 @@
+"""
+Standing drains: partitions on drained brokers get a target without them.
+
+``/reassigner/control/drains`` names the brokers. As long as it exists, it stands for one request:
+each partition that has a replica on a drained broker, or a reassignment that leads to one, becomes
+an entry of it, also one of a topic that is created later. An entry replaces the reassignment of its
+partition, whatever the route of that, as an entry of the queue does. Nothing is accepted while the
+request is held, or reassignments are disabled.
+
+A partition that an operator takes out of the drain, by a cancellation that names it or its topic,
+is left alone as long as the drain stands. A cancellation of the request itself ends the drain, and
+so does a quiesce. When a broker is drained no longer, what has not begun for it ends, and what has
+begun continues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Final
+
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    Instant,
+    Replicas,
+    RequestId,
+    TopicPartition,
+)
+from controller.core.pacing.budget import request_hold
+from controller.core.pacing.drained_replicas import (
+    drained_brokers,
+    needs_a_target,
+    replicas_to_be,
+)
+from controller.core.reassignments import gates
+from controller.core.records import Change, Decision
+from controller.core.requests import acceptance, cancellation, outcomes, records
+from controller.core.requests.acceptance import Judgement, PlanEntry
+from controller.core.requests.completion import unix_ms
+from controller.core.requests.legacy_plan_and_queue import take_over
+from controller.core.requests.model import is_cancelled
+from controller.core.topics.replica_choice import PlannedLoads, moved_off
+from controller.core.view import ClusterView
+
+DRAIN_CONFIG_TIMER: Final = "drain_topic_configs"
+STOPPED: Final = "the drain was stopped before it began"
+
+
+def open_or_end(view: ClusterView, now: Instant) -> list[Change]:
+    """
+    Return the record with which the request begins, or has other options from now on.
+
+    A quiesce ends the drains instead: held back, they would begin by surprise when it is over.
+    """
+    drains = view.pacing_process.controls.drains
+    if view.quiesce is not None:
+        return cancellation.end_drains(view)
+    if not drains.brokers or not view.requests_leadership.history_read or _is_open(view):
+        return []
+    since = (d.since_ms for d in drains.brokers.values() if d.since_ms)
+    created_ms = min(since, default=unix_ms(view, now))
+    part = outcomes.Part(str(drains.version), 0, created_ms, drains.options)
+    return [Change((records.PartRecord(drains.request, part),))]
+
+
+def _is_open(view: ClusterView) -> bool:
+    """Return whether the request is durable with its present options."""
+    drains = view.pacing_process.controls.drains
+    known = view.requests.by_id.get(drains.request)
+    if known is None or not known.parts:
+        return False
+    return known.options == drains.options or str(drains.version) in known.parts
+
+
+def follow_drains(view: ClusterView, now: Instant) -> Decision:
+    """Give the next partitions on drained brokers another target, and end what was stopped."""
+    if not view.requests_leadership.history_read or view.requests.is_choosing:
+        return Decision()
+    judged = Judgement([*_end_stopped(view), *open_or_end(view, now)])
+    if not view.pacing_session.to_drain or not _may_accept(view, now):
+        return Decision(tuple(judged.changes))
+    _Drains(view).accept(judged)
+    return Decision(tuple(judged.changes), tuple(judged.reads(view, now, DRAIN_CONFIG_TIMER)))
+
+
+def needs_the_role(view: ClusterView, now: Instant) -> bool:
+    """Return whether a partition on a drained broker can be given another target."""
+    if not view.pacing_session.to_drain or not _may_accept(view, now):
+        return False
+    return any(True for _ in _Drains(view).due())
+
+
+def _may_accept(view: ClusterView, now: Instant) -> bool:
+    return _is_open(view) and hold_of(view, now) is None
+
+
+def hold_of(view: ClusterView, now: Instant) -> Blocked | None:
+    """Return what keeps the drains from giving any partition a target."""
+    if view.disabled_because is not None:
+        return Blocked(BlockedBy.KILL_SWITCH, view.disabled_because)
+    if view.options.require_approval:
+        why = "require_approval is set, and nobody approves the targets of a drain"
+        return Blocked(BlockedBy.NO_TARGET, why)
+    return request_hold(view, view.pacing_process.controls.drains.request, now)
+
+
+def undrained(
+    view: ClusterView, now: Instant, partitions: Iterable[TopicPartition] | None = None
+) -> Iterator[tuple[TopicPartition, Blocked | None]]:
+    """
+    Yield the partitions that no reassignment leads off the drained brokers, and why not.
+
+    Of these ``partitions``, or of all; None: it is given a target as soon as the role is held.
+    """
+    to_drain = view.pacing_session.to_drain
+    wanted = [p for p in (to_drain if partitions is None else partitions) if p in to_drain]
+    held, drains = (hold_of(view, now), _Drains(view)) if wanted else (None, None)
+    for partition in wanted:
+        if drains is not None and needs_a_target(view, partition):
+            yield partition, held or drains.obstacle_of(partition)
+
+
+def targets(view: ClusterView) -> Iterator[tuple[TopicPartition, Replicas]]:
+    """Yield the partitions that can be given a target now, each with that target."""
+    return ((entry.partition, entry.target) for entry in _Drains(view).entries())
+
+
+class _Drains:
+    """The drains in one cycle, and the facts that their entries depend on."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._request = view.pacing_process.controls.drains.request
+        self._drained = drained_brokers(view)
+        leaving = self._drained | view.leadership.shutting_down.keys()
+        self._receiving = sorted(view.cluster.brokers.keys() - leaving)
+        """The brokers that may get replicas."""
+        self._racks = {b.id: b.rack for b in view.cluster.brokers.values()}
+
+    def due(self) -> Iterator[TopicPartition]:
+        """Yield the partitions that can be given a target now."""
+        for partition in self._view.pacing_session.to_drain:
+            if needs_a_target(self._view, partition) and self.obstacle_of(partition) is None:
+                yield partition
+
+    def entries(self) -> Iterator[PlanEntry]:
+        """Yield the entries of these partitions, each with regard to those before."""
+        loads: PlannedLoads | None = None
+        for partition in self.due():
+            if not acceptance.is_undecidable(self._view, partition):
+                loads = loads or _loads_of(self._view)
+                entry = self._entry_of(partition, loads)
+                if entry is not None:
+                    yield entry
+
+    def accept(self, judged: Judgement) -> None:
+        """Accept the next partitions, or note the facts that are missing."""
+        view = self._view
+        chunk = acceptance.cycle_share(view, view.options.acceptance_chunk)
+        for entry in self.entries():
+            if len(judged.changes) >= chunk:
+                return
+            change = take_over(view, entry) if judged.is_decidable(view, entry) else None
+            if change is not None:
+                judged.changes.append(change)
+
+    def obstacle_of(self, partition: TopicPartition) -> Blocked | None:
+        """Return why a partition on a drained broker is given no target; None: it can be."""
+        view = self._view
+        left_by = self._left_alone_by(partition)
+        if left_by is not None:
+            detail = f"{left_by} cancelled its reassignment; a drain that is stopped and begun anew"
+            return Blocked(BlockedBy.NO_TARGET, f"{detail} repeats it")
+        if view.is_to_be_deleted(partition.topic):
+            return Blocked(
+                BlockedBy.TOPIC_DELETION, f"topic deletion is pending: {partition.topic}"
+            )
+        if gates.waits_for_foreign(view, partition):
+            return Blocked(BlockedBy.FOREIGN_MOVES, "it has a foreign reassignment")
+        foreign = gates.refusal_for_foreign(view, self._request, partition, str(partition))
+        if foreign is not None:
+            return Blocked(BlockedBy.FOREIGN_MOVES, foreign.detail)
+        entry = self._entry_of(partition, PlannedLoads())
+        if entry is None:
+            replicas, others = replicas_to_be(view, partition) or (), len(self._receiving)
+            return Blocked(BlockedBy.NO_TARGET, no_target_text(len(replicas), others))
+        refusal = acceptance.refusal_of(view, entry)
+        return None if refusal is None else Blocked(BlockedBy.NO_TARGET, refusal.detail)
+
+    def _left_alone_by(self, partition: TopicPartition) -> RequestId | None:
+        """Return the cancellation that took a partition out of the drain."""
+        running = self._view.reassignments.by_partition.get(partition)
+        if running is not None and running.spec.rolls_back:
+            return running.spec.cancelled_by if running.spec.request == self._request else None
+        known = self._view.requests.by_id.get(self._request)
+        ending = None if known is None else known.endings.get(partition)
+        return ending.by if ending is not None and is_cancelled(ending) else None
+
+    def _entry_of(self, partition: TopicPartition, loads: PlannedLoads) -> PlanEntry | None:
+        """Return the entry with another target, and count that; None: there are too few brokers."""
+        view = self._view
+        replicas = replicas_to_be(view, partition) or ()
+        assignment = view.topics.known_assignment(partition)
+        present = () if assignment is None else assignment.replicas
+        leaving = self._drained.intersection(replicas)
+        if not leaving:  # It was to go to brokers that are dead now.
+            alive = {*present, *view.cluster.brokers}
+            leaving = frozenset(r for r in replicas if r not in alive)
+        size = view.disks_process.sizes.get(partition, 0)
+        loads.count(partition, replicas, size, -1)
+        allowed = [b for b in self._receiving if view.is_live(b, partition)]
+        # A reassignment that is replaced took replicas from brokers on purpose.
+        others = [b for b in allowed if b not in present]
+        move_off = partial(moved_off, partition, replicas, leaving, racks=self._racks, loads=loads)
+        target = move_off(allowed=others) or move_off(allowed=allowed)
+        loads.count(partition, target or replicas, size)
+        return None if target is None else PlanEntry(self._request, partition, target)
+
+
+def no_target_text(replicas: int, others: int) -> str:
+    """Describe that there are too few brokers for the replicas of a partition."""
+    are = "broker is" if others == 1 else "brokers are"
+    return f"it has {replicas} replicas, and {others} {are} live and not drained"
+
+
+def _loads_of(view: ClusterView) -> PlannedLoads:
+    """Count the replicas of all partitions, where they are to be."""
+    loads, sizes = PlannedLoads(), view.disks_process.sizes
+    for partition in view.topics.partitions():
+        replicas: Replicas = replicas_to_be(view, partition) or ()
+        loads.count(partition, replicas, sizes.get(partition, 0))
+    return loads
+
+
+def _end_stopped(view: ClusterView) -> Iterator[Change]:
+    """End what was accepted for a broker that is drained no longer, and has not begun."""
+    requests, legacy = view.requests.by_id.items(), view.requests.legacy
+    names = {name for name, r in requests if r.kind == "drain" and r.open}
+    if not names or (legacy is not None and legacy.stale):
+        return
+    drains = view.pacing_process.controls.drains
+    for partition, running in view.reassignments.by_partition.items():
+        spec, assignment = running.spec, view.topics.assignment(partition)
+        if spec.request not in names or spec.rolls_back or assignment is None:
+            continue
+        stands = spec.request == drains.request
+        if stands and not drained_brokers(view).isdisjoint(spec.original or ()):
+            continue
+        if cancellation.is_unbegun(running, assignment) and not gates.is_deleted(view, partition):
+            yield cancellation.end_unbegun(view, None, partition, running, STOPPED)
