@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from controller.actions import draining
-from controller.actions.draining import NewDrains
 from controller.cli import options, plan_preview
 from controller.cli.context import CommandContext
 from controller.cli.options import argument, command, flag, option
@@ -19,13 +17,15 @@ from controller.core.pacing.controls import Drain, Drains
 from controller.errors import InvalidInputError
 from controller.previews import proposal
 from controller.previews.cluster_queries import ClusterQueries
-from controller.previews.drain_preview import DrainedBroker, DrainedCluster
 from controller.previews.entries import read_entries
 from controller.previews.holds import since_words
 from controller.previews.plan_changes import PlanValidation
 from controller.previews.plan_facts import DryRun, forecast_of
 from controller.units import MS_PER_S, ids, parse_bytes
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.previews.drain_preview import DrainedBroker, DrainedCluster
+    from controller.zk.operator_client import OperatorClient
 
 FOLLOW_S: Final = 2.0
 """Between two looks at the topics of the cluster."""
@@ -66,7 +66,9 @@ def drain(  # noqa: PLR0913 - the options of the command
             raise InvalidInputError("--stop takes no other options")
         with context.connected() as operator:
             return _stop(context, operator, named)
-    new = NewDrains(
+    from controller.actions import draining  # noqa: PLC0415 - its help needs no decisions
+
+    new = draining.NewDrains(
         brokers=named,
         about=Drain(reason, context.requested_by(requested_by), context.wall_ms()),
         throttle=options.parse(parse_bytes, "--throttle", throttle),
@@ -90,7 +92,18 @@ def _now(context: CommandContext) -> float:
 
 
 def _left(context: CommandContext, operator: OperatorClient) -> Iterator[DrainedBroker]:
-    return DrainedCluster(operator, _now(context)).brokers()
+    return _cluster(context, operator).brokers()
+
+
+def _cluster(
+    context: CommandContext,
+    operator: OperatorClient,
+    drains: Drains | None = None,
+    sizes: Mapping[TopicPartition, int] | None = None,
+) -> DrainedCluster:
+    from controller.previews.drain_preview import DrainedCluster  # noqa: PLC0415 - as above
+
+    return DrainedCluster(operator, _now(context), drains, sizes)
 
 
 def _print(context: CommandContext, found: list[DrainedBroker]) -> Exit:
@@ -114,7 +127,7 @@ def _follow(context: CommandContext, operator: OperatorClient, named: list[Broke
     try:
         with display_of(context) as show:
             while True:
-                cluster = DrainedCluster(operator, _now(context))
+                cluster = _cluster(context, operator)
                 found = [b for b in cluster.brokers() if b.broker in named]
                 left = {p for b in found for p in b.partitions}
                 most |= left
@@ -129,6 +142,8 @@ def _follow(context: CommandContext, operator: OperatorClient, named: list[Broke
 
 
 def _stop(context: CommandContext, operator: OperatorClient, named: list[BrokerId]) -> Exit:
+    from controller.actions import draining  # noqa: PLC0415 - as above
+
     before, left = draining.stop(operator, named, dry_run=context.dry_run)
     ended = sorted(before.brokers.keys() - left.brokers.keys())
     lines = [NO_DRAIN]
@@ -150,7 +165,7 @@ def _preview(
 ) -> Exit:
     """Print where the replicas would go, and what would stay."""
     read = queries.log_dirs(operator.cluster.brokers().values())
-    cluster = DrainedCluster(operator, _now(context), drains, proposal.sizes_of(read))
+    cluster = _cluster(context, operator, drains, proposal.sizes_of(read))
     entries = read_entries(operator, cluster.targets())
     preview = forecast_of(operator, entries, queries, drains.options)
     found = DryRun(entries, PlanValidation(), (), frozenset(), preview)

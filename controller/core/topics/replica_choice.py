@@ -5,7 +5,7 @@ Those of new partitions as Kafka's controller does (``AdminUtils``). Partitions 
 turn, so that each leads as many as any other. The distance between the first replica and the others
 grows with each round, so that the followers of one leader are on different brokers. With racks, the
 brokers stand in the turn rack by rack, and a replica goes to a rack that has none as long as there
-is one.
+is one. ``topic_checks.check`` has passed before.
 
 A single replica goes to a rack that has none, then to the broker with the least. ``generate``
 plans by the same rule.
@@ -22,7 +22,6 @@ from itertools import chain, zip_longest
 
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.core.topics import topic_checks
 
 # --- new partitions ------------------------------------------------------------------------------
 
@@ -34,7 +33,6 @@ def choose(
     brokers: Collection[LiveBroker], count: int, replication_factor: int, seed: str
 ) -> tuple[Replicas, ...]:
     """Return the replicas of a new topic's partitions; another seed begins with another broker."""
-    topic_checks.check(brokers, count, replication_factor)
     shift, place = divmod(zlib.crc32(seed.encode()), len(brokers))
     start = (place, shift % len(brokers))
     return _chosen_replicas(
@@ -46,7 +44,6 @@ def continue_choice(
     brokers: Collection[LiveBroker], first: Replicas, present: int, count: int
 ) -> tuple[Replicas, ...]:
     """Return the replicas of ``count`` more partitions; ``first`` are those of partition 0."""
-    topic_checks.check(brokers, count, len(first))
     ids = sorted(b.id for b in brokers)
     at = next((n for n, broker in enumerate(ids) if broker >= first[0]), 0)
     numbers = range(present, present + count)

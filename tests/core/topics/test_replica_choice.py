@@ -11,7 +11,7 @@ import pytest
 from controller.core.calls.client_requests import TopicRefusedError
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, Replicas
-from controller.core.topics import replica_choice
+from controller.core.topics import replica_choice, topic_checks
 from controller.core.topics.replica_choice import (
     PlannedLoads,
     best_broker,
@@ -110,7 +110,7 @@ def test_impossible_numbers_are_refused(
 ) -> None:
     """With Kafka's errors."""
     with pytest.raises(TopicRefusedError, match=text) as refusal:
-        choose(live, count, factor, "seed")
+        topic_checks.check(live, count, factor)
     assert refusal.value.code == error
 
 
