@@ -35,6 +35,7 @@ RECORDS: Final = (2, 24)
 THROTTLES: Final = (None, 1, 2, 4, 8, 16)
 """Megabytes per second."""
 MB: Final = 1_000_000
+ANY_FACTOR: Final = "--allow-replication-factor-change"
 ENDS_WITHIN_S: Final = 300.0
 
 
@@ -92,13 +93,15 @@ class Campaign:
         dice = self._dice
         targets = self._targets(dice.randint(1, 10))
         throttle = dice.choice(THROTTLES)
-        options: list[str] = [] if throttle is None else ["--throttle", str(throttle * MB)]
+        options = [] if throttle is None else ["--throttle", str(throttle * MB)]
         options += dice.choice(([], ["--step-size", "all"], ["--step-size", "2"]))
         options += dice.choice(([], [], ["--max-partitions-in-flight", str(dice.randint(1, 3))]))
         rate = dice.choice((0, 0, MB // 10, MB // 2)) if throttle is None or throttle > 1 else 0
         file = plan_file(self._directory, targets)
         with self._traffic(rate):
-            preview = reassigner(self._cluster, "execute", file, "--dry-run", "--json", *options)
+            preview = reassigner(
+                self._cluster, "execute", file, ANY_FACTOR, "--dry-run", "--json", *options
+            )
             assert preview.code == 0, preview.stdout
             forecast = json.loads(preview.stdout)["forecast"]
             actual_s = self._execute(file, *options)
@@ -119,7 +122,7 @@ class Campaign:
 
     def _execute(self, file: str, *options: str) -> float:
         """Return the seconds from the submission of a plan to its outcome."""
-        done = reassigner(self._cluster, "execute", file, "--json", *options)
+        done = reassigner(self._cluster, "execute", file, ANY_FACTOR, "--json", *options)
         assert done.code == 0, done.stdout
         request = json.loads(done.stdout[done.stdout.index('{\n  "request"') :])["request"]
         summary = await_outcome(self._cluster, request, within_s=ENDS_WITHIN_S)

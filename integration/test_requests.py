@@ -108,14 +108,15 @@ def test_a_dry_run_says_what_acceptance_says(
     targets = {(topic, 0): (3,), (topic, 1): (2, 3)}
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(plan_of(targets)))
-    code, preview = reassigner(cluster, "execute", str(plan), "--dry-run")
+    command = ("execute", str(plan), "--allow-replication-factor-change")
+    code, preview = reassigner(cluster, *command, "--dry-run")
     why = "1 replicas are fewer than min.insync.replicas (2): producers would fail"
     assert code == REFUSED, preview
     assert f"{topic}-0 would be refused: {why}" in preview
     assert preview.count("would be refused") == 1
     assert not children(cluster, REQUESTS)
     daemons.start(*SOON)
-    code, text = reassigner(cluster, "execute", str(plan), "--wait")
+    code, text = reassigner(cluster, *command, "--wait")
     assert code == REFUSED, text
     assert f"{topic}-0 -> [3] was refused: {why}" in text
 
@@ -272,9 +273,8 @@ def test_a_plan_too_large_for_one_znode_is_one_request(
     daemon = daemons.start(*SOON)
     submitted_before = {w.path for w in writes(cluster) if w.path.startswith(f"{REQUESTS}/")}
     with copies_held(cluster, moving):
-        code, text = reassigner(
-            cluster, "execute", str(plan), "--timeout", "240", "--reason", "large"
-        )
+        options = ("--timeout", "240", "--reason", "large", "--allow-replication-factor-change")
+        code, text = reassigner(cluster, "execute", str(plan), *options)
         assert code == 3, text[-2000:]
         (shown,) = daemon.status()["requests"]
         counts = shown["partitions"]

@@ -21,12 +21,13 @@ from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.engine_matrix import ROWS, Row
 from integration.rigs.operator_actions import plan_file
-from integration.rigs.plans import Daemons, await_end, outcome
+from integration.rigs.plans import Daemons, await_end, outcome, plan_of, submit
 from integration.rigs.requests import await_outcome, reassigner
 from integration.rigs.reserved_ports import LOCALHOST
 from integration.shown_moves import TOKEN, with_tokens
 
 ENGINES = [next(row for row in ROWS if row.engine == name) for name in ("native", "delegated")]
+FACTORS = "--allow-replication-factor-change"
 CANCEL = "/admin/cancel_reassignment_in_progress"
 
 
@@ -90,6 +91,23 @@ def test_every_surface_submits_and_refuses_alike(
         said = reassigner(cluster, *words).stdout.strip().removeprefix("reassigner: ")
         assert (status, said in html.unescape(body)) == (http.HTTPStatus.CONFLICT, True), said
     assert cluster.zk.exists(CANCEL) is None
+
+    wide, narrow = {(topic, 0): (1, 2, 3)}, {(topic, 0): (1, 2)}
+    path = plan_file(tmp_path, wide)
+    refused = reassigner(cluster, "execute", path)
+    assert refused.code == 3
+    said = refused.stdout.strip().removeprefix("reassigner: ")
+    assert f"the replication factor of 1 partition rises from 2 to 3: {topic}-0" in said
+    status, body = sent(daemon, "/plan", plan=Path(path).read_text())
+    assert (status, said in html.unescape(body)) == (http.HTTPStatus.CONFLICT, True), body
+    submitted(daemon, Path(path).read_text(), **{FACTORS.strip("-"): "1"})
+    await_end(cluster, wide, within_s=60)
+    stock = ("stock", "--execute", "--reassignment-json-file", plan_file(tmp_path, narrow))
+    assert reassigner(cluster, *stock, *servers).code == 0
+    await_end(cluster, narrow, within_s=60)
+    assert reassigner(cluster, "execute", path, FACTORS, "--wait").code == 0
+    submit(cluster, plan_of(there))
+    await_end(cluster, there, within_s=60)
 
     assert reassigner(cluster, "disable", "--reason", "incident").code == 0
     status, body = sent(daemon, "/plan", plan=plan)

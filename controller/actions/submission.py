@@ -6,6 +6,7 @@ Only a plan that was checked here can be written. The daemon decides about its e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, assert_never
@@ -14,7 +15,9 @@ from controller.core.model import Route
 from controller.core.requests.submissions import RequestOptions, legacy_request_id, queue_request_id
 from controller.errors import ReassignmentConflictError
 from controller.previews.cluster_queries import ClusterQueries
+from controller.previews.entries import Entry, read_entries
 from controller.previews.holds import since_words
+from controller.previews.plan_changes import factor_lines
 from controller.previews.plan_facts import DryRun, dry_run
 from controller.previews.plan_files import Plan, PlanFile, check_basis
 from controller.zk.request_writes import WrittenRequest, check_options
@@ -56,6 +59,8 @@ class PlanSubmission:
     """Of a request; other ways have none."""
     expected: Plan | None = None
     """The replicas of each partition for which the plan was approved."""
+    may_change_factors: bool = False
+    """Whether the plan may change replication factors, as KIP-860 names the option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +68,15 @@ class CheckedSubmission:
     """A submission that ``check`` found possible."""
 
     wanted: PlanSubmission
+    entries: Sequence[Entry]
+    """Its entries, with what ZooKeeper has of their partitions."""
 
     def dry_run(self, operator: OperatorClient, queries: ClusterQueries) -> DryRun:
         """Find what it would do."""
         wanted = self.wanted
-        return dry_run(operator, wanted.plan, wanted.way.route, wanted.options, queries)
+        return dry_run(
+            operator, self.entries, wanted.way.route, wanted.options, queries, wanted.plan.log_dirs
+        )
 
     def write(self, operator: OperatorClient) -> WrittenRequest:
         """
@@ -118,7 +127,8 @@ def check(operator: OperatorClient, wanted: PlanSubmission) -> CheckedSubmission
     Raises:
         InvalidInputError: an option is not valid, or the plan was made for another cluster.
         ReassignmentConflictError: the reassigner is quiesced, new reassignments are disabled, the
-            partitions have changed since the plan was made, or a plan or a queue is in progress.
+            partitions have changed since the plan was made, a plan or a queue is in progress, or
+            the plan changes replication factors and may not.
 
     """
     check_options(wanted.options)
@@ -140,4 +150,16 @@ def check(operator: OperatorClient, wanted: PlanSubmission) -> CheckedSubmission
             f"{QUEUE} exists already: wait until its entries have started, or see "
             "`reassigner queue list`"
         )
-    return CheckedSubmission(wanted)
+    entries = read_entries(operator, wanted.plan.entries)
+    factors = () if wanted.may_change_factors else tuple(factor_lines(entries))
+    if factors:
+        raise ReassignmentConflictError(
+            "\n".join(
+                (
+                    "the plan changes replication factors, which was not requested:",
+                    *factors,
+                    "If it is intended, use --allow-replication-factor-change",
+                )
+            )
+        )
+    return CheckedSubmission(wanted, entries)

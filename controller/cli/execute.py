@@ -57,6 +57,7 @@ def execute(  # noqa: PLR0913 - the options of the command
         least=1,
     ),
     atomic: bool = flag("--atomic", "Start nothing if any entry is refused."),
+    allow_replication_factor_change: bool = options.MAY_CHANGE_FACTORS,
     additional: bool = flag("--additional", "With --legacy: add to the plan in progress."),
     legacy: bool = flag(
         "--legacy", "Write /admin/reassign_partitions, as Kafka's tool did before 2.6."
@@ -81,7 +82,8 @@ def execute(  # noqa: PLR0913 - the options of the command
 
     Several requests can be in progress. A new request supersedes earlier requests for the same
     partitions. Ctrl-C does not stop the reassignments. Of an approved plan, each partition begins
-    only from the replicas that were approved. Exit code: 0 accepted (with --wait: done), 1 error,
+    only from the replicas that were approved. A plan that changes a replication factor is refused
+    without --allow-replication-factor-change. Exit code: 0 accepted (with --wait: done), 1 error,
     2 not accepted yet or interrupted, 3 refused, 4 cancelled.
     """
     wanted = RequestOptions(
@@ -112,6 +114,7 @@ def execute(  # noqa: PLR0913 - the options of the command
         way=way if legacy else SubmissionKind.REQUEST,
         options=wanted,
         expected=None if approved is None else check_approval(file, approved),
+        may_change_factors=allow_replication_factor_change,
     )
     kind = LegacyExecution if legacy else Execution
     with context.inspected() as (operator, queries):

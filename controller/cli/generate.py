@@ -127,7 +127,11 @@ def generate(  # noqa: PLR0913 - the options of the command
         execution = Execution(
             context=context,
             operator=operator,
-            wanted=PlanSubmission(plan=PlanFile(entries=found.changed), options=wanted),
+            wanted=PlanSubmission(
+                plan=PlanFile(entries=found.changed),
+                options=wanted,
+                may_change_factors=replication_factor is not None,
+            ),
             queries=queries,
         )
         return execution.run()

@@ -128,6 +128,10 @@ WINDOW: Final = option(
     'Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin". '
     "Default: the window in force.",
 )
+MAY_CHANGE_FACTORS: Final = flag(
+    "--allow-replication-factor-change",
+    "Accept a plan that changes replication factors. Default: refuse it.",
+)
 REASON: Final = option("TEXT", "Reason, recorded in ZooKeeper. Default: none.", default="")
 BY: Final = option("NAME", "Name of the requester. Default: user@host.", "--requested-by")
 REQUESTS: Final = option("ID", "Apply to this request; may be repeated. Default: everything.")

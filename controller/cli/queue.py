@@ -21,7 +21,6 @@ from controller.cli.submitting import write_submission
 from controller.core.requests.submissions import queue_request_id
 from controller.errors import InvalidInputError
 from controller.previews.cluster_queries import ClusterQueries
-from controller.previews.entries import read_entries
 from controller.previews.plan_changes import conflicts_of, factor_lines, rollback_of
 from controller.previews.plan_facts import present_dirs
 from controller.previews.plan_files import PlanFile, document_of
@@ -56,28 +55,44 @@ def queue(ctx: typer.Context) -> None:
 
 
 @command("dry_run", "all_rows", "as_json")
-def add(context: CommandContext, plan: Path = options.PLAN) -> Exit:
+def add(
+    context: CommandContext,
+    plan: Path = options.PLAN,
+    *,
+    allow_replication_factor_change: bool = options.MAY_CHANGE_FACTORS,
+) -> Exit:
     """
     Queue a plan.
 
     Example: reassigner queue add plan.json --zookeeper zk1:2181/kafka
 
-    Exit code: 0 queued, 1 error, 3 a queue exists already, or new reassignments are disabled.
+    Exit code: 0 queued, 1 error, 3 a queue exists already, new reassignments are disabled, or the
+    plan changes a replication factor without --allow-replication-factor-change.
     """
     file = options.read_plan_argument(plan)
     with context.inspected() as (operator, queries):
-        return add_to_queue(context, operator, file, queries)
+        return add_to_queue(
+            context, operator, file, queries, may_change_factors=allow_replication_factor_change
+        )
 
 
 def add_to_queue(
-    context: CommandContext, operator: OperatorClient, plan: PlanFile, queries: ClusterQueries
+    context: CommandContext,
+    operator: OperatorClient,
+    plan: PlanFile,
+    queries: ClusterQueries,
+    *,
+    may_change_factors: bool = False,
 ) -> Exit:
     """Create the queue."""
-    checked = check(operator, PlanSubmission(plan=plan, way=SubmissionKind.QUEUE))
+    wanted = PlanSubmission(
+        plan=plan, way=SubmissionKind.QUEUE, may_change_factors=may_change_factors
+    )
+    checked = check(operator, wanted)
     if context.dry_run:
         found = checked.dry_run(operator, queries)
         return plan_preview.show_dry_run(context, found, plan=plan.entries)
-    before = read_entries(operator, plan.entries)
+    before = checked.entries
     conflicts = conflicts_of(before, None)
     present = present_dirs(operator, before, queries, plan.log_dirs)
     pauses = pause_lines(operator.requests.controls().pauses)

@@ -23,7 +23,6 @@ from controller.cli.status_text import status_about
 from controller.core.model import RequestId
 from controller.errors import ControllerError
 from controller.previews.cluster_queries import ClusterQueries
-from controller.previews.entries import read_entries
 from controller.previews.plan_changes import Conflict, conflicts_of, factor_lines, rollback_of
 from controller.previews.plan_facts import present_dirs
 from controller.previews.plan_files import Plan
@@ -128,7 +127,7 @@ class PlanExecution(ABC):
                     operator, self.out, found.entries, log_dirs
                 )
             return plan_preview.show_dry_run(self.context, found, approval=approval)
-        before = read_entries(operator, self.plan)
+        before = checked.entries
         conflicts = self.conflicts = conflicts_of(before, self.wanted.way.route)
         for line in (*factor_lines(before), *self._notes(conflicts)):
             print_note(f"Note: {line}")

@@ -86,6 +86,13 @@ class Entry:
         adding = self.assignment.adding_replicas
         return tuple(r for r in self.assignment.replicas if r not in adding)
 
+    @property
+    def settled(self) -> Replicas | None:
+        """The replicas when the reassignment that is in progress has ended, as KIP-860 compares."""
+        if self.spec is not None:
+            return self.spec.target
+        return None if self.assignment is None else self.assignment.target_replicas
+
     def document(self) -> dict[str, Any]:
         """Return the entry for ``--json``."""
         assignment = self.assignment

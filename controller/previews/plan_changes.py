@@ -12,7 +12,7 @@ from controller.previews.plan_files import document_of
 from controller.units import ids, names_text
 
 
-def rollback_of(entries: list[Entry], log_dirs: NamedDirs = NO_DIRS) -> dict[str, object]:
+def rollback_of(entries: Iterable[Entry], log_dirs: NamedDirs = NO_DIRS) -> dict[str, object]:
     """Return the plan that restores the original replicas, with directories where known."""
     return document_of({e.partition: e.original for e in entries if e.original}, log_dirs)
 
@@ -21,7 +21,7 @@ def factor_lines(entries: Iterable[Entry]) -> Iterator[str]:
     """Describe which partitions get another replication factor."""
     found: dict[tuple[int, int], list[model.TopicPartition]] = {}
     for entry in entries:
-        before = entry.original
+        before = entry.settled
         if before is not None and len(before) != len(entry.target):
             found.setdefault((len(before), len(entry.target)), []).append(entry.partition)
     for (before_n, after_n), partitions in sorted(found.items()):
@@ -34,7 +34,7 @@ def factor_lines(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def changes_of(
-    entries: list[Entry], relocated: Mapping[model.TopicPartition, model.Replicas]
+    entries: Iterable[Entry], relocated: Mapping[model.TopicPartition, model.Replicas]
 ) -> Iterable[str]:
     """Describe the changes of a plan; relocated replicas move to other directories of brokers."""
     for entry in entries:

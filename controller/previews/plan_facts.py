@@ -20,7 +20,7 @@ from controller.doctor.broker_answers import Disks
 from controller.planning.copy_schedule import ForecastLimits, ForecastMove
 from controller.planning.forecast import Forecast, ForecastPlan, Rates, Wait, forecast
 from controller.previews.cluster_queries import ClusterQueries
-from controller.previews.entries import Entry, read_entries
+from controller.previews.entries import Entry
 from controller.previews.plan_changes import (
     Conflict,
     PlanValidation,
@@ -28,7 +28,6 @@ from controller.previews.plan_changes import (
     conflicts_of,
     factor_lines,
 )
-from controller.previews.plan_files import PlanFile
 from controller.previews.proposal import sizes_of
 from controller.units import ids, show_duration
 
@@ -60,7 +59,7 @@ class Preview:
 class DryRun:
     """What a plan would do."""
 
-    entries: list[Entry]
+    entries: Sequence[Entry]
     validation: PlanValidation
     conflicts: Sequence[Conflict]
     refused: frozenset[TopicPartition]
@@ -73,22 +72,22 @@ class DryRun:
         return list(changes_of(self.entries, self.preview.relocated))
 
 
-def dry_run(
+def dry_run(  # noqa: PLR0913, PLR0917 - as below
     operator: OperatorClient,
-    plan: PlanFile,
+    entries: Sequence[Entry],
     route: Route | None,
     options: RequestOptions,
     queries: ClusterQueries,
+    log_dirs: NamedDirs,
 ) -> DryRun:
     """Find what a plan would do that is submitted by a route; None: through the queue."""
     from controller.previews.validation import validate  # noqa: PLC0415 - for the decisions of the core
 
-    entries = read_entries(operator, plan.entries)
     conflicts = conflicts_of(entries, route)
     validation = validate(operator, entries, queries)
     clashing = {e.partition for c in conflicts if c.is_refused for e in c.entries}
     refused = frozenset(clashing | {e.partition for e, _ in validation.problems})
-    preview = forecast_of(operator, entries, queries, options, refused, plan.log_dirs)
+    preview = forecast_of(operator, entries, queries, options, refused, log_dirs)
     return DryRun(entries, validation, conflicts, refused, preview)
 
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
+from controller.actions.submission import PlanSubmission
 from controller.core.model import BrokerId, Instant, RequestId
 from controller.core.requests.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError
@@ -55,8 +56,7 @@ NEEDS_OPERATE: Final = "the role operate is needed"
 
 class _Draft(NamedTuple):
     owner: str
-    plan: PlanFile
-    options: RequestOptions
+    wanted: PlanSubmission
     until: Instant
 
 
@@ -79,8 +79,12 @@ class PlanForm:
             return html(page, HTTPStatus.SERVICE_UNAVAILABLE)
         try:
             options = options_of(form)
-            plan = self._plan_of(form)
-            shown = self._plans.preview(plan, options)
+            wanted = PlanSubmission(
+                plan=self._plan_of(form),
+                options=options,
+                may_change_factors=bool(form.get("allow-replication-factor-change")),
+            )
+            shown = self._plans.preview(wanted)
         except ControllerError as error:
             page = pages.render_plan_form(who, form, problem=str(error))
             return html(page, HTTPStatus.CONFLICT)
@@ -89,7 +93,7 @@ class PlanForm:
         draft = secrets.token_urlsafe(16)
         with self._lock:
             until = Instant(self._clock.now() + DRAFT_S)
-            self._drafts[draft] = _Draft(who.name, plan, options, until)
+            self._drafts[draft] = _Draft(who.name, wanted, until)
             while len(self._drafts) > DRAFTS_MAX:
                 self._drafts.popitem(last=False)
         return html(pages.render_preview(who, draft, shown, options))
@@ -105,9 +109,8 @@ class PlanForm:
                 return text(HTTPStatus.CONFLICT, why), why, None
             del self._drafts[form["draft"]]
         try:
-            name = self._plans.submit(
-                draft.plan, replace(draft.options, requested_by=author(who.name))
-            )
+            options = replace(draft.wanted.options, requested_by=author(who.name))
+            name = self._plans.submit(replace(draft.wanted, options=options))
         except ControllerError as error:
             why = " ".join((str(error), *getattr(error, "__notes__", ())))
             page = pages.render_plan_form(who, {}, problem=why)

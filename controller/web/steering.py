@@ -19,7 +19,7 @@ from controller.actions import work_control
 from controller.actions.submission import PlanSubmission, check
 from controller.core.model import BrokerId, RequestId
 from controller.core.pacing.controls import Pause, UnderMinIsr
-from controller.core.requests.submissions import Cancellation, RequestOptions
+from controller.core.requests.submissions import Cancellation
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews import forecast_table, proposal
 from controller.previews.cluster_queries import (
@@ -172,10 +172,10 @@ class PagePlans:
         """Read a plan as ``execute`` reads a file."""
         return plan_of(text.encode(), "the plan")
 
-    def preview(self, plan: PlanFile, options: RequestOptions) -> PlanPreview:
+    def preview(self, wanted: PlanSubmission) -> PlanPreview:
         """Return what ``execute --dry-run`` shows of a plan."""
+        plan = wanted.plan
         with self._connect() as operator:
-            wanted = PlanSubmission(plan=plan, options=options)
             found = check(operator, wanted).dry_run(operator, self._queries)
         forecast, changes = found.preview.forecast, found.changes
         problems = found.validation.problems[:LINES_MAX]
@@ -210,8 +210,7 @@ class PagePlans:
             notes=(*plan.notes, *found.preview.notes),
         )
 
-    def submit(self, plan: PlanFile, options: RequestOptions) -> RequestId:
+    def submit(self, wanted: PlanSubmission) -> RequestId:
         """Submit a plan as a request; an error after a write has a note."""
         with self._connect() as operator:
-            wanted = PlanSubmission(plan=plan, options=options)
             return check(operator, wanted).write(operator).request

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 from typer.testing import Result
 
+from controller.actions.submission import PlanSubmission
 from controller.core.model import (
     BrokerId,
     ReassignmentSpec,
@@ -184,7 +185,8 @@ class Case:
         """Return the options of the command."""
         found: list[str] = []
         for name, value in (self.form or {}).items():
-            found += [f"--{name}"] if name == "atomic" else [f"--{name}", value]
+            is_flag = name in ("atomic", FACTORS)
+            found += [f"--{name}"] if is_flag else [f"--{name}", value]
         return found
 
     def cluster(self) -> FakeCluster:
@@ -194,6 +196,7 @@ class Case:
         return cluster
 
 
+FACTORS: Final = "allow-replication-factor-change"
 ONE = {tp(1): (2, 3)}
 CASES: Final[Mapping[str, Case]] = {
     "one": Case(ONE),
@@ -204,6 +207,8 @@ CASES: Final[Mapping[str, Case]] = {
     "at its target": Case({tp(1): (1, 2)}),
     "with log directories": Case(ONE, entry={"log_dirs": ["/d1", "any"]}),
     "in several parts": Case({TopicPartition("t" * 200 + str(n), 0): (1, 2) for n in range(4_000)}),
+    "another replication factor": Case({tp(1): (2, 3, 4)}),
+    "a wanted replication factor": Case({tp(1): (2, 3, 4)}, form={FACTORS: "1"}),
     "disabled": Case(ONE, is_disabled=True),
     "of another cluster": Case(ONE, keys={"cluster_id": "another"}),
     "of this cluster": Case(ONE, keys={"cluster_id": "the-cluster"}),
@@ -265,13 +270,17 @@ def test_page_and_execute_submit_the_same(name: str, tmp_path: Path) -> None:
     plans, whys = pages_of(by_page), []
     shown = None
     try:
-        plan, options = plans.parse(case.document()), options_of(case.form or {})
+        wanted = PlanSubmission(
+            plan=plans.parse(case.document()),
+            options=options_of(case.form or {}),
+            may_change_factors=FACTORS in (case.form or {}),
+        )
     except ControllerError as error:
         whys = [str(error)] * 2
     else:
         for turn in (plans.preview, plans.submit):
             try:
-                found = turn(plan, options)
+                found = turn(wanted)
             except ControllerError as error:
                 whys.append(str(error))
             else:
@@ -308,7 +317,7 @@ def test_page_and_generate_drain_the_same(broker: int, is_disabled: bool) -> Non
     plans, why = pages_of(by_page), ""
     try:
         plan = plans.drain(BrokerId(broker))
-        plans.submit(plan, RequestOptions())
+        plans.submit(PlanSubmission(plan=plan))
     except ControllerError as error:
         why = str(error)
     else:

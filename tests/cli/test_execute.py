@@ -33,6 +33,7 @@ from tests.core.builders import replicas, tp
 
 NAME = "request_0000000004"
 OTHER = RequestId("request_0000000001")
+FACTORS = "--allow-replication-factor-change"
 
 
 class Scene:
@@ -207,8 +208,12 @@ def test_a_pause_is_reported(scene: Scene) -> None:
 def test_partitions_of_other_requests_are_named_before(scene: Scene) -> None:
     """The requests that it would supersede, and the conflicts with the other route."""
     put = scene.cluster.specs
-    put[tp(0)] = ReassignmentSpec(replicas(4), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
-    put[tp(1)] = ReassignmentSpec(replicas(4), replicas(1, 2), RequestId("legacy-1"), Route.LEGACY)
+    put[tp(0)] = ReassignmentSpec(
+        replicas(4, 1), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0)
+    )
+    put[tp(1)] = ReassignmentSpec(
+        replicas(4, 1), replicas(1, 2), RequestId("legacy-1"), Route.LEGACY
+    )
     result = scene.execute("--dry-run")
     assert result.exit_code == 3
     assert f"would supersede 1 partition of request {OTHER}: t-0" in result.stdout
@@ -227,7 +232,7 @@ def test_dry_run_makes_the_checks_of_acceptance(scene: Scene) -> None:
     scene.cluster.min_insync = {"u": 2, "w": "not allowed"}
     plan = {tp(0): (2, 3), tp(0, "u"): (3,), tp(0, "v"): (1, 3), tp(0, "w"): (1, 3)}
     scene.write({**plan, tp(9): (1,), tp(1): (1, 9)})
-    result = scene.execute("--dry-run")
+    result = scene.execute("--dry-run", FACTORS)
     assert result.exit_code == 3
     too_few = "1 replicas are fewer than min.insync.replicas (2): producers would fail"
     assert sorted(x for x in result.stdout.splitlines() if "would be refused" in x) == [
@@ -238,7 +243,7 @@ def test_dry_run_makes_the_checks_of_acceptance(scene: Scene) -> None:
     ]
     assert "w: min.insync.replicas cannot be read from here" in result.stdout
     assert [a for a in scene.terminal.requested if "min" in a] == ["min.insync.replicas of t,u,v,w"]
-    document = json.loads(scene.execute("--dry-run", "--json").stdout)
+    document = json.loads(scene.execute("--dry-run", "--json", FACTORS).stdout)
     assert document["settings_unknown"] == {"w": "not allowed"}
     assert {p["partition"] for p in document["problems"]} == {"u-0", "v-0", "t-9", "t-1"}
 
@@ -282,7 +287,7 @@ def test_the_way_back_of_what_is_in_flight_is_where_it_was(scene: Scene) -> None
 
 def test_dry_run_for_programs_names_conflicts(scene: Scene) -> None:
     """One document."""
-    spec = ReassignmentSpec(replicas(4), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
+    spec = ReassignmentSpec(replicas(4, 1), replicas(1, 2), OTHER, Route.REQUEST, ZkVersion(0))
     scene.cluster.specs[tp(0)] = spec
     conflicts = [{"request": OTHER, "would": "supersede", "partitions": ["t-0"]}]
     document = json.loads(scene.execute("--dry-run", "--json").stdout)
@@ -296,7 +301,7 @@ def test_dry_run_for_programs_says_what_would_become_of_each_entry(scene: Scene)
     document = json.loads(scene.execute("--dry-run", "--json").stdout)
     assert {e["state"] for e in document["entries"]} == {"would_change"}
     spec = ReassignmentSpec(
-        replicas(4), replicas(1, 2), RequestId("legacy-1"), Route.LEGACY, ZkVersion(0)
+        replicas(4, 1), replicas(1, 2), RequestId("legacy-1"), Route.LEGACY, ZkVersion(0)
     )
     scene.cluster.specs[tp(0)] = spec
     document = json.loads(scene.execute("--dry-run", "--json").stdout)
@@ -444,10 +449,35 @@ def test_a_changed_replication_factor_is_noted(scene: Scene, options: tuple[str,
     """Before the plan is written, and in the preview."""
     scene.write({tp(0): (2, 3, 4), tp(1): (2,)})
     scene.terminal.steps = [accept]
-    result = scene.execute(*options)
+    result = scene.execute(FACTORS, *options)
     words = " ".join((result.stdout + result.stderr).split())
     assert "the replication factor of 1 partition falls from 2 to 1: t-1" in words
     assert "the replication factor of 1 partition rises from 2 to 3: t-0" in words
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",), ("--legacy",)])
+def test_a_replication_factor_does_not_change_unless_requested(
+    scene: Scene, options: tuple[str, ...]
+) -> None:
+    """The plan is refused, with its partitions named, by any route (KIP-860)."""
+    scene.write({tp(0): (2, 3, 4), tp(1): (2,)})
+    result = scene.execute(*options)
+    assert result.exit_code == 3
+    assert "the replication factor of 1 partition falls from 2 to 1: t-1" in result.stderr
+    assert "the replication factor of 1 partition rises from 2 to 3: t-0" in result.stderr
+    assert FACTORS in result.stderr
+    assert "rollback" not in result.stdout
+    assert (scene.cluster.submitted, scene.cluster.plan) == ({}, None)
+
+
+def test_a_factor_that_is_in_progress_is_not_changed_by_a_plan_of_the_same(scene: Scene) -> None:
+    """The plan is compared with the target in progress, as Kafka does; one back changes it."""
+    scene.cluster.accept(tp(0), (1, 2, 3), (1, 2))
+    scene.write({tp(0): (2, 3, 4)})
+    scene.terminal.steps = [accept]
+    assert scene.execute().exit_code == 0
+    scene.write({tp(0): (2, 3)})
+    assert scene.execute().exit_code == 3
 
 
 def test_no_way_back_is_printed_of_unknown_partitions(scene: Scene) -> None:

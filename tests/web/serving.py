@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
+from controller.actions.submission import PlanSubmission
 from controller.core.model import BrokerId, RequestId, TopicPartition, Zxid
 from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import RequestOptions
@@ -79,28 +80,28 @@ class FakePlans(PagePlans):
         """Take any text for a plan."""
         return PlanFile(entries={TopicPartition(text, 0): replicas(4, 5)})
 
-    def preview(self, plan: PlanFile, options: RequestOptions) -> PlanPreview:
+    def preview(self, wanted: PlanSubmission) -> PlanPreview:
         """Show what is in the plan."""
         table = PreviewTable("Brokers", ("broker", "in"), (("<4>", "1 GB"),))
         return PlanPreview(
-            entries=len(plan.entries),
+            entries=len(wanted.plan.entries),
             refused=0,
             summary=("1 partition in 2 steps",),
             problems=("<problem>",),
             conflicts=("<conflict>",),
-            changes=tuple(f"{p}: moves" for p in plan.entries),
+            changes=tuple(f"{p}: moves" for p in wanted.plan.entries),
             tables=(table,),
             waits=("<wait>",),
-            notes=(f"<note {options.reason}>",),
+            notes=(f"<note {wanted.options.reason}>",),
         )
 
-    def submit(self, plan: PlanFile, options: RequestOptions) -> RequestId:
+    def submit(self, wanted: PlanSubmission) -> RequestId:
         """Record it."""
-        if options.reason == "conflict":
+        if wanted.options.reason == "conflict":
             error = ReassignmentConflictError("new reassignments are <disabled>")
             error.add_note("At least 1 of 2 parts <were> written.")
             raise error
-        self.submitted.append((plan, options))
+        self.submitted.append((wanted.plan, wanted.options))
         return RequestId("request_<7>")
 
 

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from controller.actions.submission import PlanSubmission
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.requests.submissions import RequestOptions
 from controller.doctor.broker_answers import BrokerAnswers
@@ -69,14 +70,16 @@ def test_plan_is_read_as_execute_does() -> None:
         with pytest.raises(
             InvalidInputError, match=r"^the plan was planned for the cluster another"
         ):
-            turn(foreign, RequestOptions())
+            turn(PlanSubmission(plan=foreign))
 
 
 def test_preview_shows_changes_and_refusals() -> None:
     """As `execute --dry-run`: here of brokers that do not answer."""
     cluster = FakeCluster().assign(T, (1, 2)).assign(U, (1, 2))
     plan = PlanFile(entries={T: replicas(3, 4), U: replicas(3, 99)})
-    shown = plans_of(cluster).preview(plan, RequestOptions(throttle=1_000_000))
+    shown = plans_of(cluster).preview(
+        PlanSubmission(plan=plan, options=RequestOptions(throttle=1_000_000))
+    )
     assert (shown.entries, shown.refused) == (2, 1)
     assert "t-0: 1,2 -> 3,4 (adds 3,4, drops 1,2)" in shown.changes
     (problem,) = shown.problems
@@ -91,12 +94,13 @@ def test_plan_is_submitted_as_a_request() -> None:
     """With its options; not while new reassignments are disabled."""
     cluster = FakeCluster().assign(T, (1, 2))
     plan = PlanFile(entries={T: replicas(3, 4)})
-    plans_of(cluster).submit(plan, RequestOptions(requested_by="alice", reason="test"))
+    options = RequestOptions(requested_by="alice", reason="test")
+    plans_of(cluster).submit(PlanSubmission(plan=plan, options=options))
     (submission,) = cluster.submitted.values()
     assert submission.entries == plan.entries
     assert (submission.options.requested_by, submission.options.reason) == ("alice", "test")
     cluster.switch = KillSwitch()
     with pytest.raises(ReassignmentConflictError, match="disabled"):
-        plans_of(cluster).submit(plan, RequestOptions())
+        plans_of(cluster).submit(PlanSubmission(plan=plan))
     with pytest.raises(ReassignmentConflictError, match="disabled"):
-        plans_of(cluster).preview(plan, RequestOptions())
+        plans_of(cluster).preview(PlanSubmission(plan=plan))

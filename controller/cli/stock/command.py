@@ -249,7 +249,8 @@ def _queue(context: CommandContext, action: str, options: StockOptions) -> Exit:
             return Exit.DONE
         if action == "verify-queue":
             return verify_plan(operator, plan, as_json=False)
-        return add_to_queue(context, operator, file, context.queries(context.settings()))
+        queries = context.queries(context.settings())
+        return add_to_queue(context, operator, file, queries, may_change_factors=True)
 
 
 @contextmanager

@@ -190,7 +190,8 @@ class StockTool:
             keep_leaders=True,
         )
         file = PlanFile(entries=plan.entries, log_dirs=plan.named_dirs)
-        checked = check(self.operator, PlanSubmission(plan=file, options=options))
+        wanted = PlanSubmission(plan=file, options=options, may_change_factors=True)
+        checked = check(self.operator, wanted)
         if not self.context.dry_run:
             require_leader(self.operator)
         return checked
