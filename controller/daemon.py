@@ -230,6 +230,8 @@ def _zookeeper(
     stack.callback(session.stop)
     stack.callback(store.stop)
     stack.callback(leadership.stop)
+    telemetry.publisher.cluster = name = _cluster_name(settings, session)
+    metrics.page.info({"cluster_name": name, "url": http if "://" in http else f"http://{http}"})
     pings.start()
     stack.callback(pings.stop)
     return _ZooKeeper(session, store, leadership, pings)
@@ -313,7 +315,7 @@ def _telemetry(settings: Settings, stack: ExitStack, clock: Clock) -> _Telemetry
 
 
 def _targets(settings: Settings) -> Iterator[Target]:
-    cluster = settings.zookeeper
+    cluster = settings.cluster_name or settings.zookeeper
     if settings.notify_webhook is not None:
         yield Webhook(settings.notify_webhook.get_secret_value(), cluster)
     if settings.notify_slack is not None:
@@ -332,6 +334,12 @@ def _announce(settings: Settings, metrics: Metrics, journal: Journal) -> None:
         "zookeeper": settings.zookeeper,
     }
     journal.append(_utc_now(), "daemon_started", started)
+
+
+def _cluster_name(settings: Settings, session: Session) -> str:
+    """Return the cluster's name for people: that of the settings, the chroot, or its id."""
+    chroot = session.client.chroot.strip("/")
+    return settings.cluster_name or chroot or session.cluster_id or settings.zookeeper
 
 
 def _state_of(session: Session) -> SessionStatus:

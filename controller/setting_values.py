@@ -21,6 +21,7 @@ from controller.units import parse_bytes
 PORT_MAX: Final = 65535
 TOKEN_MIN: Final = 16
 PERCENT: Final = 100
+NAME_MAX: Final = 100
 SASL_SERVED: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 _HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
@@ -50,6 +51,16 @@ def connect_string(text: str) -> str:
     if slash and not _CHROOT.fullmatch(slash + chroot.rstrip("/")) and chroot.strip("/"):
         raise ValueError("the chroot must be a ZooKeeper path such as /kafka")
     return text.strip().rstrip("/")
+
+
+def display_name(text: str | None) -> str | None:
+    """Check a name that people read: one line, not longer than ``NAME_MAX``."""
+    if text is None:
+        return None
+    name = text.strip()
+    if not name or not name.isprintable() or len(name) > NAME_MAX:
+        raise ValueError(f"must be 1 to {NAME_MAX} printable characters on one line")
+    return name
 
 
 class HttpAddress(NamedTuple):

@@ -49,6 +49,7 @@ from controller.setting_values import (
     HttpAddress,
     NotificationKind,
     connect_string,
+    display_name,
     host_names,
     long_enough,
     occasions,
@@ -114,6 +115,9 @@ class Settings(BaseModel):
 
     zookeeper: Annotated[str, AfterValidator(connect_string)]
     """The cluster's ZooKeeper, HOST:PORT[,HOST:PORT][/chroot]."""
+    cluster_name: Annotated[str | None, AfterValidator(display_name)] = None
+    """Name of the cluster on the status page, in metrics and in notifications. By default the
+    chroot of `zookeeper`, or the cluster's id; in notifications all of `zookeeper`."""
     zookeeper_session_timeout_s: Annotated[float, Field(ge=1, le=600, allow_inf_nan=False)] = 10.0
     """ZooKeeper session timeout: how long the controller role outlives a dead daemon. The servers
     may grant another (`minSessionTimeout`, `maxSessionTimeout`)."""

@@ -6,15 +6,23 @@ Its stalls are reported after less time than the copy takes: none may be.
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from controller.cli.status_text import status_lines
+from controller.telemetry.request_events import OPEN_STATES
+from controller.units import show_rate
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
+from integration.rigs.daemon_process import Daemon
 from integration.rigs.engine_matrix import Row
 from integration.rigs.kafka_jars import KAFKA_3_9
 from integration.rigs.plans import Daemons, await_end
@@ -101,3 +109,92 @@ def test_bytes_of_a_throttled_copy_grow_until_it_is_whole(
     assert copied["bytes"] == pytest.approx(written, rel=0.03)
     assert copied["seconds"] > written / THROTTLE / 2
     assert [line for line in lines if line["kind"] == "stalled"] == []
+
+
+def test_all_screens_show_one_rate_and_bars_do_not_run_backwards(
+    row_cluster: tuple[Row, Cluster], make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
+) -> None:
+    """Page, ``/status``, ``status``, ``explain`` and metrics at one instant, many times."""
+    _, cluster = row_cluster
+    topic = make_topic({0: (1, 2), 1: (1, 2)})
+    write(cluster, topic, 2, records=RECORDS // 4)
+    daemon = daemons.start(*configured(tmp_path, copy_refresh=1))
+    targets = {(topic, n): (3, 4 + n) for n in range(2)}
+    request = submit_request(cluster, targets, throttle=THROTTLE)
+    shares: dict[str, float] = {}
+    compared = 0
+    eventually(lambda: bool(status_of_request(daemon, request)["state"] != "unknown"), within_s=30)
+    while status_of_request(daemon, request)["state"] in OPEN_STATES:
+        screens = _screens(daemon, f"{topic}-0")
+        if screens is not None:
+            _follow_bars(screens["status"], shares)
+            compared += _agree(request, **screens)
+    await_end(cluster, targets, within_s=60)
+    assert compared >= 3
+    assert status_of_request(daemon, request)["share"] == 1
+    assert shares[f"{topic}-0"] > 0
+
+
+def _screens(daemon: Daemon, partition: str) -> dict[str, Any] | None:
+    """Return what is served of one instant; None if it passed meanwhile."""
+    status = daemon.status()
+    paths = ("/?still=1", "/metrics", f"/explain?partition={partition}")
+    with ThreadPoolExecutor(len(paths)) as pool:
+        page, metrics, explained = (body for _, body in pool.map(daemon.get, paths))
+    if daemon.status()["at"] != status["at"]:
+        return None
+    words = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page))
+    explanation = json.loads(explained)
+    return {"status": status, "page": words, "metrics": metrics, "explained": explanation}
+
+
+def _follow_bars(status: Mapping[str, Any], shares: dict[str, float]) -> None:
+    """Check that no bar went back, and that no known share became unknown."""
+    bars = {r["id"]: r["share"] for r in status["requests"]}
+    bars |= {f"{p['topic']}-{p['partition']}": p["share"] for p in status["in_flight"]}
+    for name, share in bars.items():
+        if name in shares or share is not None:
+            assert share >= shares.get(name, 0.0), (name, share, shares)
+            shares[name] = share
+
+
+def _agree(
+    request: str,
+    *,
+    status: Mapping[str, Any],
+    page: str,
+    metrics: str,
+    explained: Mapping[str, Any],
+) -> bool:
+    """Compare the rates; return whether there was one."""
+    rate = status["total"]["bytes_per_s"]
+    (shown,) = [r for r in status["requests"] if r["id"] == request]
+    if not rate or shown["bytes_per_s"] is None:
+        return False
+    assert shown["bytes_per_s"] == rate
+    text = "\n".join(status_lines(status))
+    samples = {
+        (sample.name.removeprefix("reassigner_"), *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(metrics)
+        for sample in family.samples
+    }
+    slot = str(shown["slot"])
+    assert samples["bytes_per_second",] == rate
+    assert samples["request_info", slot, request] == 1
+    assert samples["request_bytes_per_second", slot] == rate
+    assert f"Throughput {show_rate(rate)}" in page
+    assert f"{show_rate(rate)}" in text
+    received = 0
+    for load in status["broker_loads"]:
+        speed = load["in_bytes_per_s"]
+        figure = samples.get(("broker_in_bytes_per_second", str(load["broker"])))
+        assert figure == speed, load
+        received += speed or 0
+    assert abs(received - rate) <= len(status["broker_loads"])
+    moved = explained["reassignment"]
+    listed = [p for p in status["in_flight"] if p["partition"] == 0]
+    # An explanation is of the moment of the question, with the latest figures.
+    if moved is not None and listed and moved["phase_since"] == listed[0]["phase_since"]:
+        same = ("bytes_per_s", "eta_s", "share")
+        assert {k: moved[k] for k in same} == {k: listed[0][k] for k in same}
+    return True

@@ -1,8 +1,9 @@
 """
 Metrics that are computed from the newest snapshot at each scrape.
 
-Requests have the label ``slot`` (see ``progress``), brokers their id. A request or broker that is
-gone is no longer exported: a gauge that kept its last value would raise false alerts.
+Requests have the label ``slot`` (see ``progress``), which ``request_info`` maps to ids; brokers
+have their id. A request or broker that is gone is no longer exported: a gauge that kept its last
+value would raise false alerts.
 """
 
 from __future__ import annotations
@@ -81,6 +82,21 @@ LOADS: Final = {
     ),
 }
 """Name and text, by the key of ``broker_loads`` in the status."""
+RATES: Final = {
+    "in_bytes_per_s": (
+        "broker_in_bytes_per_second",
+        "Rate at which a broker receives copies; absent while it is unknown",
+    ),
+    "out_bytes_per_s": (
+        "broker_out_bytes_per_second",
+        "Rate at which a broker serves copies; absent while it is unknown",
+    ),
+    "throttle_bytes_per_s": (
+        "broker_throttle_bytes_per_second",
+        "Lowest replication throttle in the settings of a broker; absent without one",
+    ),
+}
+"""The same for what may be unknown."""
 ROOM: Final = {
     "total_bytes": "Size of the volume of a log directory",
     "usable_bytes": "Free bytes of the volume of a log directory",
@@ -186,6 +202,19 @@ def _of_requests(requests: Sequence[Document]) -> Iterator[Metric]:
     yield _tallied("requests", "Requests in the status by state", "state", REQUEST_STATES, states)
     slotted = [r for r in requests if r.get("slot") is not None]
     yield _gauge(
+        "request_info",
+        "1: the request in a slot",
+        ("slot", "request"),
+        (((r["slot"], r["id"]), 1) for r in slotted),
+    )
+    yield _gauge(
+        "request_progress_ratio",
+        "Share of the request in a slot that is done, as its bar shows it; absent while it is "
+        "unknown",
+        ("slot",),
+        (((r["slot"],), r["share"]) for r in slotted if r["share"] is not None),
+    )
+    yield _gauge(
         "request_partitions",
         "Partitions of the request in a slot, by state",
         ("slot", "state"),
@@ -249,6 +278,9 @@ def _bounds(document: Document) -> list[tuple[tuple[str], float]]:
 def _of_brokers(loads: Sequence[Document]) -> Iterator[Metric]:
     for key, (name, text) in LOADS.items():
         yield _gauge(name, text, ("broker",), (((load["broker"],), load[key]) for load in loads))
+    for key, (name, text) in RATES.items():
+        known = (load for load in loads if load[key] is not None)
+        yield _gauge(name, text, ("broker",), (((load["broker"],), load[key]) for load in known))
 
 
 def _of_disks(disks: Document) -> Iterator[Metric]:

@@ -195,6 +195,12 @@ class Metrics:
         self.build = prometheus.Info(
             "build", "Version and engine", registry=registry, namespace=NAMESPACE
         )
+        self.page = prometheus.Info(
+            "page",
+            "Name of the cluster (cluster_name) and published address of the status page (url)",
+            registry=registry,
+            namespace=NAMESPACE,
+        )
         prometheus.ProcessCollector(namespace=NAMESPACE, registry=registry)
         self._gauges = SnapshotGauges()
         registry.register(self._gauges)

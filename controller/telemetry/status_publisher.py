@@ -110,6 +110,8 @@ class StatusPublisher:
         self.trend = tuple(past.trend)
         """The last hour, the oldest first."""
         self._next_point_at = Instant(float("-inf"))
+        self.cluster = ""
+        """The cluster's name; empty while it is not known."""
         self.unreachable: Callable[[], Mapping[BrokerId, str]] = dict
         """Returns the registered brokers without a connection, and why."""
         self.journal: Callable[[], Mapping[str, object]] = dict
@@ -169,6 +171,7 @@ class StatusPublisher:
         unreachable = self.unreachable() if view.tenure.held is not None else {}
         return StatusSnapshot(
             status={
+                "cluster": self.cluster,
                 **status,
                 "strain": health.as_status(),
                 "copy_rates": self.copy_rates.as_status(),

@@ -13,6 +13,7 @@ ZooKeeper.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -29,6 +30,7 @@ from controller.zk.leased_client import LeasedClient
 from controller.zk.pending_calls import answer
 from controller.zk.security import cluster_acl, present_credentials
 from controller.znodes import paths
+from controller.znodes.brokers_and_controller import decode_cluster_id
 
 RECONNECT: Final = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 2.0}
 """For ever: only ZooKeeper knows whether the session survived."""
@@ -73,6 +75,8 @@ class Session:
         """The certain life of the session."""
         self.acls: list[Any] = []
         """The permissions of the cluster's ordinary znodes; ``start`` reads them."""
+        self.cluster_id: str | None = None
+        """The id of the cluster; ``start`` reads it. None: it is unknown."""
         self.awaited: str | None = None
         """What is missing of a cluster, while ``start`` waits for it."""
         self._listeners: list[SessionListener] = []
@@ -109,6 +113,7 @@ class Session:
             self._await_cluster(hosts, look_s)
             # Brokers must be able to change the daemon's znodes, so these get their permissions.
             self.client.default_acl = self.acls = cluster_acl(self._acls_of)
+            self.cluster_id = self._read_cluster_id()
         except errors.ControllerError:
             self.stop()
             raise
@@ -157,6 +162,13 @@ class Session:
             return self.result_of(pending) is None
         except exceptions.NoAuthError:
             return False  # Newer servers hide whether it exists; its permissions are read next.
+
+    def _read_cluster_id(self) -> str | None:
+        """Return the id of the cluster; None where it cannot be read, as only people need it."""
+        with suppress(exceptions.KazooException, errors.TransientError, errors.SessionLostError):
+            data, _ = self.result_of(self.client.get_async(paths.CLUSTER_ID))
+            return decode_cluster_id(data)
+        return None
 
     def stop(self) -> None:
         """End the session, and its ephemeral znodes with it."""

@@ -29,7 +29,9 @@ standby, metrics about reassignments are zero or absent. Histograms have `_bucke
 
 Labels have bounded values. Topics and partitions are in the log, in the journal and on the status
 page, not in labels. A request is identified by `slot`, a number from 0 that an open request has
-until another request needs it; `/status` maps slots to requests. Brokers are identified by id.
+until another request needs it. `reassigner_request_info` has its id, for queries such as
+`reassigner_request_bytes * on (job, instance, slot) group_left (request) reassigner_request_info`.
+Brokers are identified by id.
 
 Sizes in bytes come from DescribeLogDirs: every `copy_refresh` for running copies, every
 `size_refresh` for all reassigning partitions. The size of a partition is that of its leader's
@@ -56,7 +58,11 @@ LABEL_VALUES: Final = {
     "target": TARGETS,
     "result of reassigner_notifications_total": RESULTS,
     "result of reassigner_orders_total": (*ALTER_ERRORS.values(), OTHER),
-    "request": (*broker_service.REQUESTS, *client_service.REQUESTS),
+    "request of reassigner_request_info": (f"ids of requests, at most {SLOTS} at a time",),
+    "request of reassigner_endpoint_requests_total": (
+        *broker_service.REQUESTS,
+        *client_service.REQUESTS,
+    ),
     "result of reassigner_endpoint_requests_total": (
         *dict.fromkeys((*broker_service.RESULTS.values(), broker_service.OTHER)),
         *(r for r in client_service.RESULTS if r not in broker_service.RESULTS.values()),

@@ -22,6 +22,7 @@ def queries(name: str) -> Iterator[str]:
     yield from (annotation["expr"] for annotation in dashboard["annotations"]["list"])
     for variable in dashboard["templating"]["list"]:
         if variable["type"] == "query":
-            call = re.fullmatch(r"label_values\((.*), \w+\)", variable["query"]["query"])
+            pattern = r"label_values\((.*), \w+\)|query_result\((.*)\)"
+            call = re.fullmatch(pattern, variable["query"]["query"])
             assert call is not None, variable["query"]
-            yield call[1]
+            yield call[1] or call[2]

@@ -11,15 +11,16 @@ import pytest
 from controller.telemetry.metrics import Metrics
 from docs.generate.metrics import described
 
-SCRAPED: Final = frozenset({"job", "instance"})
-"""Labels that Prometheus adds."""
+SCRAPED: Final = frozenset({"job", "instance", "cluster"})
+"""Labels that Prometheus adds; ``cluster`` only where its configuration names one."""
 FOREIGN: Final = frozenset({"up", "kafka_controller_kafkacontroller_activecontrollercount"})
 """Metrics of others: Prometheus' own, and the brokers'."""
 _SUFFIXES: Final = {"histogram": ("_bucket", "_sum", "_count")}
 _VARIABLES: Final = {
     "$__rate_interval": "1m",
     "$job": "reassigner",
-    "$slot": "0",
+    "$cluster": ".*",
+    "$request": "request_0000000000",
     "$broker": ".*",
 }
 

@@ -197,7 +197,9 @@ def test_prometheus_scrapes_the_daemon_and_grafana_queries_prometheus() -> None:
     config = yaml.safe_load((prometheus / "prometheus.yml").read_text())
     (job,) = config["scrape_configs"]
     assert job["job_name"] == "reassigner"
-    assert job["static_configs"] == [{"targets": [f"{name}:8095" for name in DAEMONS]}]
+    (scraped,) = job["static_configs"]
+    assert scraped["targets"] == [f"{name}:8095" for name in DAEMONS]
+    assert scraped["labels"] == {"cluster": "kafka"}
     assert {file.name for file in prometheus.glob("*.rules.yml")} == set(config["rule_files"])
     provisioning = ROOT / "deploy" / "grafana" / "provisioning"
     (source,) = yaml.safe_load((provisioning / "datasources" / "prometheus.yml").read_text())[

@@ -42,7 +42,7 @@ def unknown(expression: str) -> list[str]:
     """Return the series and labels of an expression that the daemon does not export."""
     recorded = {"cluster:kafka_active_controllers:sum"}
     wrong = []
-    known_labels = set(SCRAPED) | {"cluster"}
+    known_labels = set(SCRAPED)
     for series, labels in selectors(expression):
         if series in FOREIGN | recorded:
             continue
@@ -52,6 +52,32 @@ def unknown(expression: str) -> list[str]:
         known_labels |= EXPORTED[series]
         wrong += [f"{series}: {label}" for label in labels - EXPORTED[series]]
     return wrong + sorted(grouping_labels(expression) - known_labels)
+
+
+def test_rates_are_measured_by_the_daemon_alone() -> None:
+    """A rate over the range of a query differs from that of the status page."""
+    counted = re.compile(r"rate\(reassigner_(copied|broker_received|broker_served)_bytes_total")
+    asked = [query for name in DASHBOARDS for query in queries(name)]
+    assert not [query for query in asked if counted.search(query)]
+
+
+@pytest.mark.parametrize("name", sorted(DASHBOARDS))
+def test_each_selects_a_cluster_and_links_the_status_page(name: str) -> None:
+    """Also where Prometheus adds no label ``cluster``: all of them are the default."""
+    variables = {v["name"]: v for v in DASHBOARDS[name]["templating"]["list"]}
+    assert variables["cluster"]["includeAll"]
+    assert variables["cluster"]["allValue"] == ".*"
+    links = {link["title"]: link for link in DASHBOARDS[name]["links"]}
+    assert links["Status page"]["url"] == "${page:raw}"
+    own = [query for query in queries(name) if query != "reassigner_leader"]
+    assert [query for query in own if 'cluster=~"$cluster"' not in query] == []
+
+
+def test_requests_have_their_ids() -> None:
+    """No panel names a slot."""
+    for panel in (panel for _, panel in PANELS):
+        assert "slot" not in panel["title"]
+        assert not [t for t in panel["targets"] if "slot" in t["legendFormat"]]
 
 
 def test_there_are_four() -> None:

@@ -130,6 +130,10 @@ def test_all_screens_show_the_same_figures(screens: Screens) -> None:
     assert (loads[5]["in_bytes_per_s"], loads[1]["out_bytes_per_s"]) == (2 * MB, 3 * MB)
     assert screens.metric("request_bytes_per_second", slot="0") == 3 * MB
     assert screens.metric("bytes_per_second") == 3 * MB
+    assert screens.metric("broker_in_bytes_per_second", broker="5") == 2 * MB
+    assert screens.metric("broker_out_bytes_per_second", broker="1") == 3 * MB
+    assert screens.metric("broker_throttle_bytes_per_second", broker="5") == THROTTLE
+    assert screens.metric("request_progress_ratio", slot="0") == request["share"]
     # Ends: the request takes as long as its longest copy.
     assert copy["eta_s"] == [96, 200]
     assert request["eta_s"] == status["total"]["eta_s"] == [96, 201]
@@ -175,3 +179,4 @@ def test_unknown_is_shown_as_unknown_and_never_as_zero(screens: Screens) -> None
     assert "rate unknown, no estimate: its rate is not measured yet" in text
     assert screens.metric("bytes_per_second") is None
     assert screens.metric("request_bytes_per_second", slot="0") is None
+    assert screens.metric("broker_in_bytes_per_second", broker="5") is None

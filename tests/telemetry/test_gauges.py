@@ -12,7 +12,7 @@ from tests.telemetry.test_copy_volumes import two_to_copy
 
 
 def test_request_is_exported_by_slot_until_it_is_gone(engine: EngineName) -> None:
-    """Ids would be an unbounded label."""
+    """Its id is in one metric alone, which has as many series as there are slots."""
     clock, metrics = FixedClock(), Metrics()
     publisher = StatusPublisher(
         clock=clock, wall=clock.wall, engine="native", stalled_after_s=300.0
@@ -35,7 +35,9 @@ def test_request_is_exported_by_slot_until_it_is_gone(engine: EngineName) -> Non
     assert value("broker_in_remaining_bytes", broker="5") == 1000
     assert value("broker_out_remaining_bytes", broker="2") == 1000
     assert value("brokers") == 5
-    assert REQUEST.encode() not in metrics.exposition()
+    assert value("request_info", slot="0", request=REQUEST) == 1
+    assert metrics.exposition().count(REQUEST.encode()) == 1
+    assert value("request_progress_ratio", slot="0") == 0
     view.reassignments.by_partition.clear()
     view.requests.by_id.clear()
     view.cluster.brokers = a_view(1).view.cluster.brokers
@@ -44,6 +46,7 @@ def test_request_is_exported_by_slot_until_it_is_gone(engine: EngineName) -> Non
     assert snapshot is not None
     metrics.show(snapshot)
     assert value("request_bytes", slot="0", state="remaining") is None
+    assert value("request_info", slot="0", request=REQUEST) is None
     assert value("broker_incoming_replicas", broker="4") is None
     assert value("bytes", state="remaining") == 0
 
