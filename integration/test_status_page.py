@@ -7,7 +7,6 @@ What they say of bytes is held against the brokers' disks; the page is read by a
 from __future__ import annotations
 
 import http.client
-import json
 import re
 import shutil
 import ssl
@@ -204,7 +203,7 @@ def test_token_pauses_resumes_and_cancels(
 def test_operator_drains_a_broker_in_the_browser(
     cluster: Cluster, moved: tuple[str, Targets, int], daemons: Daemons, tmp_path: Path
 ) -> None:
-    """After a log-in and the preview; the request names its author."""
+    """After a log-in and the preview; the drain names its author and stands until stopped."""
     browser = Browser.required()
     topic, _, _ = moved
     daemon = daemons.make(*with_tokens(tmp_path), "--copy-refresh", "1")
@@ -220,21 +219,31 @@ def test_operator_drains_a_broker_in_the_browser(
         _has_no_faults(window)
         window.fill("broker", "2")
         window.fill("reason", "<b>drain</b>")
-        window.press("Preview")
+        window.press("Preview the drain")
         assert "<b>drain</b>" in window.words
         assert f"{topic}-0: 1,2 -> 1," in window.words, window.words
         assert "replicas to copy" in window.words
         _has_no_faults(window)
-        window.press("Submit ")
-        assert "Submitted" in window.words
-        (request,) = re.findall(r"request_\d+|req-\w+-\w+", window.words)
-        ended = await_outcome(cluster, request, within_s=180)
+        window.press("Drain broker 2 as alice")
+        assert "Broker 2 is drained" in window.words
+        (request,) = re.findall(r"drain-\w{16}", window.words)
+        eventually(
+            lambda: all(2 not in cluster.replicas(topic, n) for n in range(PARTITIONS)),
+            within_s=180,
+            what="broker 2 is empty",
+        )
+        eventually(
+            lambda: "it can be shut down" in window.show(f"{daemon.url}/?still=1").words,
+            within_s=20,
+            what=lambda: f"the page says that broker 2 is empty: {window.words}",
+        )
+        window.follow("stop")
+        window.press("Stop the drain")
+        ended = await_outcome(cluster, request, within_s=30)
         assert (ended["requested_by"], ended["reason"]) == (
             "alice, on the status page",
             "<b>drain</b>",
         )
-        state = cluster.zk.get(f"/brokers/topics/{topic}")[0]
-        assert all(2 not in replicas for replicas in json.loads(state)["partitions"].values())
     (submitted,) = [x for x in journal(daemon) if x.get("action") == "submit"]
     assert (submitted["by"], submitted["request"], submitted["result"]) == (
         "alice",

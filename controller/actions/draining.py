@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from controller.actions.submission import check_quiesced
 from controller.core.model import BrokerId
 from controller.core.pacing.controls import Drain, Drains
 from controller.core.requests.submissions import Window
 from controller.errors import InvalidInputError
-from controller.previews.drain_preview import DrainedCluster, unknown_text
+from controller.previews.proposal import check_known
 from controller.units import ids
-from controller.zk.operator_client import OperatorClient
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +35,7 @@ class NewDrains:
         return changed if self.window is None else replace(changed, window=self.window)
 
 
-def drain(
-    operator: OperatorClient, new: NewDrains, unix_s: float, *, dry_run: bool = False
-) -> Drains:
+def drain(operator: OperatorClient, new: NewDrains, *, dry_run: bool = False) -> Drains:
     """
     Drain brokers besides those that are drained; return all drains.
 
@@ -45,9 +46,8 @@ def drain(
 
     """
     check_quiesced(operator)
-    unknown = DrainedCluster(operator, unix_s, new.changed(Drains())).unknown()
-    if unknown:
-        raise InvalidInputError(unknown_text(unknown))
+    dead = set(new.brokers) - operator.cluster.brokers().keys()
+    check_known(dead, operator.survey_topics().values() if dead else ())
     return operator.writes.edit_drains(new.changed, dry_run=dry_run)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
+from controller.actions import draining
 from controller.cli import options, plan_preview
 from controller.cli.context import CommandContext
 from controller.cli.options import argument, command, flag, option
@@ -15,12 +16,8 @@ from controller.cli.status_text import status_about
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.pacing.controls import Drain, Drains
 from controller.errors import InvalidInputError
-from controller.previews import proposal
 from controller.previews.cluster_queries import ClusterQueries
-from controller.previews.entries import read_entries
 from controller.previews.holds import since_words
-from controller.previews.plan_changes import PlanValidation
-from controller.previews.plan_facts import DryRun, forecast_of
 from controller.units import MS_PER_S, ids, parse_bytes
 
 if TYPE_CHECKING:
@@ -28,7 +25,9 @@ if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
 
 FOLLOW_S: Final = 2.0
-"""Between two looks at the topics of the cluster."""
+"""The least time between two looks at the topics of the cluster."""
+FOLLOW_SHARE: Final = 5
+"""So many times as long as a look takes."""
 NO_DRAIN: Final = "no broker is drained"
 
 
@@ -46,6 +45,12 @@ def drain(  # noqa: PLR0913 - the options of the command
     requested_by: str | None = option(
         "NAME", "Name of the requester. Default: user@host.", "--requested-by", "--by"
     ),
+    approved_by: str = option(
+        "NAME",
+        "Name of the approver, without whom a drain does nothing if the daemon's "
+        "require_approval is set. Default: none.",
+        default="",
+    ),
     wait: bool = flag("--wait", "Show progress and wait until the brokers are empty."),
 ) -> Exit:
     """
@@ -56,54 +61,48 @@ def drain(  # noqa: PLR0913 - the options of the command
     A drain stands until `reassigner drain --stop`: what is created on the broker meanwhile leaves
     it, too. The options apply to all drains. What has begun when a drain is stopped continues.
     With --dry-run, it prints where the replicas would go. Exit code: 0 the brokers are empty, or
-    --stop and --dry-run are done, 1 error, 2 replicas are left, 3 refused.
+    --stop and --dry-run are done, 1 error, 2 replicas are left, 3 refused, 4 stopped meanwhile.
     """
     named = list(map(BrokerId, brokers or ()))
-    if not named and (throttle or window or wait):
+    if not named and (throttle or window or wait or approved_by):
         raise InvalidInputError("name the brokers to drain")
     if stop:
-        if throttle or window or wait:
+        if throttle or window or wait or approved_by:
             raise InvalidInputError("--stop takes no other options")
         with context.connected() as operator:
             return _stop(context, operator, named)
-    from controller.actions import draining  # noqa: PLC0415 - its help needs no decisions
-
     new = draining.NewDrains(
         brokers=named,
-        about=Drain(reason, context.requested_by(requested_by), context.wall_ms()),
+        about=Drain(reason, context.requested_by(requested_by), context.wall_ms(), approved_by),
         throttle=options.parse(parse_bytes, "--throttle", throttle),
         window=options.parse(options.parse_window, "--window", window),
     )
     with context.inspected() as (operator, queries):
         if not named:
-            return _print(context, list(_left(context, operator)))
-        drains = draining.drain(operator, new, _now(context), dry_run=context.dry_run)
+            return _print(context, list(_cluster(context, operator).brokers()))
+        drains = draining.drain(operator, new, dry_run=context.dry_run)
         if context.dry_run:
             return _preview(context, operator, queries, drains)
         if operator.cluster.leader_address() is None:
             print_note("No reassigner leads; the next leader begins.")
         if wait:
             _follow(context, operator, named)
-        return _print(context, [b for b in _left(context, operator) if b.broker in named])
+        found = [b for b in _cluster(context, operator).brokers() if b.broker in named]
+        ended = set(named) - {b.broker for b in found}
+        if ended:
+            print_note(f"The drain of broker {ids(sorted(ended))} was stopped.")
+        code = _print(context, found)
+        return Exit.CANCELLED if ended else code
 
 
 def _now(context: CommandContext) -> float:
     return context.wall_ms() / MS_PER_S
 
 
-def _left(context: CommandContext, operator: OperatorClient) -> Iterator[DrainedBroker]:
-    return _cluster(context, operator).brokers()
+def _cluster(context: CommandContext, operator: OperatorClient) -> DrainedCluster:
+    from controller.previews.drain_preview import DrainedCluster  # noqa: PLC0415 - its help needs no decisions
 
-
-def _cluster(
-    context: CommandContext,
-    operator: OperatorClient,
-    drains: Drains | None = None,
-    sizes: Mapping[TopicPartition, int] | None = None,
-) -> DrainedCluster:
-    from controller.previews.drain_preview import DrainedCluster  # noqa: PLC0415 - as above
-
-    return DrainedCluster(operator, _now(context), drains, sizes)
+    return DrainedCluster(operator, _now(context), context.status_of_leader(operator))
 
 
 def _print(context: CommandContext, found: list[DrainedBroker]) -> Exit:
@@ -127,23 +126,22 @@ def _follow(context: CommandContext, operator: OperatorClient, named: list[Broke
     try:
         with display_of(context) as show:
             while True:
+                began = context.now()
                 cluster = _cluster(context, operator)
                 found = [b for b in cluster.brokers() if b.broker in named]
-                left = {p for b in found for p in b.partitions}
+                left = {p for b in found for p in (*b.held, *b.coming)}
                 most |= left
-                status = status_about(context.status_of_leader(operator), cluster.drains.request)
-                headline = "; ".join(map(str, found)) or f"broker {ids(named)} is drained no longer"
-                show(headline, len(most - left), len(most), status)
+                status = status_about(cluster.status, cluster.drains.request)
+                show("; ".join(map(str, found)), len(most - left), len(most), status)
                 if all(b.is_empty or b.is_stuck for b in found):
                     return
-                context.sleep(FOLLOW_S)
+                # Every topic is read: less often where that takes long.
+                context.sleep(max(FOLLOW_S, FOLLOW_SHARE * (context.now() - began)))
     except KeyboardInterrupt:
         pass
 
 
 def _stop(context: CommandContext, operator: OperatorClient, named: list[BrokerId]) -> Exit:
-    from controller.actions import draining  # noqa: PLC0415 - as above
-
     before, left = draining.stop(operator, named, dry_run=context.dry_run)
     ended = sorted(before.brokers.keys() - left.brokers.keys())
     lines = [NO_DRAIN]
@@ -164,13 +162,10 @@ def _preview(
     context: CommandContext, operator: OperatorClient, queries: ClusterQueries, drains: Drains
 ) -> Exit:
     """Print where the replicas would go, and what would stay."""
-    read = queries.log_dirs(operator.cluster.brokers().values())
-    cluster = _cluster(context, operator, drains, proposal.sizes_of(read))
-    entries = read_entries(operator, cluster.targets())
-    preview = forecast_of(operator, entries, queries, drains.options)
-    found = DryRun(entries, PlanValidation(), (), frozenset(), preview)
-    plan_preview.show_dry_run(context, found)
-    for broker in cluster.brokers():
-        for line in (str(broker),) if broker.blocked else ():
-            print_note(line)
+    from controller.previews.drain_preview import preview_drains  # noqa: PLC0415 - as above
+
+    shown = preview_drains(operator, queries, drains, _now(context))
+    plan_preview.show_dry_run(context, shown.found)
+    for line in shown.left:
+        print_note(line)
     return Exit.DONE

@@ -231,7 +231,8 @@ def drain_lines(status: Mapping[str, Any]) -> Iterator[str]:
         drain = Drain(found["reason"], found["by"], found["since_ms"])
         replicas = found["replicas"]
         left = f"{replicas} replica{'s' if replicas > 1 else ''} left" if replicas else "empty"
-        yield f"broker {found['broker']} is drained since {since_words(drain)}; {left}"
+        hold = f" ({found['hold']})" if found["hold"] else ""
+        yield f"broker {found['broker']} is drained since {since_words(drain)}; {left}{hold}"
 
 
 def _pause(about: Mapping[str, Any]) -> Pause:

@@ -1,7 +1,8 @@
 """
 What is left on drained brokers, and where a drain would move it.
 
-Both are found with the daemon's own functions (``core.requests.drains``), from what ZooKeeper has.
+Both are found with the daemon's own functions (``core.requests.drains``), from what ZooKeeper has;
+the status of the leading daemon adds what a reassignment waits for.
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ from controller.core.requests.drains import targets, undrained
 from controller.core.requests.model import Request
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
-from controller.units import ids, names_text
+from controller.previews.cluster_queries import ClusterQueries
+from controller.previews.entries import read_entries
+from controller.previews.plan_changes import PlanValidation
+from controller.previews.plan_facts import DryRun, forecast_of
+from controller.previews.proposal import sizes_of
+from controller.units import names_text
 from controller.zk.operator_client import OperatorClient
 
-NAMED_MAX: Final = 3
-"""Partitions without a target that are named for each reason."""
+NO_STATUS: Final[Mapping[str, Any]] = {}
+"""In place of a status, where no daemon leads."""
+_REASONS: Final = frozenset(reason.value for reason in BlockedBy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,46 +42,49 @@ class DrainedBroker:
     broker: BrokerId
     drain: Drain
     is_live: bool
-    partitions: tuple[TopicPartition, ...] = ()
-    """Partitions with a replica on it, or a reassignment to it."""
+    held: tuple[TopicPartition, ...] = ()
+    """Partitions with a replica on it."""
+    coming: tuple[TopicPartition, ...] = ()
+    """Partitions without one, of which a reassignment leads to it."""
     waiting: tuple[TopicPartition, ...] = ()
     """Those that the daemon has not given a target yet."""
     blocked: Mapping[TopicPartition, Blocked] = field(default_factory=dict)
-    """Those that it gives no target now, and why."""
+    """Those that it gives no target now, or of which the reassignment waits, and why."""
 
     @property
     def is_empty(self) -> bool:
         """Whether it can be shut down."""
-        return not self.partitions
+        return not (self.held or self.coming)
 
     @property
     def is_stuck(self) -> bool:
         """Whether nothing that is left can leave it."""
         without = {p for p, b in self.blocked.items() if b.by is BlockedBy.NO_TARGET}
-        return bool(self.partitions) and without.issuperset(self.partitions)
+        return not self.is_empty and without.issuperset((*self.held, *self.coming))
+
+    @property
+    def reassigned(self) -> tuple[TopicPartition, ...]:
+        """Those that are being reassigned, and do not wait for anything."""
+        others = {*self.waiting, *self.blocked}
+        return tuple(p for p in (*self.held, *self.coming) if p not in others)
 
     def __str__(self) -> str:
         if self.is_empty:
             return f"broker {self.broker} is empty: it can be shut down"
-        under_way = len(self.partitions) - len(self.waiting) - len(self.blocked)
-        parts = [f"{under_way} being reassigned"] if under_way else []
-        parts += [f"{len(self.waiting)} not accepted yet"] if self.waiting else []
-        parts += self._reasons()
-        replicas, topics = len(self.partitions), len({p.topic for p in self.partitions})
-        return (
-            f"broker {self.broker} still has {replicas} replica{'s' if replicas > 1 else ''} of "
-            f"{topics} topic{'s' if topics > 1 else ''} ({'; '.join(parts)})"
-        )
+        has = f"still has {_counted(self.held, 'replica')}" if self.held else "has no replica"
+        to_come = f", {_counted(self.coming, 'reassignment')} to it"
+        parts = [f"{names_text(self.reassigned)} being reassigned"] if self.reassigned else []
+        parts += [f"{names_text(self.waiting)} not accepted yet"] if self.waiting else []
+        what = "; ".join((*parts, *self.reasons()))
+        return f"broker {self.broker} {has}{to_come if self.coming else ''}: {what}"
 
-    def _reasons(self) -> list[str]:
-        """Count the partitions that are given no target, by reason, and name some."""
+    def reasons(self) -> Iterator[str]:
+        """Name the partitions that wait, by reason."""
         found: dict[Blocked, list[TopicPartition]] = {}
         for partition, blocked in self.blocked.items():
             found.setdefault(blocked, []).append(partition)
-        return [
-            f"{len(some)} blocked by {blocked.by}, {names_text(some)}: {blocked.detail}"
-            for blocked, some in found.items()
-        ]
+        for blocked, some in found.items():
+            yield f"{names_text(some)} blocked by {blocked.by}: {blocked.detail}"
 
     def document(self) -> dict[str, Any]:
         """Return it for ``--json``."""
@@ -82,17 +92,23 @@ class DrainedBroker:
             "broker": self.broker,
             "reason": self.drain.reason,
             "by": self.drain.by,
+            "approved_by": self.drain.approved_by,
             "since_ms": self.drain.since_ms,
             "live": self.is_live,
             "empty": self.is_empty,
-            "replicas": len(self.partitions),
-            "topics": len({p.topic for p in self.partitions}),
+            "replicas": len(self.held),
+            "reassignments_to_it": len(self.coming),
+            "being_reassigned": len(self.reassigned),
             "not_accepted": len(self.waiting),
             "blocked": [
                 {**p._asdict(), "by": blocked.by.value, "detail": blocked.detail}
                 for p, blocked in sorted(self.blocked.items())
             ],
         }
+
+
+def _counted(partitions: tuple[TopicPartition, ...], what: str) -> str:
+    return f"{len(partitions)} {what}{'' if len(partitions) == 1 else 's'}"
 
 
 class DrainedCluster:
@@ -102,6 +118,7 @@ class DrainedCluster:
         self,
         operator: OperatorClient,
         unix_s: float,
+        status: Mapping[str, Any] | None,
         drains: Drains | None = None,
         sizes: Mapping[TopicPartition, int] | None = None,
     ) -> None:
@@ -111,13 +128,16 @@ class DrainedCluster:
         Args:
             operator: Reads ZooKeeper.
             unix_s: The time, for windows.
+            status: That of the leading daemon, if one answers.
             drains: The drains in the place of those that stand.
             sizes: The bytes of partitions, as far as they are known.
 
         """
+        self.status = status
         controls = operator.requests.controls()
         self.drains = controls.drains if drains is None else drains
-        self._view = view = ClusterView(Options())
+        options = Options(require_approval=bool((status or NO_STATUS).get("require_approval")))
+        self._view = view = ClusterView(options)
         view.pacing_process.controls = replace(controls, drains=self.drains)
         view.pacing_process.wall = (START, unix_s)
         view.disks_process.sizes = dict(sizes or {})
@@ -138,29 +158,39 @@ class DrainedCluster:
                 view.reassignments.by_partition[partition] = running
         drained_replicas.judge_all(view)
 
-    def unknown(self) -> list[BrokerId]:
-        """Return the drained brokers that the cluster does not have, live or by a replica."""
-        held = {r for _, a in self._view.topics.assignments() for r in a.replicas}
-        return sorted(self.drains.brokers.keys() - self._view.cluster.brokers.keys() - held)
-
     def brokers(self) -> Iterator[DrainedBroker]:
         """Yield the drained brokers with what is left on each."""
-        why = dict(undrained(self._view, START))
+        why, waits = dict(undrained(self._view, START)), dict(self._waits())
         for broker, drain in sorted(self.drains.brokers.items()):
-            on_it = [p for p in self._view.pacing_session.on_drained if self._concerns(broker, p)]
+            left = sorted(p for p in self._view.pacing_session.on_drained if self._is_on(broker, p))
+            coming = tuple(p for p in left if broker not in self._held(p))
+            blocked = {p: b for p in left if (b := why.get(p, waits.get(p))) is not None}
             yield DrainedBroker(
                 broker,
                 drain,
                 broker in self._view.cluster.brokers,
-                tuple(sorted(on_it)),
-                tuple(sorted(p for p in on_it if p in why and why[p] is None)),
-                {p: b for p in sorted(on_it) if (b := why.get(p)) is not None},
+                tuple(p for p in left if p not in set(coming)),
+                coming,
+                tuple(p for p in left if p in why and p not in blocked),
+                blocked,
             )
 
-    def _concerns(self, broker: BrokerId, partition: TopicPartition) -> bool:
+    def _held(self, partition: TopicPartition) -> Replicas:
         assignment = self._view.topics.known_assignment(partition)
-        held = () if assignment is None else assignment.replicas
-        return broker in (*held, *(drained_replicas.replicas_to_be(self._view, partition) or ()))
+        return () if assignment is None else assignment.replicas
+
+    def _is_on(self, broker: BrokerId, partition: TopicPartition) -> bool:
+        wanted = drained_replicas.replicas_to_be(self._view, partition) or ()
+        return broker in (*self._held(partition), *wanted)
+
+    def _waits(self) -> Iterator[tuple[TopicPartition, Blocked]]:
+        """Yield what accepted partitions wait for, as the daemon says it."""
+        status = self.status or NO_STATUS
+        for row in (*status.get("waiting", ()), *status.get("in_flight", ())):
+            blocked = row.get("blocked_on")
+            if blocked is not None and blocked["by"] in _REASONS:
+                partition = TopicPartition(row["topic"], row["partition"])
+                yield partition, Blocked(BlockedBy(blocked["by"]), blocked["detail"])
 
     def targets(self) -> dict[TopicPartition, Replicas]:
         """Return the targets that the daemon would give now."""
@@ -176,8 +206,27 @@ def _request_of(operator: OperatorClient, drains: Drains) -> Request:
     return request
 
 
-def unknown_text(brokers: list[BrokerId]) -> str:
-    """Describe brokers that the cluster does not have."""
-    return (
-        f"there is no broker {ids(brokers)}: it is not live, and no partition has a replica on it"
-    )
+# --- before a drain ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DrainPreview:
+    """What drains would do, and what they would leave."""
+
+    found: DryRun
+    left: tuple[str, ...]
+    """What would stay on which broker, and why."""
+
+
+def preview_drains(
+    operator: OperatorClient, queries: ClusterQueries, drains: Drains, unix_s: float
+) -> DrainPreview:
+    """Find what drains would move now."""
+    read = queries.log_dirs(operator.cluster.brokers().values())
+    status = queries.status(operator)
+    cluster = DrainedCluster(operator, unix_s, status, drains, sizes_of(read))
+    entries = read_entries(operator, cluster.targets())
+    preview = forecast_of(operator, entries, queries, drains.options)
+    found = DryRun(entries, PlanValidation(), (), frozenset(), preview)
+    left = (f"stays on broker {b.broker}: {why}" for b in cluster.brokers() for why in b.reasons())
+    return DrainPreview(found, tuple(left))

@@ -7,12 +7,12 @@ Reassigning partitions are left out: their replicas are about to change.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import BrokerId, TopicAssignment, TopicPartition
 from controller.doctor.broker_answers import Disks
 from controller.errors import InvalidInputError
 from controller.planning.plan_goal import (
@@ -93,7 +93,7 @@ def read_basis(operator: OperatorClient, wanted: Goal) -> ProposalBasis:
         for topic in _topics(found, wanted)
         for number, assignment in found.topics[topic].partitions.items()
     }
-    _check_known(found, wanted, live)
+    check_known(wanted.removed - live.keys(), found.topics.values())
     before = {p: replicas for p, replicas in partitions.items() if p not in found.active}
     holders = {broker for replicas in before.values() for broker in replicas}
     brokers = _brokers(wanted, live, holders)
@@ -128,10 +128,10 @@ def _topics(found: ClusterState, wanted: Goal) -> list[str]:
     return [n for n in names if excluded is None or not excluded.fullmatch(n)]
 
 
-def _check_known(found: ClusterState, wanted: Goal, live: Collection[BrokerId]) -> None:
-    """Refuse to remove a broker that the cluster does not know, live or by a replica."""
-    unknown = set(wanted.removed) - set(live)
-    for topic in found.topics.values() if unknown else ():
+def check_known(dead: Iterable[BrokerId], topics: Iterable[TopicAssignment]) -> None:
+    """Refuse to empty a broker that the cluster does not know, live or by a replica."""
+    unknown = set(dead)
+    for topic in topics if unknown else ():
         for assignment in topic.partitions.values():
             unknown.difference_update(assignment.replicas)
     if unknown:

@@ -19,6 +19,7 @@ from controller.core.model import Blocked, OutcomeKind, RequestId
 from controller.core.pacing import limits_in_force
 from controller.core.pacing.budget import request_hold
 from controller.core.pacing.drained_replicas import replicas_left
+from controller.core.requests.drains import hold_of
 from controller.core.requests.model import Request
 from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView
@@ -83,7 +84,8 @@ def status_of(  # noqa: PLR0913 - what it is made of
             "undecided": work.undecided,
         },
         "controls": controls_of(view),
-        "drains": _drains_of(view),
+        "drains": _drains_of(view, clocks),
+        "require_approval": view.options.require_approval,
         "limits": limits_of(view),
         "topic_deletions": {
             topic: pending_deletions.progress_of(view, topic)
@@ -224,9 +226,10 @@ def controls_of(view: ClusterView) -> dict[str, Any]:
     }
 
 
-def _drains_of(view: ClusterView) -> list[dict[str, Any]]:
+def _drains_of(view: ClusterView, clocks: Clocks) -> list[dict[str, Any]]:
     """Return the drained brokers with the number of replicas that are left on each."""
     drains, left = view.pacing_process.controls.drains, replicas_left(view)
+    hold = hold_of(view, clocks.now) if drains.brokers else None
     return [
         {
             "broker": broker,
@@ -234,6 +237,7 @@ def _drains_of(view: ClusterView) -> list[dict[str, Any]]:
             "request": drains.request,
             "live": broker in view.cluster.brokers,
             "replicas": left[broker],
+            "hold": None if hold is None else hold.detail,
         }
         for broker, drain in sorted(drains.brokers.items())
     ]

@@ -20,11 +20,12 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
+from controller.actions.draining import NewDrains
 from controller.actions.submission import PlanSubmission
 from controller.core.model import BrokerId, Instant, RequestId
+from controller.core.pacing.controls import Drain
 from controller.core.requests.submissions import RequestOptions
 from controller.errors import ControllerError, InvalidInputError
-from controller.previews.plan_files import PlanFile
 from controller.reactor.ports import Clock
 from controller.units import parse_bytes
 from controller.web import pages
@@ -38,7 +39,8 @@ from controller.web.http_messages import (
     redirect,
     text,
 )
-from controller.web.steering import PAGE_ACTIONS, PagePlans, Steering
+from controller.web.steering import PAGE_ACTIONS, PagePlans, Steering, Wanted
+from controller.znodes.json_documents import read_window
 
 LOGIN: Final = "/login"
 LOGOUT: Final = "/logout"
@@ -56,7 +58,7 @@ NEEDS_OPERATE: Final = "the role operate is needed"
 
 class _Draft(NamedTuple):
     owner: str
-    wanted: PlanSubmission
+    wanted: Wanted
     until: Instant
 
 
@@ -78,12 +80,7 @@ class PlanForm:
             page = pages.render_plan_form(who, form, problem=why)
             return html(page, HTTPStatus.SERVICE_UNAVAILABLE)
         try:
-            options = options_of(form)
-            wanted = PlanSubmission(
-                plan=self._plan_of(form),
-                options=options,
-                may_change_factors=bool(form.get("allow-replication-factor-change")),
-            )
+            wanted = self._wanted_by(form)
             shown = self._plans.preview(wanted)
         except ControllerError as error:
             page = pages.render_plan_form(who, form, problem=str(error))
@@ -96,7 +93,7 @@ class PlanForm:
             self._drafts[draft] = _Draft(who.name, wanted, until)
             while len(self._drafts) > DRAFTS_MAX:
                 self._drafts.popitem(last=False)
-        return html(pages.render_preview(who, draft, shown, options))
+        return html(pages.render_preview(who, draft, shown, wanted))
 
     def submit(
         self, form: Mapping[str, str], who: Identity
@@ -109,33 +106,54 @@ class PlanForm:
                 return text(HTTPStatus.CONFLICT, why), why, None
             del self._drafts[form["draft"]]
         try:
-            options = replace(draft.wanted.options, requested_by=author(who.name))
-            name = self._plans.submit(replace(draft.wanted, options=options))
+            name = self._plans.submit(draft.wanted, author(who.name))
         except ControllerError as error:
             why = " ".join((str(error), *getattr(error, "__notes__", ())))
             page = pages.render_plan_form(who, {}, problem=why)
             return html(page, HTTPStatus.CONFLICT), why, None
-        return html(pages.render_submitted(who, name)), "done", name
+        return html(pages.render_submitted(who, name, draft.wanted)), "done", name
 
-    def _plan_of(self, form: Mapping[str, str]) -> PlanFile:
-        broker = form.get("broker", "").strip()
-        if bool(broker) is bool(form.get("plan", "").strip()):
-            raise InvalidInputError("name either a broker to drain or a plan")
-        if not broker:
-            return self._plans.parse(form["plan"])
-        if not is_number(broker):
-            raise InvalidInputError("broker: must be the id of a broker")
-        return self._plans.drain(BrokerId(int(broker)))
+    def _wanted_by(self, form: Mapping[str, str]) -> Wanted:
+        if form.get("kind") == "drain":
+            return drains_of(form)
+        return PlanSubmission(
+            plan=self._plans.parse(form.get("plan", "")),
+            options=options_of(form),
+            may_change_factors=bool(form.get("allow-replication-factor-change")),
+        )
+
+
+def drains_of(form: Mapping[str, str]) -> NewDrains:
+    """Return the drains that a form asks for; a wrong value raises ``InvalidInputError``."""
+    brokers = form.get("broker", "").replace(",", " ").split()
+    if not brokers or not all(map(is_number, brokers)):
+        raise InvalidInputError("broker: must be the id of a broker, or several: 5, 6")
+    hours = form.get("window", "").strip()
+    window = read_window(hours) if hours else None
+    if isinstance(window, str):
+        raise InvalidInputError(f"window: {window}")
+    return NewDrains(
+        brokers=[BrokerId(int(broker)) for broker in brokers],
+        about=Drain(
+            reason=form.get("reason", "").strip(), approved_by=form.get("approved_by", "").strip()
+        ),
+        throttle=_throttle_of(form),
+        window=window,
+    )
 
 
 def options_of(form: Mapping[str, str]) -> RequestOptions:
     """Return the options of a request; a wrong value raises ``InvalidInputError``."""
-    throttle = form.get("throttle", "").strip()
     return RequestOptions(
         reason=form.get("reason", "").strip(),
-        throttle=parse_bytes("throttle", throttle) if throttle else None,
+        throttle=_throttle_of(form),
         atomic=bool(form.get("atomic")),
     )
+
+
+def _throttle_of(form: Mapping[str, str]) -> int | None:
+    throttle = form.get("throttle", "").strip()
+    return parse_bytes("throttle", throttle) if throttle else None
 
 
 class Attempt(NamedTuple):

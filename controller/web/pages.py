@@ -17,7 +17,9 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from controller.actions.submission import PlanSubmission
 from controller.core.model import RequestId
+from controller.core.pacing.controls import Drains
 from controller.core.reason_kinds import COPYING
 from controller.core.reassignments.phases import LABELS
 from controller.core.requests.submissions import RequestOptions
@@ -26,15 +28,15 @@ from controller.telemetry.gauges import LOADS
 from controller.telemetry.partition_documents import IN_FLIGHT, Filter
 from controller.telemetry.request_events import OPEN_STATES
 from controller.telemetry.timelines import Timeline, TrendPoint
-from controller.units import percent, show_bytes, show_duration, show_estimate, show_rate
+from controller.units import ids, percent, show_bytes, show_duration, show_estimate, show_rate
 from controller.web.access import ANYONE, Identity
 from controller.web.pictures import COLORS, charts_of, copy_matrix, fill_of, phase_timeline
 from controller.web.report_index import IndexedReport
-from controller.web.steering import MEANINGS, PageAction, PlanPreview
+from controller.web.steering import MEANINGS, PageAction, PlanPreview, Wanted
 
 Document = Mapping[str, Any]
 
-ACTIONS: Final = tuple(action for action in PageAction if not action.is_brake)
+ACTIONS: Final = (PageAction.PAUSE, PageAction.RESUME, PageAction.CANCEL)
 """The actions of a request, or of everything."""
 REFRESH_S: Final = 5
 UNGUARDED_MAX: Final = 5
@@ -152,7 +154,7 @@ def render_form(action: PageAction, request: str, who: Identity, *, problem: str
     is_brake = action.is_brake
     return _render(
         "form",
-        f"under_min_isr: {action}" if is_brake else f"{action} {request or 'everything'}",
+        f"under_min_isr: {action}" if is_brake else f"{action.words} {request or 'everything'}",
         action=action,
         meaning=MEANINGS[action],
         request="" if is_brake else request,
@@ -171,14 +173,25 @@ def render_plan_form(who: Identity, form: Mapping[str, str], *, problem: str = "
     return _render("plan", "submit a plan", who=who, form=form, problem=problem)
 
 
-def render_preview(who: Identity, draft: str, shown: PlanPreview, options: RequestOptions) -> str:
+def render_preview(who: Identity, draft: str, shown: PlanPreview, wanted: Wanted) -> str:
     """Return what a draft would do, with the form that submits it."""
-    return _render("preview", "preview", who=who, draft=draft, shown=shown, options=options)
+    options, drained = _options_of(wanted)
+    return _render(
+        "preview", "preview", who=who, draft=draft, shown=shown, options=options, drained=drained
+    )
 
 
-def render_submitted(who: Identity, request: RequestId) -> str:
+def render_submitted(who: Identity, request: RequestId, wanted: Wanted) -> str:
     """Return the id of a request that was just submitted."""
-    return _render("submitted", "submitted", who=who, request=request)
+    _, drained = _options_of(wanted)
+    return _render("submitted", "submitted", who=who, request=request, drained=drained)
+
+
+def _options_of(wanted: Wanted) -> tuple[RequestOptions, str]:
+    """Return the options of the request, and the brokers to drain."""
+    if isinstance(wanted, PlanSubmission):
+        return wanted.options, ""
+    return wanted.changed(Drains()).options, ids(sorted(wanted.brokers))
 
 
 def safe_path(target: str) -> str:

@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, assert_never
 
-from controller.actions import work_control
+from controller.actions import draining, work_control
+from controller.actions.draining import NewDrains
 from controller.actions.submission import PlanSubmission, check
 from controller.core.model import BrokerId, RequestId
 from controller.core.pacing.controls import Pause, UnderMinIsr
 from controller.core.requests.submissions import Cancellation
 from controller.errors import InvalidInputError, ReassignmentConflictError
-from controller.previews import forecast_table, proposal
+from controller.previews import forecast_table
 from controller.previews.cluster_queries import (
     ClusterQueries,
     QueryBrokers,
@@ -29,10 +30,13 @@ from controller.previews.cluster_queries import (
     query_brokers,
     query_min_insync,
 )
-from controller.previews.drafts import propose_apart
+from controller.previews.drain_preview import preview_drains
+from controller.previews.plan_facts import DryRun
 from controller.previews.plan_files import PlanFile, plan_of
 from controller.settings import Settings
+from controller.units import MS_PER_S
 from controller.web.access import author
+from controller.web.http_messages import is_number
 from controller.zk.operator_client import OperatorClient
 
 LINES_MAX: Final = 100
@@ -51,8 +55,14 @@ class PageAction(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     CANCEL = "cancel"
+    STOP_DRAIN = "stop_drain"
     WARN = "warn"
     WAIT = "wait"
+
+    @property
+    def words(self) -> str:
+        """The action in words, before its subject."""
+        return "stop the drain of broker" if self is PageAction.STOP_DRAIN else self.value
 
     @property
     def is_brake(self) -> bool:
@@ -66,6 +76,8 @@ MEANINGS: Final[Mapping[PageAction, str]] = {
     PageAction.RESUME: "Steps begin again. Other pauses stay.",
     PageAction.CANCEL: "Partitions in flight go back to their original replicas, or to the nearest "
     "assignment that is safe. Partitions that are done stay where they are.",
+    PageAction.STOP_DRAIN: "New replicas may be placed on the broker again. What has not begun "
+    "does not begin; what has begun continues.",
     PageAction.WARN: "Steps begin although other partitions are below min.insync.replicas; these "
     "are only reported. It holds until it is changed, also for the next leader.",
     PageAction.WAIT: "No step begins whose copies could harm partitions below min.insync.replicas.",
@@ -73,17 +85,27 @@ MEANINGS: Final[Mapping[PageAction, str]] = {
 """What each action does, as the form says it."""
 
 
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 class Steering:
     """Carries out the actions of the page; safe from any thread."""
 
-    def __init__(
-        self, connect: Connect, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    ) -> None:
+    def __init__(self, connect: Connect, now_ms: Callable[[], int] = _now_ms) -> None:
         self._connect = connect
         self._now_ms = now_ms
 
     def carry_out(self, action: PageAction, request: str, by: str) -> None:
-        """Carry out an action of the token ``by``; an empty ``request`` means everything."""
+        """
+        Carry out an action of the token ``by``; an empty ``request`` means everything.
+
+        That of a drain has the id of the broker in the place of a request.
+        """
+        if action is PageAction.STOP_DRAIN:
+            with self._connect() as operator:
+                draining.stop(operator, [_broker_of(request)])
+            return
         named = work_control.request_ids([request] if request else [])
         with self._connect() as operator:
             match action:
@@ -105,7 +127,16 @@ class Steering:
                     assert_never(unknown)
 
 
+def _broker_of(text: str) -> BrokerId:
+    if not is_number(text):
+        raise InvalidInputError(f"{text!r} is not the id of a broker")
+    return BrokerId(int(text))
+
+
 # --- plans ---------------------------------------------------------------------------------------
+
+Wanted = PlanSubmission | NewDrains
+"""What the form for plans asks for."""
 
 
 class PreviewTable(NamedTuple):
@@ -144,8 +175,10 @@ class PagePlans:
         query_brokers: QueryBrokers = query_brokers,
         query_min_insync: QueryMinInsync = query_min_insync,
         sleep: Callable[[float], None] = time.sleep,
+        now_ms: Callable[[], int] = _now_ms,
     ) -> None:
         self._connect = connect
+        self._now_ms = now_ms
         self._queries = ClusterQueries(
             settings=settings,
             status=lambda _: status(),
@@ -154,63 +187,58 @@ class PagePlans:
             sleep=sleep,
         )
 
-    def drain(self, broker: BrokerId) -> PlanFile:
-        """Propose a plan that moves all replicas off a broker and copies as few as possible."""
-        goal = proposal.Goal(all_topics=True, removed=frozenset({broker}))
-        with self._connect() as operator:
-            basis = proposal.read_basis(operator, goal)
-            disks = self._queries.log_dirs(operator.cluster.brokers().values())
-        sizes = proposal.sizes_of(disks)
-        found = propose_apart(basis.before, basis.goal, sizes)
-        notes = (*proposal.silence_lines(disks), *proposal.summary_lines(found, basis, sizes))
-        changed = found.changed
-        if not changed:
-            raise InvalidInputError("\n".join((proposal.NOTHING, *notes)))
-        return PlanFile(entries=changed, notes=notes)
-
     def parse(self, text: str) -> PlanFile:
         """Read a plan as ``execute`` reads a file."""
         return plan_of(text.encode(), "the plan")
 
-    def preview(self, wanted: PlanSubmission) -> PlanPreview:
-        """Return what ``execute --dry-run`` shows of a plan."""
-        plan = wanted.plan
+    def preview(self, wanted: Wanted) -> PlanPreview:
+        """Return what ``--dry-run`` shows of a plan, or of a drain."""
         with self._connect() as operator:
-            found = check(operator, wanted).dry_run(operator, self._queries)
-        forecast, changes = found.preview.forecast, found.changes
-        problems = found.validation.problems[:LINES_MAX]
-        shown = PlanPreview(
-            entries=len(plan.entries),
-            refused=len(found.refused),
-            problems=(
-                *(f"{e.partition} would be refused: {why}" for e, why in problems),
-                *found.validation.unknown_lines(),
-            ),
-            conflicts=tuple(map(str, found.conflicts)),
-            changes=tuple(changes[:LINES_MAX]),
-            notes=plan.notes,
-        )
-        if not forecast.changes:
-            return shown
-        return replace(
-            shown,
-            summary=tuple(forecast_table.summary_lines(forecast)),
-            tables=tuple(
-                PreviewTable(title, heads, tuple(rows)[:LINES_MAX])
-                for title, heads, rows in (
-                    ("Brokers", forecast_table.BROKER_HEADS, forecast_table.broker_rows(forecast)),
-                    (
-                        "Log directories",
-                        forecast_table.DIRECTORY_HEADS,
-                        forecast_table.directory_rows(forecast),
-                    ),
-                )
-            ),
-            waits=tuple(forecast_table.wait_line(w, forecast.changes) for w in forecast.waits),
-            notes=(*plan.notes, *found.preview.notes),
-        )
+            if isinstance(wanted, PlanSubmission):
+                found = check(operator, wanted).dry_run(operator, self._queries)
+                return _shown(found, wanted.plan.notes)
+            drains = draining.drain(operator, wanted, dry_run=True)
+            shown = preview_drains(operator, self._queries, drains, self._now_ms() / MS_PER_S)
+            return _shown(shown.found, shown.left)
 
-    def submit(self, wanted: PlanSubmission) -> RequestId:
-        """Submit a plan as a request; an error after a write has a note."""
+    def submit(self, wanted: Wanted, by: str) -> RequestId:
+        """Submit a plan as a request, or drain brokers; an error after a write has a note."""
         with self._connect() as operator:
-            return check(operator, wanted).write(operator).request
+            if isinstance(wanted, PlanSubmission):
+                options = replace(wanted.options, requested_by=by)
+                return check(operator, replace(wanted, options=options)).write(operator).request
+            about = replace(wanted.about, by=by, since_ms=self._now_ms())
+            return draining.drain(operator, replace(wanted, about=about)).request
+
+
+def _shown(found: DryRun, notes: Sequence[str]) -> PlanPreview:
+    """Return what a page shows of a dry run."""
+    forecast, changes = found.preview.forecast, found.changes
+    problems = found.validation.problems[:LINES_MAX]
+    shown = PlanPreview(
+        entries=len(found.entries),
+        refused=len(found.refused),
+        problems=(
+            *(f"{e.partition} would be refused: {why}" for e, why in problems),
+            *found.validation.unknown_lines(),
+        ),
+        conflicts=tuple(map(str, found.conflicts)),
+        changes=tuple(changes[:LINES_MAX]),
+        notes=tuple(notes),
+    )
+    if not forecast.changes:
+        return shown
+    brokers, directories = forecast_table.BROKER_HEADS, forecast_table.DIRECTORY_HEADS
+    return replace(
+        shown,
+        summary=tuple(forecast_table.summary_lines(forecast)),
+        tables=tuple(
+            PreviewTable(title, heads, tuple(rows)[:LINES_MAX])
+            for title, heads, rows in (
+                ("Brokers", brokers, forecast_table.broker_rows(forecast)),
+                ("Log directories", directories, forecast_table.directory_rows(forecast)),
+            )
+        ),
+        waits=tuple(forecast_table.wait_line(w, forecast.changes) for w in forecast.waits),
+        notes=(*notes, *found.preview.notes),
+    )

@@ -60,7 +60,9 @@ def encode_outcome(summary: Summary) -> bytes:
         "ended_ms": summary.ended_ms,
     }
     if summary.approved:
-        document |= {"approved": summary.approved, "approved_by": summary.approved_by}
+        document["approved"] = summary.approved
+    if summary.approved_by:
+        document["approved_by"] = summary.approved_by
     if summary.moved_bytes is not None:
         document["moved_bytes"] = summary.moved_bytes
     budget = OUTCOME_MAX_BYTES - _FRAME_BYTES

@@ -208,7 +208,9 @@ def encode_drains(drains: Drains) -> bytes:
 
 def _drain(members: Members) -> Drain:
     since_ms = members.number("since_ms", low=0, high=documents.LONG_MAX)
-    return Drain(members.text("reason"), members.text("by"), since_ms or 0)
+    return Drain(
+        members.text("reason"), members.text("by"), since_ms or 0, members.text("approved_by")
+    )
 
 
 # --- shared --------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from typer.testing import Result
 
 from controller.actions.submission import PlanSubmission
 from controller.core.model import (
-    BrokerId,
     ReassignmentSpec,
     RequestId,
     Route,
@@ -22,13 +21,15 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, UnderMinIsr
+from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, Quiesce, UnderMinIsr
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.core.requests.submissions import Cancellation, LegacyPlan, RequestOptions
 from controller.doctor.broker_answers import BrokerAnswers
 from controller.errors import ControllerError
 from controller.setting_sources import load_settings
-from controller.web.forms import options_of
+from controller.web.access import author
+from controller.web.forms import drains_of, options_of
+from controller.web.pages import ACTIONS
 from controller.web.steering import PageAction, PagePlans, Steering
 from controller.znodes.cancellations import KillSwitch
 from controller.znodes.json_documents import TEXT_MAX
@@ -42,11 +43,13 @@ OPEN, ENDED = RequestId("request_0000000001"), RequestId("request_0000000002")
 WAITING = RequestId("request_0000000004")
 UNKNOWN, MALFORMED = "request_0000000077", "a/b"
 EVERYTHING = ""
+BY_ALICE = author("alice")
 
 COMMANDS: Final[Mapping[PageAction, Callable[[str], Sequence[str]]]] = {
     PageAction.PAUSE: lambda r: ("pause", *(("--request", r) if r else ())),
     PageAction.RESUME: lambda r: ("resume", *(("--request", r) if r else ())),
     PageAction.CANCEL: lambda r: ("cancel", *((r,) if r else ("--everything", "--yes"))),
+    PageAction.STOP_DRAIN: lambda broker: ("drain", "--stop", broker),
     PageAction.WARN: lambda _: ("limits", "--under-min-isr", "warn"),
     PageAction.WAIT: lambda _: ("limits", "--under-min-isr", "wait"),
 }
@@ -123,7 +126,7 @@ def test_every_action_of_the_page_has_a_command() -> None:
     "subject", [EVERYTHING, OPEN, ENDED, WAITING, QUEUE, REQUEST, UNKNOWN, MALFORMED]
 )
 @pytest.mark.parametrize("make", [a_cluster, idle, cancelling, paused])
-@pytest.mark.parametrize("action", [a for a in PageAction if not a.is_brake])
+@pytest.mark.parametrize("action", ACTIONS)
 def test_page_and_command_decide_the_same(
     action: PageAction, make: Callable[[], FakeCluster], subject: str
 ) -> None:
@@ -254,6 +257,7 @@ def pages_of(cluster: FakeCluster) -> PagePlans:
         query_brokers=lambda *_: BrokerAnswers(),
         query_min_insync=lambda _, __, topics: dict.fromkeys(topics, 1),
         sleep=lambda _: None,
+        now_ms=lambda: AT_MS,
     )
 
 
@@ -278,7 +282,7 @@ def test_page_and_execute_submit_the_same(name: str, tmp_path: Path) -> None:
     except ControllerError as error:
         whys = [str(error)] * 2
     else:
-        for turn in (plans.preview, plans.submit):
+        for turn in (plans.preview, lambda wanted: plans.submit(wanted, "alice")):
             try:
                 found = turn(wanted)
             except ControllerError as error:
@@ -300,31 +304,54 @@ def test_page_and_execute_submit_the_same(name: str, tmp_path: Path) -> None:
     assert {f"Note: {line}" for line in shown.notes} <= set(notes)
 
 
-@pytest.mark.parametrize("broker", [1, 3, 4, 9])
-@pytest.mark.parametrize("is_disabled", [False, True])
-def test_page_and_generate_drain_the_same(broker: int, is_disabled: bool) -> None:  # noqa: FBT001 - a case
-    """One that has replicas, none or too many, and one that does not exist."""
+@pytest.mark.parametrize("broker", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("is_quiesced", [False, True])
+def test_page_and_command_drain_the_same(broker: int, is_quiesced: bool) -> None:  # noqa: FBT001 - a case
+    """One that has replicas, one of which something stays, none, and one that does not exist."""
 
     def make() -> FakeCluster:
         cluster = a_cluster().assign(TopicPartition("wide", 0), (1, 2, 3))
-        cluster.switch = KillSwitch() if is_disabled else None
-        cluster.racks = {1: "a", 2: "b", 3: "a", 4: "b"}
+        cluster.brokers -= {4}
+        if is_quiesced:
+            cluster.controls = replace(cluster.controls, pauses=Pauses(quiesce=Quiesce()))
         return cluster
 
-    by_command, by_page = make(), make()
-    command = ("generate", "--all-topics", "--remove-broker", str(broker), "--execute")
-    result = Terminal(by_command).run(*command, "--timeout", "1")
-    plans, why = pages_of(by_page), ""
+    by_command, by_page, why = make(), make(), ""
+    command = ("drain", str(broker), "--reason", "swap", "--throttle", "5MB", "--by", BY_ALICE)
+    dry = Terminal(make()).run(*command, "--dry-run")
+    result = Terminal(by_command).run(*command)
+    fields = {"broker": str(broker), "reason": "swap", "throttle": "5MB"}
+    plans, wanted = pages_of(by_page), drains_of(fields)
     try:
-        plan = plans.drain(BrokerId(broker))
-        plans.submit(PlanSubmission(plan=plan))
+        shown = plans.preview(wanted)
+        plans.submit(wanted, BY_ALICE)
     except ControllerError as error:
         why = str(error)
     else:
-        assert set(plan.notes) <= set(result.stderr.splitlines())
-    assert submitted(by_page) == submitted(by_command)
-    if "Nothing has to move." in result.stderr:
-        assert set(why.splitlines()) <= set(result.stderr.splitlines())
-    else:
-        assert why == text_of(result)
-    assert bool(why) is (broker in (4, 9) or is_disabled)
+        lines = {*dry.stdout.splitlines(), *dry.stderr.splitlines()}
+        assert set(shown.changes) <= lines
+        assert set(shown.notes) <= {line.removeprefix("Note: ") for line in lines}
+    assert by_page.controls.drains == by_command.controls.drains
+    assert why == text_of(result)
+    assert bool(why) is (broker in (4, 9) or is_quiesced)
+
+
+@pytest.mark.parametrize("broker", ["3", "4", "x"])
+def test_page_and_command_stop_the_same_drain(broker: str) -> None:
+    """A broker that is not drained is an error."""
+    by_command, by_page, why = draining(), draining(), ""
+    steering = Steering(lambda: nullcontext(FakeOperator(by_page)))
+    try:
+        steering.carry_out(PageAction.STOP_DRAIN, broker, "alice")
+    except ControllerError as error:
+        why = str(error)
+    result = Terminal(by_command).run("drain", "--stop", broker)
+    assert by_page.controls.drains == by_command.controls.drains
+    assert bool(why) is bool(result.exit_code) is (broker != "3")
+
+
+def draining() -> FakeCluster:
+    """Return a cluster of which brokers 2 and 3 are drained."""
+    cluster = a_cluster()
+    Terminal(cluster).run("drain", "2", "3")
+    return cluster

@@ -56,7 +56,7 @@ def test_a_drain_is_written_and_says_what_is_left(terminal: Terminal) -> None:
     assert (drains.brokers, drains.throttle) == ({FOUR: SWAP}, 50_000_000)
     assert result.stdout.splitlines() == [
         f"broker 4 is drained since 2025-06-15 15:06:40Z by {USER}: disk swap",
-        "broker 4 still has 3 replicas of 2 topics (3 not accepted yet)",
+        "broker 4 still has 3 replicas: t-0, t-1, u-0 not accepted yet",
     ]
 
 
@@ -85,7 +85,7 @@ def test_what_is_being_reassigned_is_counted(terminal: Terminal) -> None:
     move(terminal, tp(1), 3, 2)
     last = terminal.run("drain").stdout.splitlines()[-1]
     assert last == (
-        "broker 4 still has 3 replicas of 2 topics (2 being reassigned; 1 not accepted yet)"
+        "broker 4 still has 3 replicas: t-0, t-1 being reassigned; u-0 not accepted yet"
     )
 
 
@@ -101,15 +101,15 @@ def test_partitions_without_a_target_are_named_with_the_reason(terminal: Termina
     )
     result = terminal.run("drain", "4", "--json")
     (found,) = json.loads(result.stdout)["drains"]
-    assert (found["replicas"], found["topics"], found["not_accepted"]) == (3, 2, 1)
+    assert (found["replicas"], found["being_reassigned"], found["not_accepted"]) == (3, 0, 1)
     assert [(p["topic"], p["partition"], p["by"]) for p in found["blocked"]] == [
         ("t", 0, "no_target"),
         ("t", 1, "no_target"),
     ]
     last = terminal.run("drain", "4").stdout.splitlines()[-1]
-    few = "t-0: it has 4 replicas, and 3 brokers are live and not drained"
+    few = "t-0 blocked by no_target: it has 4 replicas, and 3 brokers are live and not drained"
     assert few in last
-    assert "t-1: cancel-00000000000000ff cancelled its reassignment" in last
+    assert "t-1 blocked by no_target: cancel-00000000000000ff cancelled its reassign" in last
 
 
 @pytest.mark.parametrize("hold", ["paused", "kill_switch"])
@@ -120,7 +120,7 @@ def test_a_hold_is_named(terminal: Terminal, hold: str) -> None:
         terminal.cluster.controls = replace(terminal.cluster.controls, pauses=pauses)
     else:
         terminal.cluster.switch = KillSwitch("incident", "ann", 1)
-    assert f"3 blocked by {hold}" in terminal.run("drain", "4").stdout
+    assert f"t-0, t-1, u-0 blocked by {hold}: " in terminal.run("drain", "4").stdout
 
 
 def test_nothing_is_drained_while_the_reassigner_is_quiesced(terminal: Terminal) -> None:
@@ -150,9 +150,9 @@ def test_drains_are_listed(terminal: Terminal) -> None:
     terminal.run("drain", "4", "3")
     result = terminal.run("drain")
     assert result.exit_code == 2
-    assert [line.split(" (")[0] for line in result.stdout.splitlines()[1::2]] == [
-        "broker 3 still has 1 replica of 1 topic",
-        "broker 4 still has 3 replicas of 2 topics",
+    assert [line.split(":")[0] for line in result.stdout.splitlines()[1::2]] == [
+        "broker 3 still has 1 replica",
+        "broker 4 still has 3 replicas",
     ]
 
 
@@ -176,7 +176,8 @@ def test_a_dry_run_shows_the_targets_and_writes_nothing(terminal: Terminal) -> N
     changes = [line for line in result.stdout.splitlines() if " -> " in line]
     assert [line.partition(":")[0] for line in changes] == ["t-0", "t-1", "u-0"]
     assert all("drops 4" in line for line in changes)
-    assert "t-3: it has 4 replicas, and 3 brokers are live and not drained" in result.stderr
+    stays = "stays on broker 4: t-3 blocked by no_target: it has 4 replicas, and 3 brokers are live"
+    assert stays in result.stderr
     assert "Nothing was written." in result.stdout
     document = json.loads(terminal.run("drain", "4", "--dry-run", "--json").stdout)
     assert {e["state"] for e in document["entries"]} == {"would_change"}
@@ -193,7 +194,7 @@ def test_waiting_ends_when_the_broker_is_empty(terminal: Terminal) -> None:
     result = terminal.run("drain", "4", "--wait")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert "broker 4 still has 1 replica of 1 topic (1 being reassigned)" in lines
+    assert "broker 4 still has 1 replica: t-0 being reassigned" in lines
     assert lines[-1] == EMPTY
 
 
@@ -202,7 +203,54 @@ def test_waiting_ends_where_nothing_can_leave_the_broker(terminal: Terminal) -> 
     terminal.cluster.assign(tp(1), (3, 2)).assign(tp(0, "u"), (3, 1)).assign(tp(0), (1, 2, 3, 4))
     result = terminal.run("drain", "4", "--wait")
     assert result.exit_code == 2
-    assert "1 blocked by no_target, t-0" in result.stdout
+    assert "t-0 blocked by no_target" in result.stdout
+
+
+def test_waiting_ends_when_someone_stops_the_drain(terminal: Terminal) -> None:
+    """The broker is not empty, and will not be."""
+
+    def stop(cluster: FakeCluster) -> None:
+        cluster.controls = replace(cluster.controls, drains=Drains())
+
+    terminal.steps = [stop]
+    result = terminal.run("drain", "4", "--wait")
+    assert result.exit_code == 4
+    assert "The drain of broker 4 was stopped." in result.stderr
+
+
+def test_a_reassignment_to_the_broker_counts_as_left(terminal: Terminal) -> None:
+    """Also where it has no replica yet; what the daemon says of it is passed on."""
+    for partition, target in ((tp(0), (1, 2)), (tp(1), (3, 2)), (tp(0, "u"), (3, 1))):
+        terminal.cluster.assign(partition, target)
+    move(terminal, tp(2), 1, 4)
+    result = terminal.run("drain", "4")
+    assert result.exit_code == 2
+    last = "broker 4 has no replica, 1 reassignment to it: t-2 not accepted yet"
+    assert result.stdout.splitlines()[-1] == last
+
+
+def test_what_a_reassignment_waits_for_is_said(terminal: Terminal) -> None:
+    """By the daemon, where one leads."""
+    terminal.run("drain", "4")
+    move(terminal, tp(0), 1, 2)
+    row = {"topic": "t", "partition": 0, "request": REQUEST}
+    blocked = {"by": "broker_dead", "detail": "broker 2 is not live"}
+    terminal.cluster.statuses = [a_status(in_flight=[{**row, "blocked_on": blocked}])]
+    last = terminal.run("drain").stdout.splitlines()[-1]
+    assert "t-0 blocked by broker_dead: broker 2 is not live" in last
+
+
+def test_where_plans_have_to_be_approved_the_approver_is_asked_for(terminal: Terminal) -> None:
+    """Before and after the drain is written; the name is added later, too."""
+    terminal.cluster.statuses = [a_status(require_approval=True)]
+    why = "nobody approved the drain of broker 4: `reassigner drain 4 --approved-by NAME`"
+    assert why in terminal.run("drain", "4", "--dry-run").stderr
+    result = terminal.run("drain", "4", "--reason", "disk swap", "--wait")
+    assert result.exit_code == 2
+    assert why in result.stdout.splitlines()[-1]
+    approved = terminal.run("drain", "4", "--approved-by", "bob")
+    assert approved.stdout.splitlines()[-1].endswith("t-0, t-1, u-0 not accepted yet")
+    assert terminal.cluster.controls.drains.brokers == {FOUR: replace(SWAP, approved_by="bob")}
 
 
 def test_an_interrupted_wait_leaves_the_drain(terminal: Terminal) -> None:
@@ -222,6 +270,7 @@ def test_an_interrupted_wait_leaves_the_drain(terminal: Terminal) -> None:
         ("drain", "4", "--throttle", "fast"),
         ("drain", "4", "--window", "late"),
         ("drain", "4", "--stop", "--wait"),
+        ("drain", "--approved-by", "bob"),
         ("drain", "4", "--reason", "x" * 1001),
         ("drain", "--stop", "4"),
     ],

@@ -126,6 +126,7 @@ def test_an_idle_standby_says_so() -> None:
         "blocked": {},
         "stalled": {},
         "drains": [],
+        "require_approval": False,
         "topic_deletions": {},
         "orphans": [],
         "waiting": [],
@@ -371,7 +372,14 @@ def test_drained_brokers_are_listed_with_what_is_left() -> None:
     drains = Drains({BrokerId(b): Drain("swap", "ann", 1) for b in (5, 6)}, czxid=Zxid(7))
     observe(view, ControlsRead(Controls(drains=drains)), Instant(0.0))
     request = "drain-0000000000000007"
-    about = {"reason": "swap", "by": "ann", "since_ms": 1, "request": request}
+    about: dict[str, object] = {
+        "reason": "swap",
+        "by": "ann",
+        "since_ms": 1,
+        "approved_by": "",
+        "request": request,
+    }
+    about["hold"] = None
     assert status(view)["drains"] == [
         {"broker": 5, **about, "live": BrokerId(5) in view.cluster.brokers, "replicas": 1},
         {"broker": 6, **about, "live": BrokerId(6) in view.cluster.brokers, "replicas": 0},

@@ -6,20 +6,21 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from controller.actions.submission import PlanSubmission
-from controller.core.model import BrokerId, RequestId, TopicPartition, Zxid
+from controller.actions.draining import NewDrains
+from controller.core.model import RequestId, TopicPartition, Zxid
 from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.credentials import ServerTls
 from controller.errors import InvalidInputError, ReassignmentConflictError
-from controller.previews.plan_files import PlanFile
+from controller.previews.plan_files import Plan, PlanFile
 from controller.setting_values import HttpAddress
 from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.status_publisher import StatusPublisher
@@ -28,7 +29,14 @@ from controller.web.forms import Attempt, ControlForm, PlanForm
 from controller.web.http_messages import FORM
 from controller.web.http_server import HttpServer
 from controller.web.routes import Health, Routes
-from controller.web.steering import PageAction, PagePlans, PlanPreview, PreviewTable, Steering
+from controller.web.steering import (
+    PageAction,
+    PagePlans,
+    PlanPreview,
+    PreviewTable,
+    Steering,
+    Wanted,
+)
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator
 from tests.cli.scripted_answers import AT_MS
@@ -65,43 +73,47 @@ class RecordedSteering(Steering):
 
 
 class FakePlans(PagePlans):
-    """Previews and submits any plan but one for broker 9; records what is submitted."""
+    """Previews and submits any plan, and any drain but one of broker 9; records them."""
 
     def __init__(self) -> None:
-        self.submitted: list[tuple[PlanFile, RequestOptions]] = []
-
-    def drain(self, broker: BrokerId) -> PlanFile:
-        """Move one partition."""
-        if broker == 9:
-            raise InvalidInputError("broker <9> has no replica")
-        return PlanFile(entries={tp(): replicas(4, 5)})
+        self.submitted: list[tuple[Plan, RequestOptions]] = []
+        self.drained: list[tuple[NewDrains, str]] = []
 
     def parse(self, text: str) -> PlanFile:
         """Take any text for a plan."""
         return PlanFile(entries={TopicPartition(text, 0): replicas(4, 5)})
 
-    def preview(self, wanted: PlanSubmission) -> PlanPreview:
-        """Show what is in the plan."""
+    def preview(self, wanted: Wanted) -> PlanPreview:
+        """Show what is in the plan; a drain moves one partition."""
+        if isinstance(wanted, NewDrains) and 9 in wanted.brokers:
+            raise InvalidInputError("there is no broker <9>")
+        if isinstance(wanted, NewDrains):
+            plan, reason = {tp(): replicas(4, 5)}, wanted.about.reason
+        else:
+            plan, reason = dict(wanted.plan.entries), wanted.options.reason
         table = PreviewTable("Brokers", ("broker", "in"), (("<4>", "1 GB"),))
         return PlanPreview(
-            entries=len(wanted.plan.entries),
+            entries=len(plan),
             refused=0,
             summary=("1 partition in 2 steps",),
             problems=("<problem>",),
             conflicts=("<conflict>",),
-            changes=tuple(f"{p}: moves" for p in wanted.plan.entries),
+            changes=tuple(f"{p}: moves" for p in plan),
             tables=(table,),
             waits=("<wait>",),
-            notes=(f"<note {wanted.options.reason}>",),
+            notes=(f"<note {reason}>",),
         )
 
-    def submit(self, wanted: PlanSubmission) -> RequestId:
+    def submit(self, wanted: Wanted, by: str) -> RequestId:
         """Record it."""
+        if isinstance(wanted, NewDrains):
+            self.drained.append((wanted, by))
+            return RequestId("drain-<7>")
         if wanted.options.reason == "conflict":
             error = ReassignmentConflictError("new reassignments are <disabled>")
             error.add_note("At least 1 of 2 parts <were> written.")
             raise error
-        self.submitted.append((wanted.plan, wanted.options))
+        self.submitted.append((wanted.plan.entries, replace(wanted.options, requested_by=by)))
         return RequestId("request_<7>")
 
 

@@ -7,8 +7,10 @@ from contextlib import nullcontext
 
 import pytest
 
+from controller.actions.draining import NewDrains
 from controller.actions.submission import PlanSubmission
 from controller.core.model import BrokerId, TopicPartition
+from controller.core.pacing.controls import Drain, Drains
 from controller.core.requests.submissions import RequestOptions
 from controller.doctor.broker_answers import BrokerAnswers
 from controller.errors import InvalidInputError, ReassignmentConflictError
@@ -18,6 +20,7 @@ from controller.web.steering import PagePlans
 from controller.znodes.cancellations import KillSwitch
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator
+from tests.cli.scripted_answers import AT_MS
 from tests.core.builders import replicas
 
 A, B, T, U = (TopicPartition(topic, 0) for topic in "abtu")
@@ -32,6 +35,7 @@ def plans_of(cluster: FakeCluster) -> PagePlans:
         query_brokers=lambda *_: BrokerAnswers(),
         query_min_insync=lambda _, __, topics: dict.fromkeys(topics, 1),
         sleep=lambda _: None,
+        now_ms=lambda: AT_MS,
     )
 
 
@@ -41,20 +45,23 @@ def text_of(*partitions: tuple[str, int, list[int]], **more: object) -> str:
     return json.dumps({"version": 1, "partitions": entries, **more})
 
 
-def test_broker_is_drained_as_generate_does() -> None:
-    """No replica stays on it, and the others stay where they are."""
-    cluster = FakeCluster().assign(A, (1, 2)).assign(B, (2, 3))
-    plan = plans_of(cluster).drain(BrokerId(1))
-    ((partition, after),) = plan.entries.items()
-    assert partition == A
-    assert 1 not in after
-    assert 2 in after
-    assert "1 of 2 partitions change" in plan.notes[0]
-    with pytest.raises(InvalidInputError, match="Nothing has to move"):
-        plans_of(cluster).drain(BrokerId(4))
-    lonely = FakeCluster(brokers=frozenset({1})).assign(A, (1,))
-    with pytest.raises(InvalidInputError):
-        plans_of(lonely).drain(BrokerId(1))
+def drains(*brokers: int, reason: str = "") -> NewDrains:
+    """Return the drains of brokers."""
+    return NewDrains(brokers=[BrokerId(b) for b in brokers], about=Drain(reason))
+
+
+def test_a_drain_is_previewed_and_stands() -> None:
+    """What cannot leave the broker is named; an unknown broker is an error."""
+    cluster = FakeCluster().assign(A, (1, 2)).assign(B, (2, 3)).assign(T, (1, 2, 3, 4))
+    shown = plans_of(cluster).preview(drains(1))
+    assert (shown.entries, shown.changes[0][:11]) == (1, "a-0: 1,2 ->")
+    assert "t-0 blocked by no_target: it has 4 replicas" in shown.notes[0]
+    assert cluster.controls.drains == Drains()
+    with pytest.raises(InvalidInputError, match="there is no broker 9"):
+        plans_of(cluster).preview(drains(1, 9))
+    request = plans_of(cluster).submit(drains(1, reason="swap"), "alice")
+    found = cluster.controls.drains
+    assert (found.request, found.brokers) == (request, {1: Drain("swap", "alice", AT_MS)})
 
 
 def test_plan_is_read_as_execute_does() -> None:
@@ -66,7 +73,7 @@ def test_plan_is_read_as_execute_does() -> None:
     with pytest.raises(InvalidInputError, match=r"^the plan: one entry is invalid"):
         plans.parse(text_of(("t", 0, [3, 3])))
     foreign = plans.parse(text_of(("t", 0, [3, 4]), cluster_id="another"))
-    for turn in (plans.preview, plans.submit):
+    for turn in (plans.preview, lambda wanted: plans.submit(wanted, "alice")):
         with pytest.raises(
             InvalidInputError, match=r"^the plan was planned for the cluster another"
         ):
@@ -94,13 +101,13 @@ def test_plan_is_submitted_as_a_request() -> None:
     """With its options; not while new reassignments are disabled."""
     cluster = FakeCluster().assign(T, (1, 2))
     plan = PlanFile(entries={T: replicas(3, 4)})
-    options = RequestOptions(requested_by="alice", reason="test")
-    plans_of(cluster).submit(PlanSubmission(plan=plan, options=options))
+    options = RequestOptions(reason="test")
+    plans_of(cluster).submit(PlanSubmission(plan=plan, options=options), "alice")
     (submission,) = cluster.submitted.values()
     assert submission.entries == plan.entries
     assert (submission.options.requested_by, submission.options.reason) == ("alice", "test")
     cluster.switch = KillSwitch()
     with pytest.raises(ReassignmentConflictError, match="disabled"):
-        plans_of(cluster).submit(PlanSubmission(plan=plan))
+        plans_of(cluster).submit(PlanSubmission(plan=plan), "alice")
     with pytest.raises(ReassignmentConflictError, match="disabled"):
         plans_of(cluster).preview(PlanSubmission(plan=plan))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
+from controller.actions.submission import PlanSubmission
 from controller.core.core_settings import EngineName
 from controller.core.cycle import observe
 from controller.core.disks.model import Silence
@@ -34,6 +35,7 @@ from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.phases import Syncing
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
+from controller.previews.plan_files import PlanFile
 from controller.telemetry.cluster_counts import work_counts
 from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
@@ -245,7 +247,7 @@ def test_hostile_names_stay_text() -> None:
         render_form(PageAction.PAUSE, HOSTILE, who, problem=HOSTILE),
         render_login(HOSTILE, problem=HOSTILE),
         render_plan_form(who, filled, problem=HOSTILE),
-        render_submitted(who, RequestId(HOSTILE)),
+        render_submitted(who, RequestId(HOSTILE), PlanSubmission(plan=PlanFile(entries={}))),
     ):
         assert "<script>alert" not in html
         assert 'alert(1)</script>"' not in html

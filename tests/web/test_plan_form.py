@@ -35,7 +35,7 @@ class Page:
 
     def draft(self, **fields: str) -> str:
         """Preview a plan and return its draft."""
-        status, body = self.send(PLAN, **{"broker": "3", **fields})
+        status, body = self.send(PLAN, **{"plan": "t", **fields})
         assert status == HTTPStatus.OK, body
         return body.partition('name="draft" value="')[2].partition('"')[0]
 
@@ -45,7 +45,7 @@ def test_plan_is_previewed_and_submitted(steerable: Served) -> None:
     page = Page(steerable)
     assert 'href="/plan"' in page.get("/")[1]
     assert 'value="3"' in page.get("/plan?broker=3")[1]
-    status, body = page.send(PLAN, broker="3", reason="<r>", throttle="50MB", atomic="1")
+    status, body = page.send(PLAN, plan="t", reason="<r>", throttle="50MB", atomic="1")
     assert status == HTTPStatus.OK
     for words in ("1 partition in 2 steps", "t-0: moves", "1 GB", "50 MB/s for each broker"):
         assert words in body
@@ -58,10 +58,29 @@ def test_plan_is_previewed_and_submitted(steerable: Served) -> None:
     assert status == HTTPStatus.OK
     assert "request_&lt;7&gt;" in body
     ((plan, options),) = steerable.plans.submitted
-    assert len(plan.entries) == 1
+    assert len(plan) == 1
     assert (options.requested_by, options.reason) == (author("alice"), "<r>")
     assert (options.throttle, options.atomic) == (50_000_000, True)
     assert steerable.audited[-1] == ("submit", "request_<7>", "alice", "127.0.0.1", "done")
+
+
+def test_brokers_are_drained_after_a_preview(steerable: Served) -> None:
+    """The drain names its author; the audit has its request."""
+    page = Page(steerable)
+    fields = {"broker": "5, 6", "reason": "<swap>", "throttle": "5MB", "approved_by": "bob"}
+    status, body = page.send(PLAN, kind="drain", window="22:00-05:00", **fields)
+    assert status == HTTPStatus.OK
+    for words in ("the drain of broker 5,6: 1 partition now", "Drain broker 5,6 as alice"):
+        assert words in body
+    assert steerable.plans.drained == []
+    draft = body.partition('name="draft" value="')[2].partition('"')[0]
+    status, body = page.send(SUBMIT, draft=draft)
+    assert (status, "Broker 5,6 is drained" in body) == (HTTPStatus.OK, True)
+    ((wanted, by),) = steerable.plans.drained
+    assert (list(wanted.brokers), by) == ([5, 6], author("alice"))
+    assert (wanted.about.reason, wanted.about.approved_by) == ("<swap>", "bob")
+    assert (wanted.throttle, str(wanted.window)) == (5_000_000, "22:00-05:00 UTC")
+    assert steerable.audited[-1] == ("submit", "drain-<7>", "alice", "127.0.0.1", "done")
 
 
 def test_draft_is_submitted_once_and_by_its_owner(steerable: Served) -> None:
@@ -108,18 +127,19 @@ def test_forged_form_does_nothing(steerable: Served, path: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"broker": "9"}, "broker &lt;9&gt; has no replica"),
-        ({"broker": "three"}, "must be the id of a broker"),
-        ({"broker": ""}, "name either a broker to drain or a plan"),
-        ({"plan": "{}"}, "name either a broker to drain or a plan"),
+        ({"kind": "drain", "broker": "9"}, "there is no broker &lt;9&gt;"),
+        ({"kind": "drain", "broker": "three"}, "must be the id of a broker"),
+        ({"kind": "drain"}, "must be the id of a broker"),
+        ({"kind": "drain", "broker": "5", "window": "<late>"}, "window: "),
         ({"throttle": "<fast>"}, "throttle: bytes such as"),
     ],
 )
 def test_wrong_form_is_shown_again(steerable: Served, fields: dict[str, str], why: str) -> None:
     """Filled in as it was sent, and escaped."""
-    status, body = Page(steerable).send(PLAN, **{"broker": "3", **fields})
+    status, body = Page(steerable).send(PLAN, **{"plan": "t", **fields})
     assert status == HTTPStatus.CONFLICT
     assert why in body
+    assert "<late>" not in body
     assert "<fast>" not in body
 
 
@@ -127,7 +147,7 @@ def test_plan_may_be_larger_than_other_forms(steerable: Served) -> None:
     """For operators only."""
     page = Page(steerable)
     plan = "x" * (FORM_BYTES_MAX * 10)
-    assert page.draft(broker="", plan=plan)
+    assert page.draft(plan=plan)
     reader = Page(steerable, READ_TOKEN)
     assert reader.send(PLAN, plan=plan)[0] == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     length = str(PLAN_BYTES_MAX + 1)

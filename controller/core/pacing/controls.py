@@ -183,6 +183,8 @@ class Drain:
     by: str = ""
     since_ms: int = 0
     """Milliseconds since 1970."""
+    approved_by: str = ""
+    """Who approved it, which ``require_approval`` demands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +213,21 @@ class Drains:
         """The options of that request; the reason and the author are those of the last broker."""
         last = max(self.brokers.values(), key=lambda d: d.since_ms, default=Drain())
         return RequestOptions(
-            reason=last.reason, requested_by=last.by, throttle=self.throttle, window=self.window
+            reason=last.reason,
+            requested_by=last.by,
+            approved_by=last.approved_by,
+            throttle=self.throttle,
+            window=self.window,
         )
 
     def adding(self, new: Drain, brokers: Iterable[BrokerId]) -> Drains:
-        """Drain brokers; drains that exist stay as they are."""
-        return replace(self, brokers={**dict.fromkeys(brokers, new), **self.brokers})
+        """Drain brokers; of drains that exist, only a missing approval is added."""
+        found = {b: self.brokers.get(b, new) for b in brokers}
+        approved = {
+            b: drain if drain.approved_by else replace(drain, approved_by=new.approved_by)
+            for b, drain in found.items()
+        }
+        return replace(self, brokers={**self.brokers, **approved})
 
     def removing(self, brokers: Iterable[BrokerId]) -> Drains:
         """End the drains of brokers."""

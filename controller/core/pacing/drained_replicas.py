@@ -57,12 +57,13 @@ def needs_a_target(view: ClusterView, partition: TopicPartition) -> bool:
 
 
 def replicas_left(view: ClusterView) -> Counter[BrokerId]:
-    """Count the replicas on each drained broker."""
+    """Count the replicas on each drained broker, and those that reassignments are to add there."""
     drained = drained_brokers(view)
     left = Counter[BrokerId](dict.fromkeys(drained, 0))
     for partition in view.pacing_session.on_drained:
         assignment = view.topics.known_assignment(partition)
-        left.update(drained.intersection(() if assignment is None else assignment.replicas))
+        held = () if assignment is None else assignment.replicas
+        left.update(drained.intersection((*held, *(replicas_to_be(view, partition) or ()))))
     return left
 
 

@@ -22,10 +22,12 @@ from typing import Final
 from controller.core.model import (
     Blocked,
     BlockedBy,
+    BrokerId,
     Instant,
     Replicas,
     RequestId,
     TopicPartition,
+    ids,
 )
 from controller.core.pacing.budget import request_hold
 from controller.core.pacing.drained_replicas import (
@@ -99,10 +101,11 @@ def hold_of(view: ClusterView, now: Instant) -> Blocked | None:
     """Return what keeps the drains from giving any partition a target."""
     if view.disabled_because is not None:
         return Blocked(BlockedBy.KILL_SWITCH, view.disabled_because)
-    if view.options.require_approval:
-        why = "require_approval is set, and nobody approves the targets of a drain"
-        return Blocked(BlockedBy.NO_TARGET, why)
-    return request_hold(view, view.pacing_process.controls.drains.request, now)
+    drains = view.pacing_process.controls.drains
+    unapproved = sorted(b for b, drain in drains.brokers.items() if not drain.approved_by)
+    if view.options.require_approval and unapproved:
+        return Blocked(BlockedBy.NO_TARGET, unapproved_text(unapproved))
+    return request_hold(view, drains.request, now)
 
 
 def undrained(
@@ -216,6 +219,14 @@ class _Drains:
         target = move_off(allowed=others) or move_off(allowed=allowed)
         loads.count(partition, target or replicas, size)
         return None if target is None else PlanEntry(self._request, partition, target)
+
+
+def unapproved_text(brokers: list[BrokerId]) -> str:
+    """Describe that nobody approved the drains of brokers."""
+    return (
+        f"require_approval is set, and nobody approved the drain of broker {ids(brokers)}: "
+        f"`reassigner drain {' '.join(map(str, brokers))} --approved-by NAME`"
+    )
 
 
 def no_target_text(replicas: int, others: int) -> str:

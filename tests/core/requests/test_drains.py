@@ -409,12 +409,19 @@ def test_a_drain_obeys_pauses_and_the_kill_switch() -> None:
     assert driver.view.reassignments.by_partition.keys() == {tp()}
 
 
-def test_where_plans_have_to_be_approved_nothing_is_drained() -> None:
-    """Nobody approved the targets."""
-    driver = Driver({tp(): (1, 2)}, brokers=range(1, 5), options=Options(require_approval=True))
+def test_where_plans_have_to_be_approved_a_drain_names_its_approver() -> None:
+    """Each of them; what is approved is the drain, as its targets follow from it."""
+    driver = Driver({tp(): (1, 2)}, brokers=range(1, 6), options=Options(require_approval=True))
     drain(driver, 2)
     assert driver.view.reassignments.by_partition == {}
-    assert "require_approval" in left(driver)[tp()].detail
+    assert "nobody approved the drain of broker 2" in left(driver)[tp()].detail
+    approved = Drains({BrokerId(2): Drain(approved_by="bob"), BrokerId(5): Drain()})
+    driver.observe(ControlsRead(Controls(drains=replace(approved, czxid=Zxid(77)))))
+    assert "nobody approved the drain of broker 5" in left(driver)[tp()].detail
+    both = approved.adding(Drain("a", "b", approved_by="ann"), [BrokerId(2), BrokerId(5)])
+    assert [d.approved_by for d in both.brokers.values()] == ["bob", "ann"]
+    driver.observe(ControlsRead(Controls(drains=replace(both, czxid=Zxid(77)))))
+    assert driver.view.reassignments.by_partition.keys() == {tp()}
 
 
 def test_a_topic_that_is_to_be_deleted_is_not_moved() -> None:
