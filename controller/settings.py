@@ -223,7 +223,7 @@ class Settings(BaseModel):
     are read again at this interval."""
     preferred_election: bool = True
     """Elect the preferred leader after a reassignment, except where a plan of Kafka's tool, its API
-    or its znode changes only the order of replicas."""
+    or its znode changes only the order of replicas. `reassigner leaders` elects in any case."""
     preferred_elections_per_second: Count = 20
     """Limit of preferred leader elections per second."""
     auto_leader_rebalance: bool = False

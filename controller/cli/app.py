@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "disable": ("pause", "disable", "Refuse new reassignments."),
     "enable": ("pause", "enable", "Accept new reassignments again."),
     "drain": ("drain", "drain", "Empty brokers, and keep them empty."),
+    "leaders": ("leaders", "leaders", "Move leaderships off brokers, and back."),
     "quiesce": ("quiesce", "quiesce", "End all work, and say when nothing is left."),
     "generate": ("generate", "generate", "Propose a plan."),
     "stock": ("stock.command", "stock", "Behave as Kafka's reassignment tool."),

@@ -77,6 +77,7 @@ READINESS: Final[Mapping[SnapshotCheck, tuple[str, ...]]] = {
     readiness_checks.missing_daemon: (paths.LEADER,),
     readiness_checks.open_submissions: (),
     readiness_checks.open_requests: (),
+    readiness_checks.evacuated_brokers: (paths.EVACUATIONS,),
     readiness_checks.reassignments: (),
     partition_checks.foreign_reassignments: (paths.REASSIGNMENTS,),
     partition_checks.orphans: (paths.TOPICS, paths.BROKER_IDS),

@@ -32,6 +32,18 @@ def open_requests(snapshot: Snapshot) -> Iterator[Finding]:
         yield warning("open_request", history_path(request), "it has no outcome yet", NOTHING)
 
 
+def evacuated_brokers(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find brokers whose leaderships are to return: the way back is in ZooKeeper."""
+    for broker in sorted(snapshot.znodes.evacuated):
+        yield warning(
+            "broker_evacuated",
+            f"broker {broker}",
+            "its leaderships are elsewhere until they are returned",
+            f"run `reassigner leaders --return {broker}` before the quiesce, or keep the present "
+            f"order with `reassigner leaders --forget {broker}`",
+        )
+
+
 def reassignments(snapshot: Snapshot) -> Iterator[Finding]:
     """Find recorded reassignments."""
     for partition, spec in sorted(snapshot.znodes.specs.items()):

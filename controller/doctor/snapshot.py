@@ -44,6 +44,8 @@ class Znodes:
     open_requests: tuple[model.RequestId, ...] = ()
     """The requests with records and without an outcome."""
     quiesce: Quiesce | None = None
+    evacuated: frozenset[model.BrokerId] = model.NO_BROKERS
+    """Brokers whose leaderships are elsewhere until they are returned."""
     controls: tuple[str, ...] = ()
     """The paths of pauses, limits, the throttle and drains of operators."""
     drained: frozenset[model.BrokerId] = frozenset()

@@ -10,15 +10,17 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from controller.core.model import Replicas, RequestId, TopicPartition, ZkVersion, Zxid
-from controller.core.pacing.controls import Drains, Limits, Pauses
+from controller.core.pacing.controls import Drains, Evacuations, Limits, Pauses
 from controller.core.requests.submissions import (
+    FIRST_VERSION,
     NO_DIRS,
+    UNASKED,
     Cancellation,
     LegacyPlan,
     NamedDirs,
@@ -32,7 +34,12 @@ from controller.errors import (
 )
 from controller.zk.races import RACES_MAX, contention_error
 from controller.zk.readers import Znode
-from controller.zk.request_znodes import cancellation_of, drains_of, plan_of
+from controller.zk.request_znodes import (
+    cancellation_of,
+    drains_of,
+    evacuations_of,
+    plan_of,
+)
 from controller.znodes import operator_controls, paths
 from controller.znodes.cancellations import (
     KillSwitch,
@@ -53,6 +60,7 @@ SELECTION_S: Final = 10.0
 AGAIN: Final = wait_random(0.05, 0.15)
 
 _Value = TypeVar("_Value")
+_Brokers = TypeVar("_Brokers", Drains, Evacuations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,26 +270,10 @@ class RequestWrites:
 
         With ``dry_run``, only check the change. Return the drains as written.
         """
-        for _ in range(RACES_MAX):
-            found = self._connection.get(paths.DRAINS)
-            before = Drains() if found is None else _read(paths.DRAINS, drains_of, found)
-            wanted = change(before)
-            data = operator_controls.encode_drains(wanted)
-            read = operator_controls.decode_drains(data, wanted.version, wanted.czxid)
-            if isinstance(read, str):
-                raise InvalidInputError(read)
-            if dry_run or (found is None and not wanted.brokers):
-                return wanted
-            if found is None:
-                made = self._connection.create(paths.DRAINS, data)
-                if made is not None:
-                    return _read(paths.DRAINS, drains_of, made)
-            elif not wanted.brokers:
-                if self._connection.delete(paths.DRAINS, found.version):
-                    return wanted
-            elif self._connection.replace(paths.DRAINS, data, found.version):
-                return replace(wanted, version=ZkVersion(found.version + 1))
-        raise contention_error(paths.DRAINS)
+        encode = operator_controls.encode_drains
+        return self._edit_brokers(
+            paths.DRAINS, drains_of, encode, change, Drains(), dry_run=dry_run
+        )
 
     def set_throttle(self, bytes_per_s: int | None) -> int | None:
         """Set ``/reassigner/control/throttle``, or delete it for None; return what it was."""
@@ -295,6 +287,16 @@ class RequestWrites:
 
         self._connection.edit(paths.THROTTLE, change)
         return before[-1]
+
+    def edit_evacuations(
+        self, change: Callable[[Evacuations], Evacuations], *, dry_run: bool = False
+    ) -> Evacuations:
+        """Change ``/reassigner/control/evacuations``; as ``edit_drains``."""
+        encode = operator_controls.encode_evacuations
+        absent = Evacuations()
+        return self._edit_brokers(
+            paths.EVACUATIONS, evacuations_of, encode, change, absent, dry_run=dry_run
+        )
 
     # --- inside ----------------------------------------------------------------------------------
 
@@ -322,6 +324,40 @@ class RequestWrites:
             return absent if isinstance(would_be, str) else would_be
         return _read(path, lambda z: decode(z.data), self._connection.edit(path, changed))
 
+    def _edit_brokers(  # noqa: PLR0913 - the codec of a znode
+        self,
+        path: str,
+        decode: Callable[[Znode], _Brokers | str],
+        encode: Callable[[_Brokers], bytes],
+        change: Callable[[_Brokers], _Brokers],
+        absent: _Brokers,
+        *,
+        dry_run: bool,
+    ) -> _Brokers:
+        """Change the value of a znode that is there as long as it has brokers."""
+        for _ in range(RACES_MAX):
+            found = self._connection.get(path)
+            wanted = change(absent if found is None else _read(path, decode, found))
+            data = encode(wanted)
+            self._check_size(data, f"{path} would take")
+            as_written = found or Znode(data, FIRST_VERSION, UNASKED, 0, 0)
+            version = ZkVersion(as_written.version + (found is not None))
+            read = decode(as_written._replace(data=data, version=version))
+            if isinstance(read, str):
+                raise InvalidInputError(read)
+            if dry_run or (found is None and not wanted.brokers):
+                return wanted
+            if found is None:
+                made = self._connection.create(path, data)
+                if made is not None:
+                    return _read(path, decode, made)
+            elif not wanted.brokers:
+                if self._connection.delete(path, found.version):
+                    return wanted
+            elif self._connection.replace(path, data, found.version):
+                return read
+        raise contention_error(path)
+
     def _create(
         self,
         path: str,
@@ -336,12 +372,16 @@ class RequestWrites:
 
     def _encode(self, entries: Mapping[TopicPartition, Replicas], log_dirs: NamedDirs) -> bytes:
         data = encode_legacy_plan(entries, log_dirs)
-        if len(data) > self._connection.request_bytes:
-            raise InvalidInputError(
-                f"the plan takes {len(data)} bytes, more than the {self._connection.request_bytes} "
-                "that fit into one znode; split it, or see zookeeper_jute_maxbuffer"
-            )
+        self._check_size(data, "split the plan: it takes")
         return data
+
+    def _check_size(self, data: bytes, what: str) -> None:
+        most = self._connection.request_bytes
+        if len(data) > most:
+            raise InvalidInputError(
+                f"{what} {len(data)} bytes, more than the {most} that fit into one znode; see "
+                "zookeeper_jute_maxbuffer"
+            )
 
 
 def check_options(options: RequestOptions) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from controller.core import model
-from controller.core.pacing.controls import Controls, Drains, Limits, Pauses
+from controller.core.pacing.controls import Controls, Drains, Evacuations, Limits, Pauses
 from controller.core.requests.outcomes import (
     Part,
     RequestHistory,
@@ -98,6 +98,13 @@ class RequestZnodes(FamilyReads):
         return Controls(
             pauses or Pauses(), limits or Limits(), throttle, unreadable, drains or Drains()
         )
+
+    def evacuations(self) -> Evacuations:
+        """Return the brokers that are evacuated from leaderships, and the way back."""
+        read = decoded(self._znodes.show(paths.EVACUATIONS), evacuations_of)
+        if isinstance(read, str):
+            self._znodes.unreadable(paths.EVACUATIONS, read)
+        return read if isinstance(read, Evacuations) else Evacuations()
 
 
 class OutcomeZnodes(FamilyReads):
@@ -276,6 +283,11 @@ def plan_of(shown: Znode | Hidden | None) -> LegacyPlan | None:
 def drains_of(found: Znode) -> Drains | str:
     """Decode the drained brokers; a text where they are unreadable."""
     return operator_controls.decode_drains(found.data, found.version, found.czxid)
+
+
+def evacuations_of(found: Znode) -> Evacuations | str:
+    """Decode the evacuated brokers; a text where they are unreadable."""
+    return operator_controls.decode_evacuations(found.data)
 
 
 def cancellation_of(found: Znode | None) -> Cancellation | None:

@@ -52,6 +52,7 @@ def survey(operator: OperatorClient, connection: ZooKeeperConnection) -> Znodes:
             open_requests=_open_requests(operator),
             quiesce=controls.pauses.quiesce,
             drained=frozenset(controls.drains.brokers),
+            evacuated=frozenset(operator.requests.evacuations().brokers),
             controls=_children_paths(connection, paths.CONTROLS),
             kill_switch=operator.requests.kill_switch() is not None,
             notifications={
@@ -94,6 +95,7 @@ def survey_work(operator: OperatorClient, connection: ZooKeeperConnection) -> Zn
             open_requests=open_requests,
             quiesce=controls.pauses.quiesce,
             drained=frozenset(controls.drains.brokers),
+            evacuated=frozenset(operator.requests.evacuations().brokers),
             applied_throttles=operator.throttles.applied_throttles(),
             unreadable=unreadable,
         )

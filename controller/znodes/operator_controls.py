@@ -1,5 +1,5 @@
 """
-Live settings of operators, the znodes of ``/reassigner/control``: pauses, limits, throttle, drains.
+Live settings of operators, the znodes of ``/reassigner/control``: pauses, limits, and others.
 
 Commands write them, and operators may edit them by hand. So they are decoded as strictly as a plan:
 an ignored unknown key would be a limit without effect.
@@ -12,11 +12,13 @@ from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from controller.core.model import BrokerId, RequestId, ZkVersion, Zxid
+from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.pacing.controls import (
     BrokerLimits,
     Drain,
     Drains,
+    Evacuation,
+    Evacuations,
     Limits,
     Pause,
     Pauses,
@@ -28,13 +30,15 @@ from controller.core.pacing.controls import (
 from controller.core.requests.submissions import PRIORITY_MAX, Window
 from controller.znodes import json_documents as documents
 from controller.znodes.json_documents import Members, UnreadableError, excerpt, total
-from controller.znodes.paths import parse_number, read_request
+from controller.znodes.paths import parse_number, read_request, valid_topic
 
 _PAUSES: Final = frozenset({"version", "everything", "requests", "brokers", "quiesce"})
 _PAUSE: Final = frozenset(member.name for member in fields(Pause))
 _QUIESCE: Final = frozenset(member.name for member in fields(Quiesce))
 _DRAINS: Final = frozenset({"version", "brokers", "throttle", "window"})
 _DRAIN: Final = frozenset(member.name for member in fields(Drain))
+_EVACUATIONS: Final = frozenset({"version", "brokers", "former"})
+_EVACUATION: Final = frozenset(member.name for member in fields(Evacuation))
 _LIMITS: Final = frozenset({"version", *(limit.name for limit in fields(Limits))})
 _BROKER: Final = frozenset(limit.name for limit in fields(BrokerLimits))
 _REQUEST: Final = frozenset(limit.name for limit in fields(RequestLimits))
@@ -211,6 +215,45 @@ def _drain(members: Members) -> Drain:
     return Drain(
         members.text("reason"), members.text("by"), since_ms or 0, members.text("approved_by")
     )
+
+
+# --- evacuations ---------------------------------------------------------------------------------
+
+
+@total
+def decode_evacuations(data: bytes) -> Evacuations:
+    """Decode the evacuated brokers, and the former order of replicas."""
+    members = _members(data, _EVACUATIONS)
+    return Evacuations(
+        {broker: _evacuation(own) for broker, own in _by_broker(members, _EVACUATION)},
+        dict(_orders(members.mapping("former"))),
+    )
+
+
+def encode_evacuations(evacuations: Evacuations) -> bytes:
+    """Encode evacuations."""
+    former: dict[str, dict[str, Replicas]] = {}
+    for partition, replicas in sorted(evacuations.former.items()):
+        former.setdefault(partition.topic, {})[str(partition.partition)] = replicas
+    brokers = {str(b): asdict(about) for b, about in sorted(evacuations.brokers.items())}
+    return documents.write_document({"version": 1, "brokers": brokers, "former": former})
+
+
+def _evacuation(members: Members) -> Evacuation:
+    pause = _pause(members)
+    return Evacuation(pause.reason, pause.by, pause.since_ms, members.flag("returning"))
+
+
+def _orders(topics: documents.Document) -> Iterator[tuple[TopicPartition, Replicas]]:
+    for topic, partitions in topics.items():
+        where = f"former: {excerpt(topic)}: "
+        if not valid_topic(topic) or not documents.is_object(partitions):
+            raise UnreadableError(f"{where}it is not a topic with partitions")
+        for name, replicas in partitions.items():
+            number = parse_number(name)
+            if number is None:
+                raise UnreadableError(f"{where}{excerpt(name)} is not a partition")
+            yield TopicPartition(topic, number), documents.read_replicas(replicas, where)
 
 
 # --- shared --------------------------------------------------------------------------------------

@@ -299,6 +299,7 @@ def read_options(document: documents.Document) -> RequestOptions:
         max_partitions_in_flight=members.number("max_partitions_in_flight"),
         atomic=members.flag("atomic"),
         keep_leaders=members.flag("keep_leaders"),
+        elect_leaders=members.flag("elect_leaders"),
         part_of=part_of,
         parts=members.number("parts") or 1,
     )

@@ -24,6 +24,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.pacing.controls import Evacuations
 from controller.core.pacing.throttle_settings import Entity
 from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import Summary
@@ -102,6 +103,7 @@ class FakeCluster(ScriptedAnswers):
     throttled: set[Entity] = field(default_factory=set)
     """Entities with a throttle that no daemon set."""
     states: dict[TopicPartition, PartitionState | str] = field(default_factory=dict)
+    evacuations: Evacuations = field(default_factory=Evacuations)
     orphans: tuple[Orphan | str, ...] = ()
     ended: tuple[Summary, ...] = ()
     """Newest first."""

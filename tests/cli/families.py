@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from controller.core import model
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, RequestId, TopicPartition
-from controller.core.pacing.controls import Controls, Drains, Limits, Pauses
+from controller.core.pacing.controls import Controls, Drains, Evacuations, Limits, Pauses
 from controller.core.pacing.throttle_settings import (
     AppliedThrottle,
     Entity,
@@ -196,6 +196,10 @@ class FakeRequestZnodes(RequestZnodes):
         """Return the controls."""
         return self._found.controls
 
+    def evacuations(self) -> Evacuations:
+        """Return the evacuated brokers."""
+        return self._found.evacuations
+
 
 class FakeOutcomeZnodes(OutcomeZnodes):
     """What is kept of requests."""
@@ -329,6 +333,19 @@ class FakeRequestWrites(RequestWrites):
             return after
         self._found.controls = replace(controls, drains=read if read.brokers else Drains())
         return self._found.controls.drains
+
+    def edit_evacuations(
+        self, change: Callable[[Evacuations], Evacuations], *, dry_run: bool = False
+    ) -> Evacuations:
+        """Change the evacuations."""
+        after = operator_controls.decode_evacuations(
+            operator_controls.encode_evacuations(change(self._found.evacuations))
+        )
+        if isinstance(after, str):
+            raise InvalidInputError(after)
+        if not dry_run:
+            self._found.evacuations = after
+        return after
 
     def set_throttle(self, bytes_per_s: int | None) -> int | None:
         """Change the throttle."""

@@ -28,6 +28,7 @@ CHANGING = {
     "disable": (),
     "enable": (),
     "quiesce": (),
+    "leaders": ("--evacuate", "2"),
     "generate": ("t", "--remove-broker", "1", "--execute"),
     "stock": ("--zookeeper", "z:1", "--execute", "--reassignment-json-file", "{plan}"),
     "queue add": ("{plan}",),

@@ -40,6 +40,7 @@ def test_everything_that_is_left_is_named() -> None:
         drained=frozenset({BrokerId(2)}),
         legacy=plan,
         open_requests=(RequestId("request_1"),),
+        evacuated=frozenset(replicas(2)),
         applied_throttles={LEASE.entity: LEASE},
     )
     assert missing(left) == [
@@ -47,6 +48,7 @@ def test_everything_that_is_left_is_named() -> None:
         ("not_accepted", "/reassigner/control/drains"),
         ("not_accepted", "/admin/reassign_partitions"),
         ("open_request", "/reassigner/outcomes/request_1"),
+        ("broker_evacuated", "broker 2"),
         ("reassignment", "t-0"),
         ("foreign_reassignment", "t-1"),
         ("orphan", "t-0 on broker 3"),

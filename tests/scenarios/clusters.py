@@ -317,6 +317,7 @@ class ScenarioCluster:
             throttle=_number(given.pop("throttle", None)),
             max_partitions_in_flight=_number(given.pop("max_partitions_in_flight", None)),
             atomic=given.pop("atomic", "false") == "true",
+            elect_leaders=given.pop("elect_leaders", "false") == "true",
         )
         if given:
             raise ScenarioError(f"no option {', '.join(given)}")

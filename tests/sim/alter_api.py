@@ -80,7 +80,13 @@ class SimAlterApi:
         self._later(DELAY_S, lambda: self._arrive(call))
 
     def elect(self, partitions: Sequence[TopicPartition]) -> None:
-        """Do nothing: elections that are lost are not repeated either."""
+        """Request elections, once; nothing says whether they were held."""
+        self._later(DELAY_S, lambda: self._elect(tuple(partitions)))
+
+    def _elect(self, partitions: tuple[TopicPartition, ...]) -> None:
+        duties = self._duties()
+        if duties is not None and not self._is_lost():
+            duties.elect(partitions)
 
     def probe(self) -> None:
         """Find out whether there is a controller."""

@@ -8,6 +8,7 @@ the rest.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from controller.core.leadership.leader_selection import offline_leader, preferred_leader
@@ -60,6 +61,8 @@ class KafkaDuties:
         self._bounced: set[BrokerId] = set()
         self._doomed: dict[str, set[tuple[BrokerId, TopicPartition]]] = {}
         """Topics being deleted, with their replicas; live ones got StopReplica."""
+        self._elections: set[TopicPartition] = set()
+        """Partitions for which a client requested a preferred election."""
         self._ineligible: set[str] = set()
         """Topics to be deleted, which the failover found with a replica that is not live."""
 
@@ -86,6 +89,11 @@ class KafkaDuties:
     def alter(self, partition: TopicPartition, target: Replicas | None) -> None:
         """Serve AlterPartitionReassignments: a new target, or None to go back."""
         self._reassignments.requested[partition] = target
+        self.wake()
+
+    def elect(self, partitions: Iterable[TopicPartition]) -> None:
+        """Serve ElectLeaders: hold preferred elections."""
+        self._elections.update(partitions)
         self.wake()
 
     def is_about_to_alter(self, partition: TopicPartition) -> bool:
@@ -234,12 +242,19 @@ class KafkaDuties:
             cluster.write([Delete(f"{directory}/{name}", None) for name in names])
 
     def _preferred(self) -> None:
-        cluster = self._cluster
+        cluster, requested = self._cluster, self._elections
+        self._elections = set()
+        self._elect(requested)
         znode = cluster.zookeeper.exists(paths.PREFERRED_ELECTION, cluster.watch())
         if znode is None:
             return
         wanted = decode_partition_list(znode.data)
-        for partition in () if isinstance(wanted, str) else sorted(wanted):
+        self._elect(() if isinstance(wanted, str) else wanted)
+        cluster.write([Delete(paths.PREFERRED_ELECTION, None)])
+
+    def _elect(self, wanted: Iterable[TopicPartition]) -> None:
+        cluster = self._cluster
+        for partition in sorted(wanted):
             assignment, state = cluster.assignment(partition), cluster.states.get(partition)
             if assignment is None or state is None or partition.topic in self._deletions_pending():
                 continue
@@ -247,7 +262,6 @@ class KafkaDuties:
             if leader is not None and leader != state.leader:
                 cluster.write_state(partition, leader, state.isr)
                 cluster.send_state(partition, assignment.replicas)
-        cluster.write([Delete(paths.PREFERRED_ELECTION, None)])
 
     def _preferred_leader(
         self, partition: TopicPartition, state: PartitionState

@@ -62,6 +62,8 @@ class RequestedEntry:
     selections: dict[int, Cancellation] = field(default_factory=dict)
     """The content of a cancellation, by version."""
     accepted: dict[TopicPartition, AcceptedEntry] = field(default_factory=dict)
+    elects_leaders: bool = False
+    """Whether an entry that changes only the order ends when its first replica leads."""
     refused: list[Refusal] = field(default_factory=list)
     endings: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
     is_drain: bool = False
@@ -88,6 +90,8 @@ class Ledger:
         """Every assignment a partition had while nothing was under way."""
         self._stood: dict[TopicPartition, Replicas] = {}
         """The last of them."""
+        self._led: dict[TopicPartition, set[BrokerId]] = {}
+        """The leaders of each partition since its spec was written."""
         self._origins: dict[TopicPartition, set[frozenset[BrokerId]]] = {}
         """The former replicas that the topic znode has shown since the reassignment began."""
         self._originals: dict[TopicPartition, set[Replicas]] = {}
@@ -155,6 +159,8 @@ class Ledger:
                     self._assigned(topic)
                 case ["brokers", "topics", topic]:
                     self._deleted(topic)
+                case ["brokers", "topics", topic, "partitions", number, "state"]:
+                    self._note_leader(TopicPartition(topic, int(number)))
                 case _:
                     pass
         for partition, written in specs:
@@ -172,6 +178,11 @@ class Ledger:
                 self._been.setdefault(partition, set()).add(assignment.replicas)
                 self._stood[partition] = assignment.replicas
                 self._origins.pop(partition, None)
+
+    def _note_leader(self, partition: TopicPartition) -> None:
+        state = self._world.state(partition)
+        if state is not None:
+            self._led.setdefault(partition, set()).add(state.leader)
 
     def _deleted(self, topic: str) -> None:
         """Expect no target of a topic that is gone: a later one may have its name."""
@@ -192,6 +203,7 @@ class Ledger:
             return
         requested = self._requested_as(read.request, znode)
         requested.total += len(read.entries) + len(read.refused)
+        requested.elects_leaders = read.options.elect_leaders
         for partition, target in read.entries.items():
             requested.targets.setdefault(partition, set()).add(target)
 
@@ -277,6 +289,8 @@ class Ledger:
             self._judge.ensure(transaction.session == NO_SESSION, f"{written.path}: {spec}")
             return
         self._specs[partition] = Standing(spec, Zxid(written.after.czxid))
+        self._led.pop(partition, None)
+        self._note_leader(partition)
         self._from_where_it_was(partition, before, spec)
         requested = self.requested.get(spec.request)
         is_drain = requested is not None and requested.is_drain
@@ -376,6 +390,14 @@ class Ledger:
             assignment.replicas == wanted and not assignment.is_reassigning,
             f"{partition}: {spec} ended ({fate or 'done'}) while the topic znode says {assignment}",
             Rule.ENDED_WHERE_IT_LED,
+        )
+        is_order_alone = spec.original is not None and {*spec.original} == {*spec.target}
+        is_elected = spec.target[0] in self._led.get(partition, ())
+        elects = requested is not None and requested.elects_leaders and fate is None
+        self._judge.ensure(
+            is_elected or spec.rolls_back or not (elects and is_order_alone),
+            f"{partition}: {spec} is done, and {spec.target[0]} did not lead",
+            Rule.DONE_WHEN_IT_LEADS,
         )
         self._judge.ensure(
             spec.rolls_back == (fate is OutcomeKind.ROLLED_BACK) or requested is None,

@@ -59,6 +59,7 @@ class Actions:
     request_submitted: int = 0
     request_in_parts: int = 0
     request_overtaking: int = 0
+    leaders_moved: int = 0
     request_garbled: int = 0
     cancelled: int = 0
     cancel_garbled: int = 0

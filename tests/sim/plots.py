@@ -106,6 +106,7 @@ REQUESTS: Final = Actions(
     request_submitted=5,
     request_in_parts=2,
     request_overtaking=4,
+    leaders_moved=2,
     request_garbled=1,
     queue_submitted=3,
     queue_garbled=1,

@@ -99,6 +99,7 @@ class Requesters:
             "request_submitted": self._submit,
             "request_in_parts": self._submit_parts,
             "request_overtaking": self._overtake,
+            "leaders_moved": self._move_leaders,
             "request_garbled": self._garble_request,
             "cancelled": self._cancel,
             "cancel_garbled": self._garble_cancel,
@@ -217,6 +218,15 @@ class Requesters:
             return None
         chosen = self._chance.sample(moving, self._chance.randint(1, len(moving)))
         return self._submit_entries({p: self._target(p) for p in chosen}, self._options())
+
+    def _move_leaders(self) -> str:
+        """Request another order of the same replicas, and that the first one leads."""
+        entries = {}
+        for partition in self._some():
+            order = list(self._world.assignment(partition).target_replicas)
+            self._chance.shuffle(order)
+            entries[partition] = tuple(order)
+        return self._submit_entries(entries, replace(self._options(), elect_leaders=True))
 
     def _is_moving(self, partition: TopicPartition) -> bool:
         return self._world.zookeeper.get(paths.reassignment_path(partition)) is not None

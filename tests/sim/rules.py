@@ -106,4 +106,5 @@ class Rule(StrEnum):
     NO_SUBMISSION_LEFT = "a cancellation leaves no request that it selects"
     OUTCOME_ADDS_UP = "the counts of an outcome add up"
     OUTCOME_BY_ROWS = "the counts of an outcome are those of its rows"
+    DONE_WHEN_IT_LEADS = "an entry that moves a leadership is done when its first replica has led"
     DONE_OR_REPORTED = "an entry without a row has reached its target"

@@ -90,6 +90,14 @@ def rewritten_drains(data: bytes, path: str) -> bytes:
     return operator_controls.encode_drains(read)
 
 
+def rewritten_evacuations(data: bytes, path: str) -> bytes:
+    """Read and write evacuations."""
+    del path
+    read = operator_controls.decode_evacuations(data)
+    assert not isinstance(read, str), read
+    return operator_controls.encode_evacuations(read)
+
+
 def rewritten_goal(data: bytes, path: str) -> bytes:
     """Read and write a goal."""
     del path
@@ -166,6 +174,7 @@ CODECS: Final[tuple[tuple[str, Callable[[bytes, str], bytes]], ...]] = (
     (paths.LIMITS, rewritten_limits),
     (paths.THROTTLE, rewritten_throttle),
     (paths.DRAINS, rewritten_drains),
+    (paths.EVACUATIONS, rewritten_evacuations),
     (f"{paths.REASSIGNMENTS}/[^/]+/\\d+", rewritten_goal),
     (f"{paths.LEADER}/[^/]+", rewritten_leader),
     (f"{paths.APPLIED_THROTTLES}/[^/]+", rewritten_lease),

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from controller.core.model import BrokerId, RequestId, ZkVersion, Zxid
+from controller.core.model import (
+    BrokerId,
+    Replicas,
+    RequestId,
+    TopicPartition,
+    ZkVersion,
+    Zxid,
+)
 from controller.core.requests.submissions import (
     FIRST_VERSION,
     UNASKED,
@@ -247,3 +254,29 @@ class Controls:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Path and reason of each unreadable control; its former value stays in force."""
     drains: Drains = field(default_factory=Drains)
+
+
+@dataclass(frozen=True, slots=True)
+class Evacuation:
+    """The evacuation of a broker from leaderships."""
+
+    reason: str = ""
+    by: str = ""
+    since_ms: int = 0
+    """Milliseconds since 1970."""
+    returning: bool = False
+    """Whether its leaderships are on their way back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evacuations:
+    """``/reassigner/control/evacuations``, which only commands read: the way back."""
+
+    brokers: Mapping[BrokerId, Evacuation] = field(default_factory=dict)
+    former: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
+    """The order of the replicas before the first evacuation that changed it."""
+
+    @property
+    def away(self) -> frozenset[BrokerId]:
+        """The brokers that are to lead nothing."""
+        return frozenset(b for b, about in self.brokers.items() if not about.returning)

@@ -83,7 +83,7 @@ class DelegatedContext(ReplicaPlacement):
         if self.assignment.replicas == self.spec.target:
             if self.spec.has_directories:
                 return self.begin_placing(budget)
-            return self.end("already at its target", budget, stands=True)
+            return self.electing(budget) or self.end("already at its target", budget, stands=True)
         if self.has_drifted:
             return self.refuse_drift(budget)
         return phases.backing_off(phase, self.now) or self.begin(budget, "step begins")
@@ -198,6 +198,9 @@ class DelegatedContext(ReplicaPlacement):
         )
         if blocked is None and adding:
             blocked = self.bound_gate(current, step)
+        if blocked is None and self.awaited_leader is not None:
+            isr = self.state.isr
+            blocked = gates.election_gate(self.view, self.partition, isr, self.awaited_leader)
         if blocked is None:
             blocked = budget.gate(self.partition, self.reassignment, adding, leader)
         if blocked is None and adding:
@@ -336,7 +339,7 @@ class DelegatedContext(ReplicaPlacement):
         if self.assignment.replicas == self.spec.target:
             if self.spec.has_directories:
                 return self.change(self.phase(phases.Placing(), "the target is in sync"))
-            return self.end("the target is in sync", budget)
+            return self.electing(budget) or self.end("the target is in sync", budget)
         if self.reassignment.requested not in (None, self.assignment.replicas):
             until = Instant(self.now + phases.UNDONE_S)
             why = "another client cancelled the step or made another one"
@@ -354,6 +357,36 @@ class DelegatedContext(ReplicaPlacement):
             self.phase(phases.Pending(), f"next step waits: {waits}"),
             *noted,
             effects=() if isinstance(begun, Blocked) else begun.effects,
+        )
+
+    def electing(self, budget: Budget) -> Change | Blocked | None:
+        """
+        Have the controller elect the leader that ends the reassignment; None: none is awaited.
+
+        The record stays meanwhile: a daemon that finds it requests the election again.
+        """
+        leader = self.awaited_leader
+        if leader is None:
+            return None
+        phase, since = self.reassignment.phase, self.reassignment.phase_since
+        if isinstance(phase, phases.Syncing):
+            if self.now < since + phases.ELECTION_S:
+                detail = f"the controller has not made broker {leader} the leader yet"
+                return Blocked(BlockedBy.CONTROLLER_ANSWER, detail)
+            return self.change(self.phase(phases.Pending(), f"broker {leader} was not elected"))
+        blocked = gates.election_gate(self.view, self.partition, self.state.isr, leader)
+        moved = blocked or self.moved_leader(leader, budget)
+        if isinstance(moved, Blocked):
+            return moved
+        again = Instant(self.now + phases.ELECTION_S)
+        return self.change(
+            *moved,
+            self.phase(phases.Syncing(), f"broker {leader} is to be elected"),
+            effects=(
+                effects.ElectPreferred((self.partition,)),
+                effects.SetTimer(wakeups.ALTER_ANSWER_TIMER, again),
+                *self.look(),
+            ),
         )
 
     def end(self, cause: str, budget: Budget, *, stands: bool = False) -> Change | Blocked:

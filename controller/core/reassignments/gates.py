@@ -41,7 +41,8 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     Return what keeps a step from beginning: settings, a dead broker, a replica out of the ISR.
 
     A step that another controller carries out (``by_others``) need not wait for old copies, which
-    that controller fences, nor for deletions, as it has the role for both.
+    that controller fences, nor for deletions, as it has the role for both. One that changes only
+    the order gives up no copy: it need not wait for the ISR.
     """
     blocked = None if by_others else _deletion_gate(view, partition.topic)
     if blocked is None and partition.topic not in view.topics.configs:
@@ -51,7 +52,7 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
         blocked = _orphan_gate(view, partition, step.adding)
     # A rollback is judged by the resulting ISR, not by whether every original replica is live.
     lagging = tuple(r for r in current if r not in state.isr and r not in step.hopeless)
-    if blocked is None and lagging and not spec.rolls_back:
+    if blocked is None and lagging and step.changes_replicas and not spec.rolls_back:
         blocked = _not_in_isr(view, partition, lagging)
     return blocked
 
@@ -103,6 +104,16 @@ def _orphan_gate(view: ClusterView, partition: TopicPartition, adding: Replicas)
                 )
             return Blocked(BlockedBy.STOP_REPLICA_ACK, detail)
     return None
+
+
+def election_gate(
+    view: ClusterView, partition: TopicPartition, isr: Replicas, leader: BrokerId
+) -> Blocked | None:
+    """Return why a replica cannot be elected: it is not live, shutting down, or out of the ISR."""
+    blocked = _live_gate(view, partition, (leader,))
+    if blocked is None and leader not in isr:
+        blocked = _not_in_isr(view, partition, (leader,))
+    return blocked
 
 
 def sync_gate(

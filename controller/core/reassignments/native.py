@@ -20,10 +20,11 @@ disk for ``file.delete.delay.ms``.
 from __future__ import annotations
 
 from controller.core import effects, model
+from controller.core.leadership.records import StateRecord
 from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition, ids
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.throttles import throttle_gate
-from controller.core.reassignments import phases, records
+from controller.core.reassignments import gates, phases, records
 from controller.core.reassignments.gates import (
     begin_gate,
     id_conflict,
@@ -81,7 +82,7 @@ class NativeContext(ReplicaPlacement):
         if self.assignment.replicas == self.spec.target:
             if self.spec.has_directories:
                 return self.begin_placing(budget)
-            return self.end((), "already at its target")
+            return self.end_elected((), "already at its target", budget)
         begun = self.begin(self.assignment.replicas, (), budget, "step begins")
         return self.placements(begun) if isinstance(begun, Blocked) else begun[0]
 
@@ -112,11 +113,11 @@ class NativeContext(ReplicaPlacement):
                 budget.take(self.partition, self.spec.request, step.adding, state.leader)
         if blocked is not None:
             return blocked
-        if not step.adding and not step.dropping:
+        if step.changes_replicas:
+            opened = self.open_step(step.assignment, before, cause, budget)
+        else:
             # Only the order changes: nothing to copy, nothing to stop, no epoch to bump.
-            budget.take(self.partition, self.spec.request, step.adding, state.leader)
-            return self.end(before, "only the order changed"), step
-        opened = self.open_step(step.assignment, before, cause, budget)
+            opened = self.end_elected(before, "only the order changed", budget)
         if isinstance(opened, Blocked):
             return opened
         budget.take(self.partition, self.spec.request, step.adding, state.leader)
@@ -243,6 +244,24 @@ class NativeContext(ReplicaPlacement):
             *before, *written, self.phase(phases.Pending(), f"next step waits: {begun.detail}")
         )
 
+    def end_elected(
+        self, before: tuple[Record, ...], cause: str, budget: Budget
+    ) -> Change | Blocked:
+        """
+        End the reassignment together with the election of its leader, where one is awaited.
+
+        In one multi: a daemon that dies leaves both or neither, and the next one decides again.
+        """
+        leader = self.awaited_leader
+        if leader is None:
+            return self.end(before, cause)
+        blocked = gates.election_gate(self.view, self.partition, self.state.isr, leader)
+        moved = blocked or self.moved_leader(leader, budget)
+        if isinstance(moved, Blocked):
+            return moved
+        elected = self.state_record(leader, self.state.isr)
+        return self.end((*before, *moved, elected), cause)
+
     def end(self, before: tuple[Record, ...], cause: str) -> Change:
         """
         Write B6 to B8: the final assignment, the end of record and entry, metadata.
@@ -267,7 +286,9 @@ class NativeContext(ReplicaPlacement):
             written += (LegacyEntryRecord(self.partition, None),)
         following: tuple[effects.Effect, ...] = (effects.SendUpdateMetadata((self.partition,)),)
         phase = self.reassignment.phase
-        if isinstance(phase, phases.Syncing) or (
+        if any(isinstance(r, StateRecord) for r in before):
+            following = self.send_state(self.spec.target, ())
+        elif isinstance(phase, phases.Syncing) or (
             self.assignment.adding_replicas and not isinstance(phase, phases.Stopping)
         ):
             # The leader's last LeaderAndIsr listed adding replicas. As Kafka's B3 does, send one

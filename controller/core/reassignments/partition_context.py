@@ -31,6 +31,14 @@ from controller.core.requests.records import LegacyEntryRecord, RefusalRecord
 from controller.core.view import ClusterView
 
 
+def elects_leader(view: ClusterView, spec: model.ReassignmentSpec) -> bool:
+    """Return whether a reassignment of the order alone ends with the election of its leader."""
+    if spec.original is None or {*spec.original} != {*spec.target}:
+        return False
+    request = view.requests.by_id.get(spec.request)
+    return request is not None and request.options.elect_leaders
+
+
 @dataclass
 class PartitionContext:
     """One partition in one cycle: its facts, read once."""
@@ -62,6 +70,14 @@ class PartitionContext:
         return cls(view, partition, reassignment, assignment, state, now)
 
     # --- small facts -----------------------------------------------------------------------------
+
+    @property
+    def awaited_leader(self) -> BrokerId | None:
+        """The replica whose election ends the reassignment; None: it leads, or none is awaited."""
+        leader, spec = self.spec.target[0], self.spec
+        if leader == self.state.leader or spec.rolls_back or not elects_leader(self.view, spec):
+            return None
+        return leader
 
     @property
     def spec(self) -> model.ReassignmentSpec:

@@ -140,7 +140,7 @@ Phase = (
 )
 
 LEGAL: Final[Mapping[type, frozenset[type]]] = {
-    Pending: frozenset({Expanding, AwaitingController, Starting, Placing, Ended}),
+    Pending: frozenset({Expanding, AwaitingController, Starting, Syncing, Placing, Ended}),
     AwaitingController: frozenset({Pending, AwaitingController, Syncing, Placing, Ended}),
     Expanding: frozenset({Starting, Syncing, Shrinking}),
     Starting: frozenset({Syncing, Stopping, Starting}),
@@ -228,6 +228,8 @@ UNSENT_S: Final = 1.0
 """The back-off where no controller received the request: the role changes hands."""
 UNDONE_S: Final = 60.0
 """The back-off after a step that another client took back and is likely to take back again."""
+ELECTION_S: Final = 5.0
+"""How long the cluster's controller may take to elect a leader before it is requested again."""
 SEEN_S: Final = 10.0
 """How long an accepted alter entry may take to appear in ZooKeeper, in seconds."""
 

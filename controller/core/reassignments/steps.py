@@ -33,6 +33,11 @@ class Step:
     is_last: bool
 
     @property
+    def changes_replicas(self) -> bool:
+        """Whether it adds or drops a replica; otherwise only their order changes."""
+        return bool(self.adding or self.dropping)
+
+    @property
     def assignment(self) -> PartitionAssignment:
         """The entry of the topic znode during the step: RS = TR + DR, AR = NR, RR = DR."""
         return PartitionAssignment(

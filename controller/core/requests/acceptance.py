@@ -30,6 +30,7 @@ from controller.core.model import (
 )
 from controller.core.pacing.drained_replicas import drained_brokers
 from controller.core.reassignments.gates import refusal_for_foreign
+from controller.core.reassignments.partition_context import elects_leader
 from controller.core.reassignments.records import DONE, SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
 from controller.core.requests import records, submissions
@@ -243,6 +244,8 @@ def accept_entry(view: ClusterView, entry: PlanEntry) -> Change:
     partition, target, spec = entry.partition, entry.target, spec_of(view, entry)
     assignment = view.topics.by_name[partition.topic].partitions[partition.partition]
     is_there = not assignment.is_reassigning and assignment.replicas == target
+    # Its leader may be elsewhere.
+    is_there = is_there and not elects_leader(view, spec)
     if entry.log_dirs or partition in view.reassignments.by_partition or not is_there:
         return Change(_acceptance_records(view, partition, spec), partition=partition)
     # Its row counts it.

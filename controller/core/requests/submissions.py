@@ -167,6 +167,12 @@ class RequestOptions:
     """Whether nothing of it may start when one entry is refused."""
     keep_leaders: bool = False
     """Whether no leader is elected where only the order of replicas changes, as with Kafka."""
+    elect_leaders: bool = False
+    """
+    Whether a partition ends only when its first replica leads, where only the order changes.
+
+    The setting ``preferred_election`` does not matter then.
+    """
     part_of: RequestId | None = None
     """The request that this one is a part of: all parts share one id, progress and cancellation."""
     parts: int = 1
