@@ -107,7 +107,7 @@ def test_scope_all_undoes_a_request_that_has_ended(
     again = submit_request(cluster, {(topic, 2): (4, 5)})
     await_end(cluster, {(topic, 2): (4, 5)}, within_s=40)
     await_outcome(cluster, again, within_s=10)
-    code, text = reassigner(cluster, "cancel", request, "--scope", "all", "--wait")
+    code, text = reassigner(cluster, "undo", request, "--wait")
     assert code == 3, text
     assert "2 finished ones moved back, 1 skipped" in text
     assert f"{topic}-2 could not be cancelled: it was moved again since {request}" in text

@@ -306,8 +306,7 @@ def test_a_cancellation_beside_an_older_one_of_everything_ends_only_what_it_name
         request_moves(cluster, {(first, 0): (1, 3), (first, 1): (1, 4)})
         await_begun(cluster, [(first, 1)])
         await_in_sync(cluster, {(first, 0): (1, 3)})
-        everything = ("--everything", "--scope", "all", "--yes")
-        assert reassigner(cluster, "cancel", *everything).code == 0
+        assert reassigner(cluster, "undo", "--everything", "--yes").code == 0
         await_begun(cluster, [(first, 0)])
         request = request_moves(cluster, late)
         await_begun(cluster, late)
@@ -372,7 +371,7 @@ def test_a_completed_request_that_was_undone_or_superseded_is_verified_as_such(
     await_end(cluster, targets, within_s=60, any_leader=True)
     assert ended(cluster, request)["done"] == 2
     assert reassigner(cluster, "verify", request).code == 0
-    assert reassigner(cluster, "cancel", request, "--scope", "all", "--wait").code == 0
+    assert reassigner(cluster, "undo", request, "--wait").code == 0
     await_end(cluster, {(topic, 0): (1, 2), (topic, 1): (1, 2)}, within_s=60, any_leader=True)
     undone = reassigner(cluster, "verify", request)
     assert undone.code == 4, undone.stdout

@@ -28,7 +28,7 @@ def test_sizes_come_from_the_brokers_disks(cluster: Cluster, make_topic: MakeTop
     """A partition of some megabytes counts as such where a copy of it is proposed."""
     topic = make_topic({0: (1, 2), 1: (2, 3)})
     fill(cluster, [(topic, 0)])
-    found = generated(cluster, topic, "--remove-broker", "1")
+    found = generated(cluster, topic, "--drain", "1")
     assert found["replicas_copied"] == found["replicas_copied_min"] == 1
     (moved,) = found["proposed"]["partitions"]
     assert moved["partition"] == 0
@@ -44,7 +44,7 @@ def test_a_proposal_is_carried_out(
     """A broker is emptied, everything is evened out, and planned again there is nothing to do."""
     topic = make_topic(dict.fromkeys(range(5), (1, 2)))
     daemons.start()
-    spec = ("--remove-broker", "2", "--rebalance")
+    spec = ("--drain", "2", "--rebalance")
     found = generated(cluster, topic, *spec)
     targets = {(topic, p["partition"]): p["replicas"] for p in found["proposed"]["partitions"]}
     assert targets

@@ -21,7 +21,7 @@ from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.engine_matrix import ROWS, Row
 from integration.rigs.operator_actions import plan_file
-from integration.rigs.plans import Daemons, await_end, outcome, plan_of, submit
+from integration.rigs.plans import Daemons, await_end, fill, outcome, plan_of, submit
 from integration.rigs.requests import await_outcome, reassigner
 from integration.rigs.reserved_ports import LOCALHOST
 from integration.shown_moves import TOKEN, with_tokens
@@ -116,6 +116,51 @@ def test_every_surface_submits_and_refuses_alike(
     assert (status, said in html.unescape(body)) == (http.HTTPStatus.CONFLICT, True), said
     assert reassigner(cluster, "enable").code == 0
     assert outcome(cluster, by_page) is not None
+
+
+def test_tasks_are_planned_carried_out_and_undone(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """Each answers of the cluster what an operator asked; a broker that does not exist is named."""
+    home = dict.fromkeys(range(4), (1, 2))
+    topic = make_topic(home)
+    fill(cluster, [(topic, number) for number in home])
+    daemons.start()
+
+    def last_line(*command: str, code: int = 0) -> str:
+        done = reassigner(cluster, *command)
+        assert done.code == code, done.stdout
+        ids.extend(re.findall(r"Request (request_\d+) has ended", done.stdout))
+        return done.stdout.splitlines()[-1]
+
+    def loads() -> list[int]:
+        held = [broker for number in home for broker in cluster.replicas(topic, number)]
+        return [held.count(broker) for broker in sorted(cluster.brokers)]
+
+    ids: list[str] = []
+    widen = ("replication", topic, "3")
+    planned = f"4 partitions of {topic} would have 3 replicas; 0 have it now"
+    assert last_line(*widen, "--dry-run") == planned
+    wide = f"4 partitions of {topic} have 3 replicas"
+    assert last_line(*widen, "--throttle", "50MB", "--wait") == wide
+    assert all(len(cluster.replicas(topic, number)) == 3 for number in home)
+    assert last_line(*widen) == wide
+    undo = ("undo", ids[-1], "--throttle", "50MB", "--wait")
+    undone = f"request {ids[-1]} is undone: 4 partitions with the replicas of before"
+    assert last_line(*undo) == undone
+    await_end(cluster, {(topic, number): r for number, r in home.items()}, within_s=60)
+    assert last_line(*undo) == undone
+    assert reassigner(cluster, "verify", ids[-1]).code == 4
+
+    fifth = ("add", "5", "--exclude-topics", f"(?!{topic}).*")
+    assert last_line(*fifth, "--wait") == "broker 5 has its share of 1 replica"
+    assert loads()[4] == 1
+    even = last_line("rebalance", topic, "--wait")
+    assert even == "each broker has 1 to 2 replicas and 0 to 1 preferred leaders"
+    assert max(loads()) - min(loads()) <= 1
+    unknown = "there is no broker 9: it is not live, and no partition has a replica on it"
+    for words in (("add", "9"), ("pause", "--broker", "9"), ("generate", topic, "--drain", "9")):
+        assert last_line(*words, code=1) == f"reassigner: {unknown}"
 
 
 def submitted(daemon: Daemon, plan: str, **fields: str) -> str:

@@ -11,7 +11,7 @@ from controller.core.model import BrokerId
 from controller.core.pacing.controls import Drain, Drains
 from controller.core.requests.submissions import Window
 from controller.errors import InvalidInputError
-from controller.previews.proposal import check_known
+from controller.previews.entries import check_brokers
 from controller.units import ids
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ def drain(operator: OperatorClient, new: NewDrains, *, dry_run: bool = False) ->
 
     """
     check_quiesced(operator)
-    dead = set(new.brokers) - operator.cluster.brokers().keys()
-    check_known(dead, operator.survey_topics().values() if dead else ())
+    check_brokers(operator, new.brokers)
     return operator.writes.edit_drains(new.changed, dry_run=dry_run)
 
 

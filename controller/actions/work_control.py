@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.core.model import BrokerId, RequestId
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Pause, Pauses, Quiesce
-from controller.core.requests.submissions import Cancellation, legacy_request_id, queue_request_id
+from controller.core.requests.submissions import (
+    Cancellation,
+    CancelScope,
+    legacy_request_id,
+    queue_request_id,
+)
 from controller.errors import InvalidInputError
 from controller.previews.cancel_preview import CancelPreview, cancel_preview
+from controller.previews.entries import check_brokers
+from controller.units import names_text
 from controller.zk.request_writes import SELECTION_S
 from controller.znodes.paths import valid_request
 
@@ -91,15 +98,30 @@ def submit_cancellation(
     """
     preview = cancel_preview(operator, wanted, is_whole=False)
     if not preview:
-        return nothing_text(operator)
+        return nothing_text(operator, wanted)
     return Cancelled(operator.writes.cancel(wanted, wait_s=wait_s), preview)
 
 
-def nothing_text(operator: OperatorClient) -> str:
-    """Return the text about a cancellation that selects nothing."""
+def nothing_text(operator: OperatorClient, wanted: Cancellation) -> str:
+    """
+    Return the text about a cancellation that selects nothing.
+
+    Raises:
+        InvalidInputError: it names a topic or a partition that does not exist.
+
+    """
+    topics = operator.partitions.topics(sorted(wanted.topics))
+    missing = [name for name, topic in topics.items() if topic is None]
+    if missing:
+        raise InvalidInputError(f"there is no topic {names_text(missing)}")
+    partitions = operator.partitions.assignments(sorted(wanted.partitions))
+    absent = [partition for partition, found in partitions.items() if found is None]
+    if absent:
+        raise InvalidInputError(f"there is no partition {names_text(absent)}")
     running = operator.requests.cancellation()
     more = "" if running is None else f"; {running.request} is in progress already"
-    return f"There is nothing to cancel{more}."
+    what = "undo" if wanted.scope is CancelScope.ALL else "cancel"
+    return f"There is nothing to {what}{more}."
 
 
 def pause(
@@ -114,11 +136,14 @@ def pause(
     Pause requests and brokers, or everything; return all pauses.
 
     Raises:
-        InvalidInputError: a request has ended or is not known, or the pause is not valid.
+        InvalidInputError: a request has ended, it or a broker is not known, or the pause is not
+            valid.
         ReassignmentConflictError: the pauses are unreadable, or others change them all the time.
 
     """
+    brokers = frozenset(brokers)
     _check_open(operator, requests)
+    check_brokers(operator, brokers)
     return operator.writes.edit_pauses(
         lambda found: found.adding(new, requests, brokers), dry_run=dry_run
     )
@@ -210,11 +235,13 @@ def change_limits(
     Change limits; return all that are set.
 
     Raises:
-        InvalidInputError: there is no such limit or its value is not valid, or the request has
-            ended or is not known.
+        InvalidInputError: there is no such limit or its value is not valid, the request has ended,
+            or it or the broker is not known.
         ReassignmentConflictError: the limits are unreadable, or others change them all the time.
 
     """
     if changes.request is not None and changes.values:
         _check_open(operator, [changes.request])
+    if changes.broker is not None and changes.values:
+        check_brokers(operator, [changes.broker])
     return operator.writes.edit_limits(changes.changed_limits, dry_run=dry_run)

@@ -1,5 +1,7 @@
 """
-``cancel``: cancel reassignments, and show how their partitions roll back.
+``cancel`` and ``undo``: cancel reassignments, and show how their partitions roll back.
+
+Both write a cancellation; that of ``undo`` has the scope ``all``: it moves back what is done, too.
 
 A cancellation that is being carried out can be added to, never reduced. It has one time, before
 which it selects: so the command waits until its partitions are selected, and then adds to it.
@@ -23,22 +25,41 @@ from controller.actions.work_control import (
 from controller.cli import options
 from controller.cli.context import CommandContext
 from controller.cli.options import argument, command, flag, option
-from controller.cli.output import NOTHING_WRITTEN, Exit, print_json, print_line, print_note
+from controller.cli.output import (
+    NOTHING_WRITTEN,
+    Exit,
+    print_json,
+    print_line,
+    print_lines,
+    print_note,
+)
 from controller.cli.progress_display import display_of
 from controller.cli.request_state import history_of, outcome_documents, outcome_line
 from controller.cli.submitting import FOLLOW_S, await_daemon, why_not_taken_up
 from controller.cli.terminal_tables import Column, Listing, Name, Part
-from controller.core.model import OutcomeKind, ReassignmentSpec
+from controller.core.model import (
+    OutcomeKind,
+    ReassignmentSpec,
+    Replicas,
+    RequestId,
+    TopicPartition,
+)
 from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError
 from controller.previews.cancel_preview import CancelPreview, cancel_preview
-from controller.units import names_text
+from controller.units import count_text, names_text, parse_bytes
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
 
-SCOPES: Final = "|".join(CancelScope)
+TOPIC: Final = option(
+    "TOPIC", "Select the reassignments of this topic; may be repeated. Default: none."
+)
+PARTITION: Final = option(
+    "TOPIC-N", "Select the reassignment of this partition; may be repeated. Default: none."
+)
+YES: Final = flag("--yes", "Do not ask for confirmation.", "-y")
 
 
 @command("dry_run", "timeout", "all_rows", "as_json")
@@ -46,19 +67,10 @@ def cancel(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
     requests: list[str] | None = argument("REQUEST", "Ids of the requests to cancel."),
     *,
-    topic: list[str] | None = option(
-        "TOPIC", "Cancel the reassignments of this topic; may be repeated. Default: none."
-    ),
-    partition: list[str] | None = option(
-        "TOPIC-N", "Cancel the reassignment of this partition; may be repeated. Default: none."
-    ),
+    topic: list[str] | None = TOPIC,
+    partition: list[str] | None = PARTITION,
     everything: bool = flag("--everything", "Cancel all reassignments.", "--all"),
-    scope: CancelScope = option(
-        SCOPES,
-        "all: also move finished partitions back to their original replicas.",
-        default=CancelScope.IN_FLIGHT,
-    ),
-    yes: bool = flag("--yes", "Do not ask for confirmation.", "-y"),
+    yes: bool = YES,
     reason: str = options.REASON,
     requested_by: str | None = options.BY,
     wait: bool = options.WAIT,
@@ -68,18 +80,70 @@ def cancel(  # noqa: PLR0913 - the options of the command
 
     Example: reassigner cancel request_0000000004 --zookeeper zk1:2181/kafka --wait
 
-    Exit code: 0 taken up (with --wait: complete) or nothing to cancel, 1 error, 2 not taken up yet
-    or interrupted, 3 a partition could not be cancelled, or an earlier cancellation has not
-    selected its partitions yet.
+    Partitions that are done stay where they are; see `reassigner undo`. Exit code: 0 taken up (with
+    --wait: complete) or nothing to cancel, 1 error, 2 not taken up yet or interrupted, 3 a
+    partition could not be cancelled, or an earlier cancellation has not selected its partitions
+    yet.
     """
     wanted = Cancellation(
         requests=frozenset(request_ids(requests)),
         topics=frozenset(options.topics_of(topic)),
         partitions=frozenset(options.partitions_of(partition)),
-        scope=scope,
         reason=reason,
         requested_by=context.requested_by(requested_by),
     )
+    return _cancel(context, wanted, everything=everything, yes=yes, wait=wait)
+
+
+@command("dry_run", "timeout", "all_rows", "as_json")
+def undo(  # noqa: PLR0913 - the options of the command
+    context: CommandContext,
+    requests: list[str] | None = argument("REQUEST", "Ids of the requests to undo."),
+    *,
+    topic: list[str] | None = TOPIC,
+    partition: list[str] | None = PARTITION,
+    everything: bool = flag("--everything", "Undo all requests that are in progress."),
+    yes: bool = YES,
+    reason: str = options.REASON,
+    requested_by: str | None = options.BY,
+    throttle: str | None = option(
+        "RATE",
+        "Bytes per second and broker for what is moved back, for example 50MB. Default: the "
+        "strictest throttle of the requests.",
+    ),
+    window: str | None = option(
+        "HOURS",
+        'Move back only in these hours, for example "22:00-05:00 Europe/Berlin". Default: at once.',
+    ),
+    wait: bool = options.WAIT,
+) -> Exit:
+    """
+    Undo requests, in progress or ended: their partitions get the replicas of before.
+
+    Example: reassigner undo request_0000000004 --throttle 50MB --wait --zookeeper zk1:2181/kafka
+
+    What is in progress is cancelled, what is done is moved back. A partition that another request
+    or client has moved since is left alone and named. Partitions in flight roll back at once, with
+    the throttle of their request. Exit code: 0 taken up (with --wait: undone) or nothing to undo,
+    1 error, 2 not taken up yet or interrupted, 3 a partition could not be moved back, or an earlier
+    cancellation is in the way.
+    """
+    wanted = Cancellation(
+        requests=frozenset(request_ids(requests)),
+        topics=frozenset(options.topics_of(topic)),
+        partitions=frozenset(options.partitions_of(partition)),
+        scope=CancelScope.ALL,
+        reason=reason,
+        requested_by=context.requested_by(requested_by),
+        throttle=options.parse(parse_bytes, "--throttle", throttle),
+        window=options.parse(options.parse_window, "--window", window),
+    )
+    return _cancel(context, wanted, everything=everything, yes=yes, wait=wait)
+
+
+def _cancel(
+    context: CommandContext, wanted: Cancellation, *, everything: bool, yes: bool, wait: bool
+) -> Exit:
     if wanted.is_everything is not everything:
         raise InvalidInputError(
             "--everything cannot be used with requests, --topic or --partition"
@@ -91,13 +155,15 @@ def cancel(  # noqa: PLR0913 - the options of the command
             if not context.is_terminal():
                 raise InvalidInputError("--everything needs --yes without a terminal")
             count = len(operator.partitions.reassigned_partitions())
-            typer.confirm(f"Cancel everything, {count} partitions now?", abort=True)
+            verb = "Undo" if wanted.scope is CancelScope.ALL else "Cancel"
+            now = count_text(count, "partition")
+            typer.confirm(f"{verb} everything, {now} in progress?", abort=True)
         return CancelRun(context, operator, wanted, wait=wait).run()
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRun:
-    """One run of ``cancel``."""
+    """One run of ``cancel`` or ``undo``."""
 
     context: CommandContext
     operator: OperatorClient
@@ -108,7 +174,9 @@ class CancelRun:
         """Cancel, wait as the options say, and report."""
         if self.context.dry_run:
             preview = cancel_preview(self.operator, self.wanted, is_whole=True)
-            return self._show(preview) if preview else self._nothing(nothing_text(self.operator))
+            if not preview:
+                return self._nothing(nothing_text(self.operator, self.wanted))
+            return self._show(preview)
         done = submit_cancellation(self.operator, self.wanted)
         if isinstance(done, str):
             return self._nothing(done)
@@ -123,8 +191,9 @@ class CancelRun:
         return self._report(written, is_taken_up=taken_up)
 
     def _nothing(self, why: str) -> Exit:
-        document = {"cancellation": None, "result": "nothing_to_do"}
-        self.context.print_result(lambda: document, [why])
+        answer = self._answer()
+        document = {"cancellation": None, "result": "nothing_to_do", **answer}
+        self.context.print_result(lambda: document, [why, *answer.values()])
         return Exit.DONE
 
     def _show(self, preview: CancelPreview) -> Exit:
@@ -149,7 +218,16 @@ class CancelRun:
         self.context.print_result(lambda: document, lines, _screen(selections))
         if not self.context.as_json:
             print_line(NOTHING_WRITTEN)
+            if self.wanted.scope is CancelScope.ALL:
+                count = len({*preview.in_progress, *preview.finished})
+                print_line(f"{count_text(count, 'partition')} would have the replicas of before")
         return Exit.DONE
+
+    def _answer(self) -> dict[str, str]:
+        """Return what an operator who undoes requests wants to know, for both kinds of output."""
+        if self.wanted.scope is not CancelScope.ALL or not self.wanted.requests:
+            return {}
+        return {"answer": undone_text(self.operator, sorted(self.wanted.requests))}
 
     def _is_taken_up(self, done: Cancelled) -> bool:
         """Return whether all partitions are selected, or the first one rolls back."""
@@ -167,7 +245,8 @@ class CancelRun:
             while not has_ended(self.operator, written):
                 left = len(self.operator.partitions.reassigned_partitions())
                 status = self.context.status_of_leader(self.operator)
-                show(f"{left} partitions have not ended yet", 0, 0, status)
+                have = "has" if left == 1 else "have"
+                show(f"{count_text(left, 'partition')} {have} not ended yet", 0, 0, status)
                 self.context.sleep(FOLLOW_S)
 
     def _report(self, written: Cancellation, *, is_taken_up: bool) -> Exit:
@@ -186,6 +265,7 @@ class CancelRun:
                     "result": code.name.lower(),
                     "partitions": counts,
                     "endings": outcome_documents(outcomes),
+                    **self._answer(),
                 }
             )
             return code
@@ -199,7 +279,28 @@ class CancelRun:
             print_line(f"Cancellation {written.request} is complete: {_sentence(counts)}.")
         else:
             print_line(f"Cancelling as {written.request}; see `reassigner list {written.request}`.")
+        print_lines(self._answer().values())
         return code
+
+
+def undone_text(operator: OperatorClient, requests: Sequence[RequestId]) -> str:
+    """Describe how many partitions of requests have the replicas that they had before them."""
+    former: dict[TopicPartition, set[Replicas | None]] = {}
+    for request in requests:
+        for entry in operator.outcomes.accepted_entries(request):
+            former.setdefault(entry.partition, set()).add(entry.original)
+    present = operator.partitions.assignments(former)
+    back = sum(
+        now is not None and not now.is_reassigning and now.replicas in former[partition]
+        for partition, now in present.items()
+    )
+    named = f"request {', '.join(requests)}"
+    if not former:
+        return f"{named} has no accepted entries: it moved nothing"
+    total = count_text(len(former), "partition")
+    if back == len(former):
+        return f"{named} is undone: {total} with the replicas of before"
+    return f"{named} is not undone yet: {back} of {total} with the replicas of before"
 
 
 def _counts(history: RequestHistory) -> dict[str, int]:

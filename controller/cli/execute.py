@@ -10,6 +10,7 @@ finished it. Ctrl-C stops no reassignment.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from controller.errors import InvalidInputError
 from controller.previews.entries import Entry, EntryState, read_entries
 from controller.previews.plan_changes import Conflict
 from controller.previews.plan_files import check_approval
-from controller.units import ids, names_text, parse_bytes
+from controller.units import ids, names_text
 
 
 @command("dry_run", "out", "timeout", "all_rows", "as_json")
@@ -35,28 +36,7 @@ def execute(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
     plan: Path = options.PLAN,
     *,
-    reason: str = options.REASON,
-    requested_by: str | None = options.BY,
-    priority: int = option("N", "Requests of a higher priority start first.", default=0),
-    step_size: str | None = options.STEP_SIZE,
-    throttle: str | None = option(
-        "RATE",
-        "Replication throttle in bytes per second and broker, for example 50MB. "
-        "Default: that of `reassigner throttle`.",
-    ),
-    log_dirs_throttle: str | None = option(
-        "RATE",
-        "Throttle of moves between the disks of a broker, in bytes per second and broker. "
-        "Default: none.",
-    ),
-    window: str | None = options.WINDOW,
-    max_partitions_in_flight: int | None = option(
-        "N",
-        "Maximum number of its partitions in flight. Default: as many as the "
-        "limits of all requests permit.",
-        least=1,
-    ),
-    atomic: bool = flag("--atomic", "Start nothing if any entry is refused."),
+    requested: RequestOptions,
     allow_replication_factor_change: bool = options.MAY_CHANGE_FACTORS,
     additional: bool = flag("--additional", "With --legacy: add to the plan in progress."),
     legacy: bool = flag(
@@ -86,20 +66,9 @@ def execute(  # noqa: PLR0913 - the options of the command
     without --allow-replication-factor-change. Exit code: 0 accepted (with --wait: done), 1 error,
     2 not accepted yet or interrupted, 3 refused, 4 cancelled.
     """
-    wanted = RequestOptions(
-        reason=reason,
-        requested_by=context.requested_by(requested_by),
-        approved=approved or "",
-        approved_by=approved_by,
-        priority=options.check_priority("--priority", priority),
-        step_size=options.parse(options.parse_step_size, "--step-size", step_size),
-        throttle=options.parse(parse_bytes, "--throttle", throttle),
-        log_dirs_throttle=options.parse(parse_bytes, "--log-dirs-throttle", log_dirs_throttle),
-        window=options.parse(options.parse_window, "--window", window),
-        max_partitions_in_flight=max_partitions_in_flight,
-        atomic=atomic,
-    )
-    if legacy and wanted != RequestOptions(reason=reason, requested_by=wanted.requested_by):
+    wanted = replace(requested, approved=approved or "", approved_by=approved_by)
+    least = RequestOptions(reason=wanted.reason, requested_by=wanted.requested_by)
+    if legacy and wanted != least:
         raise InvalidInputError("--legacy takes no option of a request")
     if out is not None and not context.dry_run:
         raise InvalidInputError(
@@ -174,8 +143,10 @@ class Execution(submitting.PlanExecution):
         code = request_state.exit_of_request(state)
         if code is Exit.IN_PROGRESS and is_accepted and not self.wait:
             code = Exit.REFUSED if state.history.refused else Exit.DONE
+        answer = None if self.answer is None else self.answer(self.operator)
         if self.context.as_json:
-            print_json(self._document(state, read_entries(self.operator, self.plan), code))
+            document = self._document(state, read_entries(self.operator, self.plan), code)
+            print_json(document if answer is None else {**document, "answer": answer})
             return code
         if not is_accepted:
             why = submitting.why_not_taken_up(self.operator, self.context.timeout)
@@ -189,6 +160,7 @@ class Execution(submitting.PlanExecution):
             accepted = [p for p in self.plan if p not in refused]
             print_line(f"Accepted as {self.request}: {names_text(accepted)}")
         print_lines(self._superseded_lines())
+        print_lines(() if answer is None else (answer,))
         return code
 
     def _document(

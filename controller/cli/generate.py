@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controller.actions.submission import PlanSubmission
 from controller.cli import options
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
 
 
+EXCLUDE_TOPICS: Final = option("REGEX", "Leave out topics whose whole name matches. Default: none.")
+DISABLE_RACK_AWARE: Final = flag("--disable-rack-aware", "Ignore racks.")
+
+
 @command("dry_run", "timeout", "all_rows", "as_json")
 def generate(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
@@ -44,18 +48,22 @@ def generate(  # noqa: PLR0913 - the options of the command
         "--topics-to-move-json-file",
     ),
     all_topics: bool = flag("--all-topics", "Reassign all topics."),
-    exclude_topics: str | None = option(
-        "REGEX", "Leave out topics whose whole name matches. Default: none."
-    ),
+    exclude_topics: str | None = EXCLUDE_TOPICS,
     broker_list: str | None = option(
         "0,1,2", "Place replicas on these brokers only. Default: all live ones."
     ),
-    remove_broker: list[int] | None = option(
-        "ID", "Move all replicas off this broker; may be repeated. Default: none.", least=0
+    drain: list[int] | None = option(
+        "BROKER",
+        "Move all replicas off this broker; may be repeated. Default: none.",
+        "--drain",
+        "--remove-broker",
+        least=0,
     ),
-    add_broker: list[int] | None = option(
-        "ID",
+    add: list[int] | None = option(
+        "BROKER",
         "Move an even share of the replicas to this broker; may be repeated. Default: none.",
+        "--add",
+        "--add-broker",
         least=0,
     ),
     replication_factor: int | None = option(
@@ -63,23 +71,23 @@ def generate(  # noqa: PLR0913 - the options of the command
     ),
     rebalance: bool = flag("--rebalance", "Balance replicas and leaders."),
     spread_racks: bool = flag("--spread-racks", "Use as many racks as possible."),
-    disable_rack_aware: bool = flag("--disable-rack-aware", "Ignore racks."),
+    disable_rack_aware: bool = DISABLE_RACK_AWARE,
     no_sizes: bool = flag("--no-sizes", "Do not query brokers for the sizes of replicas."),
     output: Path | None = option(
         "FILE", "Also write the proposal to this file. Default: standard output alone."
     ),
     execute: bool = flag("--execute", "Submit the proposal as a request."),
-    reason: str = options.REASON,
-    requested_by: str | None = options.BY,
+    requested: RequestOptions,
+    wait: bool = options.WAIT,
 ) -> Exit:
     """
     Propose a plan that copies as few replicas as possible.
 
-    Example: reassigner generate orders payments --remove-broker 5 --zookeeper zk1:2181/kafka
+    Example: reassigner generate orders payments --drain 5 --zookeeper zk1:2181/kafka
 
     No partition loses a rack. Prints the current and the proposed replicas of the partitions that
-    change, as Kafka's tool does; a summary and a forecast go to standard error. Exit code:
-    0 proposed (with --execute: as of execute), 1 error.
+    change, as Kafka's tool does; a summary and a forecast go to standard error. With --execute, it
+    takes the options of execute. Exit code: 0 proposed (with --execute: as of execute), 1 error.
     """
     names = options.topics_of(topics)
     if topics_file is not None:
@@ -91,8 +99,8 @@ def generate(  # noqa: PLR0913 - the options of the command
         all_topics=all_topics,
         excluded=exclude_topics,
         brokers=frozenset(() if listed is None else read_brokers(listed)),
-        removed=frozenset(map(BrokerId, remove_broker or ())),
-        added=frozenset(map(BrokerId, add_broker or ())),
+        drained=frozenset(map(BrokerId, drain or ())),
+        added=frozenset(map(BrokerId, add or ())),
         replication_factor=replication_factor,
         rebalance=rebalance,
         spread_racks=spread_racks,
@@ -100,20 +108,21 @@ def generate(  # noqa: PLR0913 - the options of the command
     )
     if goal.is_empty:
         raise InvalidInputError(
-            "name a goal: --remove-broker, --add-broker, --broker-list, --replication-factor, "
-            "--rebalance or --spread-racks"
+            "name a goal: --drain, --add, --broker-list, --replication-factor, --rebalance or "
+            "--spread-racks"
         )
     if context.dry_run and not execute:
         raise InvalidInputError("--dry-run needs --execute: nothing else writes anything")
-    wanted = RequestOptions(reason=reason, requested_by=context.requested_by(requested_by))
+    if wait and not execute:
+        raise InvalidInputError("--wait needs --execute: there is nothing to wait for")
     with context.inspected() as (operator, queries):
         basis = proposal.read_basis(operator, goal)
-        sizes = {} if no_sizes else _sizes(operator, queries)
+        sizes = {} if no_sizes else replica_sizes(operator, queries)
         found = propose(basis.before, basis.goal, sizes)
         preview = None
         if not (execute or no_sizes):
             entries = read_entries(operator, found.changed)
-            preview = forecast_of(operator, entries, queries, wanted)
+            preview = forecast_of(operator, entries, queries, requested)
         if context.as_json and not execute:
             document = proposal.proposal_document(found, basis, sizes)
             print_json(document | ({} if preview is None else {"forecast": preview.document()}))
@@ -129,15 +138,17 @@ def generate(  # noqa: PLR0913 - the options of the command
             operator=operator,
             wanted=PlanSubmission(
                 plan=PlanFile(entries=found.changed),
-                options=wanted,
+                options=requested,
                 may_change_factors=replication_factor is not None,
             ),
             queries=queries,
+            wait=wait,
         )
         return execution.run()
 
 
-def _sizes(operator: OperatorClient, queries: ClusterQueries) -> dict[TopicPartition, int]:
+def replica_sizes(operator: OperatorClient, queries: ClusterQueries) -> dict[TopicPartition, int]:
+    """Query the brokers for the size of each partition; print a note about silent ones."""
     disks = queries.log_dirs(operator.cluster.brokers().values())
     for line in proposal.silence_lines(disks):
         print_note(line)

@@ -10,12 +10,13 @@ from typing import Any, Final, TypeVar
 
 import typer
 
-from controller.cli.context import context_of
+from controller.cli.context import CommandContext, context_of
 from controller.cli.output import print_note
 from controller.core.model import TopicPartition
-from controller.core.requests.submissions import PRIORITY_MAX, StepSize, Window
+from controller.core.requests.submissions import PRIORITY_MAX, RequestOptions, StepSize, Window
 from controller.errors import InvalidInputError
 from controller.previews.plan_files import PlanFile, read_plan
+from controller.units import parse_bytes
 from controller.znodes.json_documents import read_window
 from controller.znodes.paths import parse_topic_partition, valid_topic
 
@@ -89,6 +90,74 @@ _COMMON: Final[Mapping[str, tuple[object, object]]] = {
 """The options that many commands have, by the field of ``CommandContext`` with their value."""
 
 
+WAIT: Final = flag("--wait", "Show progress and wait for the end, not only for acceptance.")
+STEP_SIZE: Final = option("N|all", "Replicas to add per step. Default: the limit in force.")
+WINDOW: Final = option(
+    "HOURS",
+    'Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin". '
+    "Default: the window in force.",
+)
+MAY_CHANGE_FACTORS: Final = flag(
+    "--allow-replication-factor-change",
+    "Accept a plan that changes replication factors. Default: refuse it.",
+)
+REASON: Final = option("TEXT", "Reason, recorded in ZooKeeper. Default: none.", default="")
+BY: Final = option("NAME", "Name of the requester. Default: user@host.", "--requested-by")
+_OF_REQUESTS: Final[Mapping[str, tuple[object, object]]] = {
+    "reason": (str, REASON),
+    "requested_by": (str | None, BY),
+    "priority": (int, option("N", "Requests of a higher priority start first.", default=0)),
+    "step_size": (str | None, STEP_SIZE),
+    "throttle": (
+        str | None,
+        option(
+            "RATE",
+            "Replication throttle in bytes per second and broker, for example 50MB. "
+            "Default: that of `reassigner throttle`.",
+        ),
+    ),
+    "log_dirs_throttle": (
+        str | None,
+        option(
+            "RATE",
+            "Throttle of moves between the disks of a broker, in bytes per second and broker. "
+            "Default: none.",
+        ),
+    ),
+    "window": (str | None, WINDOW),
+    "max_partitions_in_flight": (
+        int | None,
+        option(
+            "N",
+            "Maximum number of its partitions in flight. Default: as many as the "
+            "limits of all requests permit.",
+            least=1,
+        ),
+    ),
+    "atomic": (bool, flag("--atomic", "Start nothing if any entry is refused.")),
+}
+"""The options of each command that submits a plan, by the field of ``RequestOptions``."""
+_REQUEST_OPTIONS: Final = tuple(_keyword(name, *about) for name, about in _OF_REQUESTS.items())
+REQUESTED: Final = "requested"
+"""The parameter of a command in whose place it has these options; it gets their values."""
+
+
+def _requested(context: CommandContext, given: dict[str, Any]) -> RequestOptions:
+    """Take the options of a request from the values that were given."""
+    values = {name: given.pop(name) for name in _OF_REQUESTS}
+    return RequestOptions(
+        reason=values["reason"],
+        requested_by=context.requested_by(values["requested_by"]),
+        priority=check_priority("--priority", values["priority"]),
+        step_size=parse(parse_step_size, "--step-size", values["step_size"]),
+        throttle=parse(parse_bytes, "--throttle", values["throttle"]),
+        log_dirs_throttle=parse(parse_bytes, "--log-dirs-throttle", values["log_dirs_throttle"]),
+        window=parse(parse_window, "--window", values["window"]),
+        max_partitions_in_flight=values["max_partitions_in_flight"],
+        atomic=values["atomic"],
+    )
+
+
 def command(
     *common: str, connects: bool = True
 ) -> Callable[[Callable[..., _Parsed]], Callable[..., _Parsed]]:
@@ -96,7 +165,8 @@ def command(
     Let a command take the context of commands, with the values of common options, as its first one.
 
     The options of a connection come before its own ones (but after those that are needed), those
-    that ``common`` names after them; it may also name own ones, for their place among these.
+    that ``common`` names after them; it may also name own ones, for their place among these. In the
+    place of a parameter ``requested`` it has the options of a request, and gets their values.
     """
     first = ("zookeeper", "config") if connects else ()
     shared = [name for name in (*first, *common) if name in _COMMON]
@@ -104,9 +174,14 @@ def command(
     def decorate(run: Callable[..., _Parsed]) -> Callable[..., _Parsed]:
         def command(ctx: typer.Context, **given: Any) -> _Parsed:  # noqa: ANN401 - by name
             values = {name: given.pop(name) for name in shared}
-            return run(replace(context_of(ctx), **values), **given)
+            context = replace(context_of(ctx), **values)
+            if submits:
+                given[REQUESTED] = _requested(context, given)
+            return run(context, **given)
 
         _, *own = signature(run, eval_str=True).parameters.values()
+        submits = any(p.name == REQUESTED for p in own)
+        own = [q for p in own for q in (_REQUEST_OPTIONS if p.name == REQUESTED else (p,))]
         known = {name: _keyword(name, *_COMMON[name]) for name in shared}
         known |= {p.name: p for p in own}
         last = [known[name] for name in common]
@@ -121,19 +196,6 @@ def command(
 
 
 HTTP: Final = option("HOST:PORT", "Query this daemon. Default: the leader that ZooKeeper names.")
-WAIT: Final = flag("--wait", "Show progress and wait for the end, not only for acceptance.")
-STEP_SIZE: Final = option("N|all", "Replicas to add per step. Default: the limit in force.")
-WINDOW: Final = option(
-    "HOURS",
-    'Begin steps only in these hours, for example "22:00-05:00 Europe/Berlin". '
-    "Default: the window in force.",
-)
-MAY_CHANGE_FACTORS: Final = flag(
-    "--allow-replication-factor-change",
-    "Accept a plan that changes replication factors. Default: refuse it.",
-)
-REASON: Final = option("TEXT", "Reason, recorded in ZooKeeper. Default: none.", default="")
-BY: Final = option("NAME", "Name of the requester. Default: user@host.", "--requested-by")
 REQUESTS: Final = option("ID", "Apply to this request; may be repeated. Default: everything.")
 PLAN: Final = argument(
     "PLAN.json",

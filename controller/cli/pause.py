@@ -48,10 +48,10 @@ def pause(
     requests, brokers = request_ids(request), list(map(BrokerId, broker or ()))
 
     with context.connected() as operator:
+        found = work_control.pause(operator, new, requests, brokers, dry_run=context.dry_run)
         absent = sorted(set(brokers) - operator.cluster.broker_ids())
         if absent:
             print_note(f"Note: broker {ids(absent)} is not live.")
-        found = work_control.pause(operator, new, requests, brokers, dry_run=context.dry_run)
     _print_pauses(context, found)
 
 

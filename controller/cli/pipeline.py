@@ -64,8 +64,9 @@ def plan(  # noqa: PLR0913 - the options of the command
     replication_factor: int | None = option("N", "Number of replicas. Default: unchanged."),
     leaders_only: bool = flag("--leaders-only", "Change only the order of replicas; copy nothing."),
     balance: bool | None = flag(
-        "--balance/--no-balance",
+        "--rebalance/--no-rebalance",
         "Balance the cluster. Default: unless --drain, --replace or --replication-factor is given.",
+        "--balance/--no-balance",
         default=None,
     ),
     place_dirs: bool = flag("--place-dirs", "Choose the log directory of each new replica."),

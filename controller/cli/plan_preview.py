@@ -34,12 +34,13 @@ def show_dry_run(
     *,
     plan: Plan | None = None,
     approval: Approval | None = None,
+    answer: str | None = None,
 ) -> Exit:
     """
     Print what a plan would do; return the exit code.
 
     In JSON, ``plan`` is printed in place of the entries. ``approval`` is the file that was
-    written for approval.
+    written for approval, ``answer`` the last line.
     """
     validation, conflicts, preview = found.validation, found.conflicts, found.preview
     problems = validation.problems
@@ -54,6 +55,7 @@ def show_dry_run(
             "conflicts": [c.document() for c in conflicts],
             "forecast": preview.document(),
             **({} if approval is None else {"approval": approval.document()}),
+            **({} if answer is None else {"answer": answer}),
         }
 
     lines = (*found.changes, *validation.lines(), *map(str, conflicts))
@@ -61,6 +63,8 @@ def show_dry_run(
     context.print_result(document, chain(lines, forecast), _preview_screen(found))
     if not context.as_json:
         print_line(NOTHING_WRITTEN if approval is None else str(approval))
+        if answer is not None:
+            print_line(answer)
     is_refused = bool(problems) or any(c.is_refused for c in conflicts)
     return Exit.REFUSED if is_refused else Exit.DONE
 

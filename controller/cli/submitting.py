@@ -102,6 +102,8 @@ class PlanExecution(ABC):
     wait: bool = False
     out: Path | None = None
     """In a dry run: where the plan is written for approval."""
+    answer: Callable[[OperatorClient | None], str] | None = None
+    """The last line: what the cluster has now of what was wanted; in a dry run, what it gets."""
     request: RequestId = field(init=False)
     """The id of the request, once it is written."""
     names: tuple[str, ...] = field(init=False)
@@ -126,7 +128,8 @@ class PlanExecution(ABC):
                 approval = plan_preview.write_for_approval(
                     operator, self.out, found.entries, log_dirs
                 )
-            return plan_preview.show_dry_run(self.context, found, approval=approval)
+            told = None if self.answer is None else self.answer(None)
+            return plan_preview.show_dry_run(self.context, found, approval=approval, answer=told)
         before = checked.entries
         conflicts = self.conflicts = conflicts_of(before, self.wanted.way.route)
         for line in (*factor_lines(before), *self._notes(conflicts)):

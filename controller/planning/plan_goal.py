@@ -35,6 +35,8 @@ class PlanGoal:
     """Even out the replicas and the leaderships of brokers to a difference of at most one."""
     receivers: frozenset[BrokerId] = frozenset()
     """Brokers to fill to an even share; the others only give."""
+    fixed: frozenset[TopicPartition] = frozenset()
+    """Partitions that count as loads of their brokers and stay as they are."""
     widest: bool = False
     """Spread every partition over as many racks as possible, not only as many as now."""
 
@@ -137,17 +139,22 @@ def even_shares(current: Mapping[BrokerId, int], total: int) -> dict[BrokerId, i
     return {broker: share + (place < rest) for place, broker in enumerate(fullest)}
 
 
-def copies_min(before: Assignment, goal: PlanGoal) -> int:
+def copies_min(before: Assignment, goal: PlanGoal, *, is_even: bool = True) -> int:
     """
     Return the minimum number of copies of any plan with this goal.
 
     What a broker lacks to its share is copied to it; to fill brokers, shares are rounded down.
+    Where the shares cannot be reached, ``is_even`` is false, and only the rest of the goal counts.
     """
     loads = broker_loads(before, goal.brokers)
-    total = sum(map(goal.factor_of, before.values()))
+    movable = {p: replicas for p, replicas in before.items() if p not in goal.fixed}
+    total = sum(map(goal.factor_of, movable.values()))
+    total += sum(b in goal.brokers for p in goal.fixed for b in before[p])
     if goal.rebalance:
         shares = even_shares({broker: loads[broker] for broker in goal.brokers}, total)
     else:
         shares = dict.fromkeys(goal.receivers, total // len(goal.brokers))
-    forced = sum(copies_of_partition(replicas, goal) for replicas in before.values())
+    forced = sum(copies_of_partition(replicas, goal) for replicas in movable.values())
+    if not is_even:
+        return forced
     return max(forced, sum(max(0, share - loads[b]) for b, share in shares.items()))

@@ -46,19 +46,25 @@ def propose(before: Assignment, goal: PlanGoal, sizes: Sizes | None = None) -> P
         raise InvalidInputError(problem)
     draft = Draft(before, goal, sizes or {})
     for partition in draft.order:
-        draft.satisfy(partition)
+        if partition not in goal.fixed:
+            draft.satisfy(partition)
     notes: list[str] = []
-    if goal.rebalance and not even_out(draft):
-        notes.append("replicas cannot be evened out because of racks")
-    elif goal.receivers and not fill(draft, goal.receivers):
-        notes.append("not every broker could be filled to an even share because of racks")
-    leaders = Leaderships(before, draft.replicas, goal.brokers)
+    is_even = True
+    if goal.rebalance:
+        is_even = even_out(draft)
+        notes += [] if is_even else ["replicas cannot be evened out because of racks"]
+    elif goal.receivers:
+        is_even = fill(draft, goal.receivers)
+        notes += (
+            [] if is_even else ["not every broker can be filled to an even share because of racks"]
+        )
+    leaders = Leaderships(before, draft.replicas, goal)
     if (goal.rebalance or goal.receivers) and not even_out(leaders):
         notes.append("leaders cannot be evened out with these replicas")
     return Proposal(
         before={p: tuple(before[p]) for p in sorted(before)},
         after={partition: tuple(order) for partition, order in leaders.order.items()},
-        copies_min=copies_min(before, goal),
+        copies_min=copies_min(before, goal, is_even=is_even),
         notes=tuple(notes),
     )
 
@@ -72,6 +78,8 @@ def _problems(before: Assignment, goal: PlanGoal) -> Iterator[str]:
     if strangers:
         yield f"broker {','.join(map(str, sorted(strangers)))} cannot be both filled and emptied"
     for partition, replicas in before.items():
+        if partition in goal.fixed:
+            continue
         if not replicas:
             yield f"{partition} has no replica"
         if goal.factor_of(replicas) > len(goal.brokers):
@@ -302,7 +310,7 @@ class Draft(Spread):
     ) -> Iterable[Push]:
         """Return the cheapest replica for each target that can take one; ties: the smallest."""
         best: dict[BrokerId, Push] = {}
-        held = self.held[broker] - barred
+        held = self.held[broker] - barred - self._goal.fixed
         # Only a replica that was moved before can move again at no cost; all others cost the same.
         for partition in sorted(held & self._touched, key=self._rank.__getitem__):
             before = self._before[partition]
@@ -347,18 +355,20 @@ class Leaderships(Spread):
         self,
         before: Assignment,
         replicas: Mapping[TopicPartition, Iterable[BrokerId]],
-        brokers: Collection[BrokerId],
+        goal: PlanGoal,
     ) -> None:
         """Order the planned replicas as close to the former order as possible."""
-        super().__init__(brokers)
+        super().__init__(goal.brokers)
+        self._fixed: Final = goal.fixed
         self.order: Final[dict[TopicPartition, list[BrokerId]]] = {}
         orphaned: list[TopicPartition] = []
         for partition, found in replicas.items():
             places = {broker: place for place, broker in enumerate(before[partition])}
             order = sorted(found, key=lambda b: places.get(b, len(places)))
             self.order[partition] = order
-            if order[0] == before[partition][0]:
-                self.held[order[0]].add(partition)
+            if order[:1] == list(before[partition][:1]):
+                if order and order[0] in self.held:
+                    self.held[order[0]].add(partition)
             else:
                 orphaned.append(partition)
         for partition in orphaned:
@@ -374,7 +384,7 @@ class Leaderships(Spread):
     ) -> Iterable[Push]:
         """Return for each target a partition that it could lead instead of the broker."""
         found: dict[BrokerId, Push] = {}
-        for partition in sorted(self.held[broker] - barred):
+        for partition in sorted(self.held[broker] - barred - self._fixed):
             for follower in self.order[partition][1:]:
                 if follower in targets:
                     found.setdefault(follower, Push(partition, broker, follower))

@@ -8,15 +8,17 @@ records, and records before topic znodes. So no entry is missed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.core import model
-from controller.core.model import OutcomeKind, Replicas, TopicPartition
+from controller.core.model import BrokerId, OutcomeKind, Replicas, TopicPartition
+from controller.errors import InvalidInputError
 from controller.previews.plan_files import Plan
+from controller.units import ids
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -162,6 +164,11 @@ class ActiveReassignment:
     adding: Replicas
     removing: Replicas
 
+    @property
+    def target(self) -> Replicas:
+        """The replicas that it ends with."""
+        return tuple(r for r in self.replicas if r not in self.removing)
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
@@ -205,6 +212,34 @@ def read_cluster(operator: OperatorClient) -> ClusterState:
                     found.replicas, found.adding_replicas, found.removing_replicas
                 )
     return ClusterState(topics, active)
+
+
+def check_brokers(
+    operator: OperatorClient,
+    brokers: Iterable[BrokerId],
+    topics: Mapping[str, model.TopicAssignment] | None = None,
+) -> None:
+    """
+    Check that the cluster has brokers, live or by a replica; ``topics`` if they were read already.
+
+    Raises:
+        InvalidInputError: it does not have one.
+
+    """
+    unknown = set(brokers) - operator.cluster.broker_ids()
+    if unknown:
+        for topic in (operator.survey_topics() if topics is None else topics).values():
+            for assignment in topic.partitions.values():
+                unknown.difference_update(assignment.replicas)
+    if unknown:
+        raise InvalidInputError(unknown_text(sorted(unknown)))
+
+
+def unknown_text(brokers: Iterable[BrokerId]) -> str:
+    """Describe brokers that the cluster does not have."""
+    return (
+        f"there is no broker {ids(brokers)}: it is not live, and no partition has a replica on it"
+    )
 
 
 def _whole(target: Replicas, now: model.PartitionAssignment) -> ActiveReassignment:

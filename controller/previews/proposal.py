@@ -1,18 +1,18 @@
 """
 The basis of the plans of ``generate``, and the summary of a proposal.
 
-Reassigning partitions are left out: their replicas are about to change.
+Reassigning partitions are left out, and count as if they had reached their targets.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from controller.core.model import BrokerId, TopicAssignment, TopicPartition
+from controller.core.model import BrokerId, TopicPartition
 from controller.doctor.broker_answers import Disks
 from controller.errors import InvalidInputError
 from controller.planning.plan_goal import (
@@ -23,7 +23,7 @@ from controller.planning.plan_goal import (
     leader_counts,
     rack_violations,
 )
-from controller.previews.entries import ClusterState, read_cluster
+from controller.previews.entries import ClusterState, check_brokers, read_cluster
 from controller.previews.plan_files import document_of
 from controller.units import ids, names_text, show_bytes
 
@@ -40,7 +40,7 @@ NOTHING: Final = "Nothing has to move."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """The goal of a plan, by the options of ``generate``."""
+    """The goal of a plan, as ``generate`` and the commands for tasks name it."""
 
     topics: Sequence[str] = ()
     all_topics: bool = False
@@ -48,7 +48,7 @@ class Goal:
     """A regular expression; topics whose whole name matches are left out."""
     brokers: frozenset[BrokerId] = frozenset()
     """The brokers that may have replicas; empty: all live ones."""
-    removed: frozenset[BrokerId] = frozenset()
+    drained: frozenset[BrokerId] = frozenset()
     added: frozenset[BrokerId] = frozenset()
     replication_factor: int | None = None
     rebalance: bool = False
@@ -60,7 +60,7 @@ class Goal:
         """Whether no change is wanted."""
         return not (
             self.brokers
-            or self.removed
+            or self.drained
             or self.added
             or self.replication_factor is not None
             or self.rebalance
@@ -93,10 +93,12 @@ def read_basis(operator: OperatorClient, wanted: Goal) -> ProposalBasis:
         for topic in _topics(found, wanted)
         for number, assignment in found.topics[topic].partitions.items()
     }
-    check_known(wanted.removed - live.keys(), found.topics.values())
-    before = {p: replicas for p, replicas in partitions.items() if p not in found.active}
-    holders = {broker for replicas in before.values() for broker in replicas}
-    brokers = _brokers(wanted, live, holders)
+    named = wanted.drained | wanted.added | wanted.brokers
+    check_brokers(operator, named, found.topics)
+    left_out = frozenset(partitions.keys() & found.active.keys())
+    before = {p: found.active[p].target if p in left_out else r for p, r in partitions.items()}
+    holders = {broker for p, r in before.items() if p not in left_out for broker in r}
+    brokers = _brokers(wanted, live, holders, operator.requests.controls().drains.brokers)
     racks = {broker: found.rack for broker, found in live.items()} if wanted.rack_aware else {}
     if racks and len({racks[broker] is None for broker in brokers}) > 1:
         raise InvalidInputError(RACKLESS)
@@ -108,9 +110,10 @@ def read_basis(operator: OperatorClient, wanted: Goal) -> ProposalBasis:
             replication_factor=wanted.replication_factor,
             rebalance=wanted.rebalance,
             receivers=wanted.added,
+            fixed=left_out,
             widest=wanted.spread_racks,
         ),
-        left_out=tuple(sorted(partitions.keys() & found.active.keys())),
+        left_out=tuple(sorted(left_out)),
     )
 
 
@@ -128,34 +131,32 @@ def _topics(found: ClusterState, wanted: Goal) -> list[str]:
     return [n for n in names if excluded is None or not excluded.fullmatch(n)]
 
 
-def check_known(dead: Iterable[BrokerId], topics: Iterable[TopicAssignment]) -> None:
-    """Refuse to empty a broker that the cluster does not know, live or by a replica."""
-    unknown = set(dead)
-    for topic in topics if unknown else ():
-        for assignment in topic.partitions.values():
-            unknown.difference_update(assignment.replicas)
-    if unknown:
-        raise InvalidInputError(
-            f"there is no broker {ids(sorted(unknown))}: it is not live, and no partition has a "
-            "replica on it"
-        )
-
-
 def _brokers(
-    wanted: Goal, live: Collection[BrokerId], holders: Collection[BrokerId]
+    wanted: Goal,
+    live: Collection[BrokerId],
+    holders: Collection[BrokerId],
+    emptying: Collection[BrokerId],
 ) -> frozenset[BrokerId]:
-    brokers = (wanted.brokers or frozenset(live)) - wanted.removed | wanted.added
-    both = wanted.removed & (wanted.added | wanted.brokers)
+    """Return the brokers that may have replicas: by default not those that a drain keeps empty."""
+    named = wanted.added | wanted.brokers
+    both = wanted.drained & named
     if both:
-        raise InvalidInputError(f"broker {ids(sorted(both))} is named for use and for removal")
+        raise InvalidInputError(f"broker {ids(sorted(both))} is named for use and to be drained")
+    standing = sorted(named & frozenset(emptying))
+    if standing:
+        raise InvalidInputError(
+            f"broker {ids(standing)} is being drained; `reassigner drain --stop` ends that"
+        )
+    brokers = wanted.brokers or frozenset(live) - frozenset(emptying)
+    brokers = brokers - wanted.drained | wanted.added
     dead = sorted(brokers - frozenset(live))
     if dead:
         raise InvalidInputError(f"broker {ids(dead)} is not live")
-    lost = sorted(frozenset(holders) - frozenset(live) - wanted.removed)
+    lost = sorted(frozenset(holders) - frozenset(live) - wanted.drained - frozenset(emptying))
     if lost and not wanted.brokers:
         raise InvalidInputError(
             f"broker {ids(lost)} has replicas and is not live: wait for its return, or move its "
-            "replicas with --remove-broker"
+            "replicas with `reassigner drain`"
         )
     return brokers
 

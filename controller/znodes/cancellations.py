@@ -24,7 +24,8 @@ from controller.znodes.json_documents import TEXT_MAX, UnreadableError, excerpt
 from controller.znodes.paths import CANCEL, read_partition, read_request, read_topic
 
 _SELECTIONS: Final = ("requests", "topics", "partitions")
-_KEYS: Final = frozenset({"version", "scope", "reason", "requested_by", *_SELECTIONS})
+_UNDO: Final = ("throttle", "window")
+_KEYS: Final = frozenset({"version", "scope", "reason", "requested_by", *_SELECTIONS, *_UNDO})
 _SCOPES: Final = {scope.value: scope for scope in CancelScope}
 
 
@@ -54,6 +55,8 @@ def _read(data: bytes) -> Cancellation:
     scope = _SCOPES.get(named) if isinstance(named, str) else None
     if scope is None:
         raise UnreadableError(f'scope is "in_flight" or "all", not {excerpt(named)}')
+    if scope is not CancelScope.ALL and any(key in members for key in _UNDO):
+        raise UnreadableError("throttle and window are for finished partitions, of the scope all")
     return Cancellation(
         requests=frozenset(map(read_request, selected["requests"])),
         topics=frozenset(map(read_topic, selected["topics"])),
@@ -61,6 +64,8 @@ def _read(data: bytes) -> Cancellation:
         scope=scope,
         reason=members.text("reason"),
         requested_by=members.text("requested_by"),
+        throttle=members.rate("throttle"),
+        window=members.window("window"),
     )
 
 
@@ -76,6 +81,8 @@ def encode_cancellation(cancellation: Cancellation) -> bytes:
         "scope": None if is_default else cancellation.scope.value,
         "reason": cancellation.reason,
         "requested_by": cancellation.requested_by,
+        "throttle": cancellation.throttle,
+        "window": None if cancellation.window is None else str(cancellation.window),
     }
     document = {key: value for key, value in members.items() if value}
     return documents.write_document({"version": 1} | document) if document else b""
@@ -97,6 +104,7 @@ def combine(
     before would select all that was submitted in between. So what is selected already is replaced
     by what is wanted: its rollbacks continue by their own records. What is not selected yet is
     replaced only by what covers it; request ids can be added to, as they select no other request.
+    Its throttle and window are those of its rollback from the begin: they cannot be changed.
 
     Args:
         found: The cancellation in the znode.
@@ -111,11 +119,19 @@ def combine(
         return wanted
     if found.unreadable is not None:
         raise ReassignmentConflictError(f"{CANCEL} cannot be extended: {found.unreadable}")
+    own, wished = (found.throttle, found.window), (wanted.throttle, wanted.window)
+    if wished not in {own, (None, None)}:
+        raise CancellationPendingError(
+            f"{found.request} is in progress and moves partitions back with other options: retry "
+            f"when it has ended (`reassigner list {found.request}`)"
+        )
     reasons = dict.fromkeys(r for r in (found.reason, wanted.reason) if r)
     people = dict.fromkeys(p for p in (found.requested_by, wanted.requested_by) if p)
     whole = replace(
         wanted, reason="; ".join(reasons)[:TEXT_MAX], requested_by=", ".join(people)[:TEXT_MAX]
     )
+    if wanted.scope is CancelScope.ALL:
+        whole = replace(whole, throttle=found.throttle, window=found.window)
     if is_selected or _covers(wanted, found):
         return whole
     if all(_names_requests_only(c) for c in (found, wanted)) and found.scope is wanted.scope:

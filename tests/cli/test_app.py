@@ -136,8 +136,8 @@ def test_every_listed_command_exists(name: str) -> None:
 
 def test_a_misspelt_command_is_answered_with_the_one_that_was_meant() -> None:
     """From the names alone."""
-    result = Terminal(FakeCluster()).run("explian")
-    assert "Did you mean 'explain'?" in result.stderr
+    result = Terminal(FakeCluster()).run("dictor")
+    assert "Did you mean 'doctor'?" in result.stderr
 
 
 def test_the_version_is_printed() -> None:
@@ -185,7 +185,7 @@ def test_run_takes_every_source(tmp_path: Path) -> None:
     [
         ("reassigner pa", ["pause"]),
         ("reassigner queue re", ["remove"]),
-        ("reassigner cancel --scope ", ["in_flight", "all"]),
+        ("reassigner limits --under-min-isr ", ["wait", "warn", "ignore"]),
     ],
 )
 def test_verbs_and_values_complete_in_a_shell(words: str, offered: list[str]) -> None:

@@ -25,6 +25,7 @@ from controller.core.requests.submissions import (
     Cancellation,
     CancelScope,
     RequestOptions,
+    Window,
 )
 from controller.errors import CancellationPendingError, ReassignmentConflictError
 from controller.znodes.cancellations import combine
@@ -128,7 +129,7 @@ def test_topics_and_partitions_are_selected(
         ("--topic", "a b"),
         ("a/b",),
         ("request_0000000077",),
-        (ONE, "--scope", "some"),
+        (ONE, "--scope", "all"),
     ],
 )
 def test_wrong_usage_cancels_nothing(args: Sequence[str]) -> None:
@@ -221,16 +222,55 @@ def test_what_others_began_is_called_off_only_where_it_is_named() -> None:
     assert "1 (t-0)" in named.stdout
 
 
-def test_scope_all_moves_back_what_is_finished() -> None:
-    """Unless it has been moved since, or is back already."""
+def test_undo_moves_back_what_is_finished() -> None:
+    """Unless it has been moved since, or is back already; the last line says how far it is."""
     cluster = a_cluster()
     cluster.reach(tp(0))
     cluster.conclude(ONE, done=1)
     assert NOTHING in Terminal(cluster).run("cancel", ONE).stdout
-    shown = Terminal(cluster).run("cancel", ONE, "--scope", "all", "--dry-run")
+    shown = Terminal(cluster).run("undo", ONE, "--dry-run")
     assert "would move back, finished already: 1 (t-0)" in shown.stdout
-    cluster.assign(tp(0), (1, 2))
-    assert NOTHING in Terminal(cluster).run("cancel", ONE, "--scope", "all").stdout
+    assert shown.stdout.endswith("1 partition would have the replicas of before\n")
+
+    def move_back(cluster: FakeCluster) -> None:
+        cluster.assign(tp(0), (1, 2))
+        cluster.cancellation = None
+        cluster.conclude(CANCEL, kind="cancel", done=1)
+
+    options = ("--throttle", "5MB", "--window", "22:00-05:00", "--wait")
+    terminal = Terminal(cluster, steps=[lambda _: None, move_back])
+    done = terminal.run("undo", ONE, *options, "--timeout", "0")
+    assert done.exit_code == 2
+    assert done.stdout.endswith(
+        f"request {ONE} is not undone yet: 0 of 1 partition with the replicas of before\n"
+    )
+    written = cluster.cancellation
+    assert written is not None
+    assert (written.requests, written.scope) == (frozenset({ONE}), CancelScope.ALL)
+    assert (written.throttle, written.window) == (5_000_000, Window(22 * 60, 5 * 60))
+    done = Terminal(cluster, steps=[move_back]).run("undo", ONE, *options)
+    assert done.exit_code == 0
+    undone = f"request {ONE} is undone: 1 partition with the replicas of before"
+    assert done.stdout.splitlines()[-1] == undone
+    again = Terminal(cluster).run("undo", ONE)
+    assert again.stdout.splitlines() == ["There is nothing to undo.", undone]
+    document = json.loads(Terminal(cluster).run("undo", ONE, "--json").stdout)
+    assert document == {"cancellation": None, "result": "nothing_to_do", "answer": undone}
+
+
+@pytest.mark.parametrize("verb", ["cancel", "undo"])
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_a_topic_or_partition_that_does_not_exist_is_an_error(
+    verb: str, options: Sequence[str]
+) -> None:
+    """Where nothing is selected: a mistyped name looks like nothing to do."""
+    for named, problem in (
+        (("--topic", "nosuch"), "there is no topic nosuch"),
+        (("--partition", "t-9"), "there is no partition t-9"),
+    ):
+        result = Terminal(a_cluster()).run(verb, *named, *options)
+        assert result.exit_code == 1
+        assert problem in result.stderr
 
 
 def test_dry_run_writes_nothing() -> None:
@@ -376,6 +416,18 @@ def test_what_is_named_again_needs_no_wait(found: dict[str, Any], wanted: dict[s
     """It selects all that the earlier one names, at the later time, as is wanted."""
     later = replace(a_cancellation(), **wanted)
     assert combine(replace(a_cancellation(), **found), later) == later
+
+
+def test_a_move_back_that_is_in_progress_keeps_its_options() -> None:
+    """Others wait for its end; what names none joins it."""
+    found = replace(a_cancellation(ONE, scope=CancelScope.ALL), throttle=5)
+    later = a_cancellation(TWO, scope=CancelScope.ALL)
+    assert combine(found, later).throttle == 5
+    assert combine(found, replace(later, throttle=5), is_selected=True).throttle == 5
+    assert combine(found, a_cancellation(TWO), is_selected=True).throttle is None
+    for is_selected in (False, True):
+        with pytest.raises(CancellationPendingError, match="with other options"):
+            combine(found, replace(later, throttle=6), is_selected=is_selected)
 
 
 def test_what_cannot_be_read_is_not_added_to() -> None:

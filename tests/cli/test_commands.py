@@ -25,11 +25,15 @@ CHANGING = {
     "limits": ("--max-incoming", "3"),
     "throttle": ("5MB",),
     "drain": ("1",),
+    "undo": ("--everything",),
+    "add": ("4",),
+    "replication": ("t", "3"),
+    "rebalance": (),
     "disable": (),
     "enable": (),
     "quiesce": (),
     "leaders": ("--evacuate", "2"),
-    "generate": ("t", "--remove-broker", "1", "--execute"),
+    "generate": ("t", "--drain", "1", "--execute"),
     "stock": ("--zookeeper", "z:1", "--execute", "--reassignment-json-file", "{plan}"),
     "queue add": ("{plan}",),
     "queue remove": ("t-1",),
@@ -102,7 +106,7 @@ def test_a_dry_run_leaves_everything_as_it_was(name: str, as_json: bool, tmp_pat
     entry = {"topic": "t", "partition": 0, "replicas": [2, 3]}
     plan.write_text(json.dumps({"partitions": [entry]}))
     cluster = scene()
-    if name == "cancel":
+    if name in ("cancel", "undo"):
         cluster.accept(tp(1), (2, 3), (1, 2))
     if name == "enable":
         Terminal(cluster).run("disable")
@@ -140,7 +144,7 @@ def test_the_same_without_a_dry_run_changes_something(name: str, tmp_path: Path)
     plan.write_text(json.dumps({"partitions": [entry]}))
     cluster = scene()
     arguments = [argument.format(plan=plan) for argument in CHANGING[name]]
-    if name == "cancel":
+    if name in ("cancel", "undo"):
         cluster.accept(tp(1), (2, 3), (1, 2))
         arguments += ["--yes", "--timeout", "1"]
     if name == "execute":

@@ -33,7 +33,7 @@ PAUSE = Pause("disks", USER, AT_MS)
 @pytest.fixture
 def terminal() -> Terminal:
     """Return a terminal at a cluster that knows a request."""
-    cluster = FakeCluster()
+    cluster = FakeCluster(brokers=frozenset({1, 2, 3, 4, 5}))
     cluster.histories[ONE] = RequestHistory(request=ONE, czxid=Zxid(1))
     return Terminal(cluster)
 
@@ -102,6 +102,8 @@ def test_dry_run_pauses_nothing(terminal: Terminal) -> None:
         ("pause", "--request", "request_0000000099"),
         ("pause", "--request", "a/b"),
         ("pause", "--broker", "five"),
+        ("pause", "--broker", "9"),
+        ("limits", "--broker", "9", "--max-incoming", "2"),
         ("limits", "--max-incoming", "0"),
         ("limits", "--order", "random"),
         ("limits", "--window", "late"),

@@ -60,12 +60,12 @@ def test_an_open_request_is_described_by_the_daemon(cluster: FakeCluster) -> Non
 def test_holds_are_listed(cluster: FakeCluster) -> None:
     """The kill switch, pauses, a cancellation, the queue."""
     terminal = Terminal(cluster)
-    terminal.run("pause", "--broker", "5")
+    terminal.run("pause", "--broker", "4")
     cluster.switch = KillSwitch("incident", since_ms=AT_MS)
     cluster.create_queue({tp(9): replicas(1)})
     printed = terminal.run("list").stdout
     assert "disabled since 2025-06-15 15:06:40Z: incident" in printed
-    assert "broker 5 is paused" in printed
+    assert "broker 4 is paused" in printed
     assert "1 partitions wait in the queue" in printed
 
 

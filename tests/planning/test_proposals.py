@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from random import Random
+
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.errors import InvalidInputError
@@ -42,10 +46,23 @@ def test_every_partition_of_a_plan_is_validly_placed(problem: Problem) -> None:
 @settings(deadline=None)
 @given(problems(racks_max=4))
 def test_a_plan_never_copies_fewer_replicas_than_the_bound(problem: Problem) -> None:
-    """The bound is a bound: what the planner finds is never below it where it did all."""
+    """The bound is a bound, also where brokers cannot be evened out."""
     proposal = propose(problem.before, problem.goal, problem.sizes)
-    if not proposal.notes:
-        assert proposal.copies >= proposal.copies_min
+    assert proposal.copies >= proposal.copies_min
+
+
+@settings(deadline=None)
+@given(problems(racks_max=3, drains=False), st.integers(0, 2**32))
+def test_what_is_fixed_counts_and_stays(problem: Problem, seed: int) -> None:
+    """As loads of its brokers, of which others get less."""
+    fixed = frozenset(p for p in problem.before if Random(f"{seed} {p}").random() < 0.4)
+    proposal = propose(problem.before, replace(problem.goal, fixed=fixed), problem.sizes)
+    assert not fixed & proposal.changed.keys()
+    assert proposal.copies >= proposal.copies_min
+    if problem.goal.rebalance and not proposal.notes:
+        loads = broker_loads(proposal.after, problem.goal.brokers)
+        held = [loads[b] for b in problem.goal.brokers]
+        assert max(held) - min(held) <= 1
 
 
 @settings(deadline=None)

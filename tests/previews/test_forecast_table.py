@@ -193,7 +193,7 @@ def test_the_daemon_knows_the_capacities_of_old_brokers(terminal: Terminal) -> N
 def test_a_copy_in_progress_counts_as_one_to_come(terminal: Terminal) -> None:
     """Its step is replaced; what it waits for is no lagging replica."""
     terminal.cluster.assign(tp(0), (1, 2, 3), adding=(3,))
-    found = document(terminal)
+    found = document(terminal, "--allow-replication-factor-change")
     assert (found["copies"], found["waits"]) == (2, [])
 
 
@@ -245,7 +245,7 @@ def test_a_plan_that_changes_nothing_has_no_forecast(terminal: Terminal) -> None
 def test_proposals_are_forecast(terminal: Terminal) -> None:
     """For people beside the plan, for programs in the document; not without sizes."""
     terminal.cluster.statuses = [a_status()]
-    command = ("generate", "t", "--remove-broker", "1")
+    command = ("generate", "t", "--drain", "1")
     result = terminal.run(*command)
     assert "2 partitions in 4 steps: 2 replicas to copy (12 GB)" in result.stderr
     assert "directory" not in result.stdout

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.model import RequestId, TopicPartition, ZkVersion, Zxid
-from controller.core.requests.submissions import Cancellation, CancelScope
+from controller.core.requests.submissions import Cancellation, CancelScope, Window
 from controller.znodes.cancellations import decode_cancellation, encode_cancellation
 from tests.znodes.strategies import ANY_BYTES, PARTITIONS, REQUESTS, TOPICS, WORDS, document
 
@@ -22,6 +24,17 @@ CANCELLATIONS = st.builds(
     scope=st.sampled_from(CancelScope),
     reason=WORDS,
     requested_by=WORDS,
+).flatmap(
+    lambda c: (
+        st.just(c)
+        if c.scope is not CancelScope.ALL
+        else st.builds(
+            replace,
+            st.just(c),
+            throttle=st.none() | st.integers(1, 10**12),
+            window=st.none() | st.just(Window(22 * 60, 5 * 60, "Europe/Berlin")),
+        )
+    )
 )
 
 
@@ -84,6 +97,9 @@ def test_selections_are_read() -> None:
         (document(partitions=[{"topic": "t", "partition": 0, "to": 1}]), "not a partition"),
         (document(scope="everything"), "scope"),
         (document(topic=["t"]), "topic"),
+        (document(requests=["r"], throttle=1), "throttle and window are for finished"),
+        (document(requests=["r"], scope="all", throttle=0), "throttle"),
+        (document(requests=["r"], scope="all", window="night"), "window"),
         (document(reason=5), "reason"),
         (b'{"topics":["t"],"topics":["u"]}', "twice"),
     ],

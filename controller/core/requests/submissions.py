@@ -240,6 +240,11 @@ class Cancellation:
     scope: CancelScope = CancelScope.IN_FLIGHT
     reason: str = ""
     requested_by: str = ""
+    throttle: int | None = None
+    """Bytes per second and broker for finished partitions that are moved back; None: the strictest
+    throttle of the requests that are undone."""
+    window: Window | None = None
+    """The hours in which finished partitions are moved back; None: at once."""
     unreadable: str | None = None
     raw: bytes = field(default=b"", repr=False)
     mzxid: Zxid = UNASKED

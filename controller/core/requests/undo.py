@@ -6,9 +6,9 @@ partition, it is moved back past all of them at once: an entry is undone if it l
 at which the next one began. A partition with replicas that no entry led to was moved by another
 client since, and stays.
 
-The rollback is a request of its own, with the strictest options of those it undoes: their throttle,
-step size and number in flight. Their windows do not apply: an operator who cancels does not want to
-wait for the night.
+The rollback is a request of its own, with the throttle and the window of the cancellation. Where it
+names no throttle, the strictest of the requests applies, as do the smallest of their step sizes and
+numbers in flight. Their windows do not: who cancels does not want to wait for the night.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def _open_rollback(
     limits = [w.max_partitions_in_flight for w in wishes if w.max_partitions_in_flight is not None]
     options = replace(
         options_of(view, cancellation),
-        throttle=min(throttles, default=None),
+        throttle=cancellation.throttle or min(throttles, default=None),
+        window=cancellation.window,
         step_size=_smallest(view, [w.step_size for w in wishes]),
         max_partitions_in_flight=min(limits, default=None),
     )

@@ -533,6 +533,20 @@ def test_scope_all_moves_back_what_was_finished() -> None:
     assert has_ended(driver)
 
 
+def test_what_was_finished_is_moved_back_with_the_options_of_the_cancellation() -> None:
+    """Its throttle precedes those of the requests; outside its window no step begins."""
+    driver = Driver({tp(0): (0, 1)})
+    name = RequestId("request_0000000000")
+    submit(driver, submission(name, {tp(0): (0, 2)}))
+    driver.run(tp(0))
+    night = Window(22 * 60, 5 * 60)
+    options = {"throttle": 7, "window": night}
+    cancel(driver, requests=frozenset({name}), scope=CancelScope.ALL, **options)
+    driver.observe(AcceptedRead(name, (_entry(tp(0), (0, 1), (0, 2)),)))
+    assert throttle_of(driver.view, CANCEL) == 7
+    assert windows_of(driver.view, CANCEL) == (night,)
+
+
 def test_what_was_undone_is_undone_again_where_a_newer_request_finished_since() -> None:
     """The cancellation that undid it is still in progress, and names the newer one as well."""
     driver = Driver({tp(0): (0, 1)})
