@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.cli.status_text import status_lines
-from controller.telemetry.request_events import OPEN_STATES
+from controller.telemetry.advice import OPEN_STATES
 from controller.units import show_rate
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster

@@ -156,6 +156,7 @@ class CommandContext:
     timeout: float = 60.0
     """Seconds."""
     all_rows: bool = False
+    verbose: bool = False
     as_json: bool = False
 
     def screen(self) -> Screen | None:

@@ -26,7 +26,7 @@ from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.steps import Step, steps_to
 from controller.core.requests.outcomes import Summary
 from controller.errors import InvalidInputError
-from controller.telemetry.advice import PHASE_MEANINGS, advice_for
+from controller.telemetry.advice import PHASE_MEANINGS, advice_for, phase_words
 from controller.telemetry.json_values import step_document
 from controller.units import ids, show_bytes, show_rate
 from controller.znodes.paths import parse_topic_partition
@@ -284,7 +284,8 @@ def _orphan_words(orphan: Orphan | str, live: frozenset[model.BrokerId]) -> str:
 
 def _live_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     meaning = PHASE_MEANINGS.get(moved["phase"], "")
-    yield "phase", f"{moved['phase']}: {meaning} (since {moved['phase_since']})"
+    words, label = phase_words(moved["phase"]), moved["phase"]
+    yield "phase", f"{words} since {moved['phase_since']} ({label}: {meaning})"
     yield "step", f"{moved['step']} of {moved['steps']}"
     yield from _byte_rows(moved)
     if moved["blocked_on"] is not None:

@@ -38,8 +38,8 @@ from controller.units import MS_PER_S, ids, show_bytes, show_duration, show_rate
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
 
-_ORDER: Final = {"in_flight": 0, "waiting": 1, "open": 2, "not_accepted": 3}
-STYLES: Final = {"in_flight": "green", "not_accepted": "yellow"}
+_ORDER: Final = {"in_flight": 0, "held": 1, "waiting": 2, "open": 3, "not_accepted": 4}
+STYLES: Final = {"in_flight": "green", "held": "yellow", "not_accepted": "yellow"}
 """Styles of states."""
 Document = Mapping[str, Any]
 
@@ -304,7 +304,9 @@ def _open_screen(rows: Sequence[Document], known: Mapping[str, Document], now_ms
             Column("by", lambda r: Name(r["requested_by"]), is_extra=True),
             Column("reason", lambda r: Words(r.get("unreadable") or r["reason"] or ""), folds=True),
         ),
-        rows=sorted(rows, key=lambda r: (not r.get("unreadable"), _ORDER.get(r["state"], 4))),
+        rows=sorted(
+            rows, key=lambda r: (not r.get("unreadable"), _ORDER.get(r["state"], len(_ORDER)))
+        ),
     )
 
 

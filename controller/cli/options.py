@@ -85,6 +85,10 @@ _COMMON: Final[Mapping[str, tuple[object, object]]] = {
             f"Print every row. Default: on a terminal, the first {ROWS_MAX} of each table.",
         ),
     ),
+    "verbose": (
+        bool,
+        flag("--verbose", "Print also the names that phases have in the log and in Kafka."),
+    ),
     "as_json": (bool, flag("--json", "Print JSON.")),
 }
 """The options that many commands have, by the field of ``CommandContext`` with their value."""

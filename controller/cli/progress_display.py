@@ -30,9 +30,10 @@ Display = AbstractContextManager[Show]
 class Lines:
     """Lines of text: one for each request, broker and partition that has changed."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
+    def __init__(self, write: Callable[[str], None], *, verbose: bool = False) -> None:
         """Write lines with ``write``."""
         self._write = write
+        self._verbose = verbose
         self._shown: dict[str, object] = {}
 
     def show(self, headline: str, done: int, total: int, status: Mapping[str, Any] | None) -> None:
@@ -50,7 +51,8 @@ class Lines:
             for broker, line in status_text.broker_lines(status):
                 self._once(f"broker {broker}", line, busy)
             for partition in status["in_flight"][:ROWS_MAX]:
-                self._once(status_text.name_of(partition), status_text.partition_line(partition))
+                line = status_text.partition_line(partition, verbose=self._verbose)
+                self._once(status_text.name_of(partition), line)
             for line in status_text.blocked_lines(status):
                 self._once(line.partition(":")[0], line)
         self._once("", headline or (status_text.work_line(status) if status is not None else ""))
@@ -82,7 +84,12 @@ class JsonLines:
 
 
 def parts_of(
-    headline: str, done: int, total: int, status: Mapping[str, Any] | None
+    headline: str,
+    done: int,
+    total: int,
+    status: Mapping[str, Any] | None,
+    *,
+    verbose: bool = False,
 ) -> Iterator[Part]:
     """Return the headline, with a bar if ``total`` is known, and the status below it."""
     if total:
@@ -90,7 +97,7 @@ def parts_of(
     elif headline:
         yield Paragraph(headline)
     if status is not None:
-        yield from status_screen(status)
+        yield from status_screen(status, verbose=verbose)
 
 
 def json_lines() -> Display:
@@ -105,6 +112,6 @@ def display_of(context: CommandContext) -> Iterator[Show]:
         yield lambda *_: None
     elif (screen := context.screen()) is not None:
         with screen.in_place() as show:
-            yield lambda *numbers: show(parts_of(*numbers))
+            yield lambda *numbers: show(parts_of(*numbers, verbose=context.verbose))
     else:
-        yield Lines(print_line).show
+        yield Lines(print_line, verbose=context.verbose).show

@@ -27,7 +27,7 @@ QueryStatus = Callable[[], Mapping[str, Any]]
 """Return the status of the leading daemon; raise ``TransientError`` if none answers."""
 
 
-@command("all_rows", "as_json")
+@command("all_rows", "verbose", "as_json")
 def status(context: CommandContext, *, http: str | None = options.HTTP) -> Exit:
     """
     Print the status of the leading daemon.
@@ -38,12 +38,13 @@ def status(context: CommandContext, *, http: str | None = options.HTTP) -> Exit:
     """
     with _leader(context, http) as query:
         document = query()
-    lines, tables = status_text.status_lines(document), status_screen(document)
+    lines = status_text.status_lines(document, verbose=context.verbose)
+    tables = status_screen(document, verbose=context.verbose)
     context.print_result(lambda: document, lines, tables)
     return Exit.IN_PROGRESS if status_text.is_busy(document) else Exit.DONE
 
 
-@command("as_json")
+@command("verbose", "as_json")
 def watch(
     context: CommandContext,
     request: str | None = argument("REQUEST", "Show only this request, until it ends."),

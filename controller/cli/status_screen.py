@@ -23,22 +23,20 @@ from controller.cli.terminal_tables import (
 )
 from controller.core.model import BlockedBy
 from controller.core.reason_kinds import COPYING, PATIENT
-from controller.telemetry.advice import advice_for
+from controller.telemetry.advice import OPEN_STATES, advice_for, phase_words
 from controller.units import ids, show_bytes, show_duration, show_estimate, show_rate
 
-OPEN: Final = frozenset({"in_flight", "waiting"})
-"""The states of a request that has not ended."""
 ENDED_MAX: Final = 3
 """Ended requests that are shown."""
 Document = Mapping[str, Any]
 
 
-def status_screen(status: Document) -> Iterator[Part]:
+def status_screen(status: Document, *, verbose: bool = False) -> Iterator[Part]:
     """Return a status as tables."""
     yield from _head(status)
-    yield _troubles(status)
+    yield _troubles(status, verbose=verbose)
     yield _reasons(status, title="\nwhat to do", is_urgent=True)
-    yield _in_flight(status)
+    yield _in_flight(status, verbose=verbose)
     yield from _requests(status)
     yield _brokers(status)
     yield _reasons(status, title="\nwaiting", is_urgent=False)
@@ -91,7 +89,7 @@ def _work(status: Document) -> Part:
 # --- what needs attention ------------------------------------------------------------------------
 
 
-def _troubles(status: Document) -> Part:
+def _troubles(status: Document, *, verbose: bool) -> Part:
     found = [p for p in (*status["in_flight"], *status.get("waiting", ())) if needs_attention(p)]
     styles = {True: "red", False: "yellow"}
     return Listing(
@@ -100,6 +98,7 @@ def _troubles(status: Document) -> Part:
         columns=(
             Column("partition", lambda p: Name(status_text.name_of(p), styles[_is_stalled(p)])),
             Column("step", step_of, is_number=True),
+            Column("phase", lambda p: p.get("phase", "") if verbose else ""),
             Column("for", lambda p: age(status, _since(p)), is_number=True),
             Column("", lambda p: Words("STALLED" if _is_stalled(p) else "", "red")),
             Column("waits for", lambda p: Words(_trouble_text(p)), folds=True),
@@ -141,14 +140,14 @@ def _activity(partition: Document) -> str:
     if blocked is not None:
         return f"waits: {blocked['by']}"
     if partition.get("state") != COPYING:
-        return f"phase {partition['phase']}"
+        return phase_words(partition["phase"])
     return status_text.copying_words(partition)
 
 
 # --- what makes progress -------------------------------------------------------------------------
 
 
-def _in_flight(status: Document) -> Part:
+def _in_flight(status: Document, *, verbose: bool) -> Part:
     found = [p for p in status["in_flight"] if not needs_attention(p)]
     return Listing(
         title="\nin flight",
@@ -160,7 +159,7 @@ def _in_flight(status: Document) -> Part:
             Column("copied", lambda p: _copied_text(_volume(p)), is_number=True),
             Column("rate", _rate_text, is_number=True),
             Column("left", time_left, is_number=True),
-            Column("phase", lambda p: p["phase"], is_extra=True),
+            Column("phase", lambda p: p["phase"] if verbose else ""),
             Column(
                 "for", lambda p: age(status, p.get("phase_since")), is_number=True, is_extra=True
             ),
@@ -193,8 +192,8 @@ def _rate_text(document: Document, key: str = "bytes_per_s") -> str:
 
 
 def _requests(status: Document) -> Iterator[Part]:
-    still_open = [r for r in status["requests"] if r["state"] in OPEN]
-    ended = [r for r in status["requests"] if r["state"] not in OPEN]
+    still_open = [r for r in status["requests"] if r["state"] in OPEN_STATES]
+    ended = [r for r in status["requests"] if r["state"] not in OPEN_STATES]
     yield Listing(
         title="\nrequests",
         columns=(

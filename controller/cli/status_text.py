@@ -14,16 +14,20 @@ from controller.core.pacing import controls
 from controller.core.pacing.controls import Drain, Pause, Pauses, Quiesce
 from controller.core.reason_kinds import COPYING
 from controller.previews.holds import since_words
-from controller.telemetry.advice import throttle_words
+from controller.telemetry.advice import (
+    OPEN_STATES,
+    phase_words,
+    request_state_words,
+    throttle_words,
+)
 from controller.units import ids, show_bytes, show_estimate, show_rate, show_time
 
 MILESTONES: Final = 10
 """Progress of a request's bytes is printed as often as this."""
 ORPHANS_SHOWN: Final = 5
-_UNDER_WAY: Final = frozenset({"in_flight", "waiting"})
 
 
-def status_lines(status: Mapping[str, Any]) -> Iterator[str]:
+def status_lines(status: Mapping[str, Any], *, verbose: bool = False) -> Iterator[str]:
     """Describe a status, one fact per line."""
     tenure = status["tenure"]
     yield f"{status['role']}, engine {status['engine']}, " + (
@@ -35,7 +39,7 @@ def status_lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield from held_lines(status)
     yield from map(request_line, status["requests"])
     for partition in status["in_flight"]:
-        yield partition_line(partition)
+        yield partition_line(partition, verbose=verbose)
         yield from (f"  {line}" for line in map(copy_words, partition.get("copies") or ()))
     yield from map(waiting_line, status.get("waiting", ()))
     yield from (line for _, line in broker_lines(status))
@@ -61,6 +65,11 @@ def problem_lines(status: Mapping[str, Any]) -> Iterator[str]:
         yield f"cannot be the controller: {reason}"
     if status.get("unready_because"):
         yield f"not ready: {status['unready_because']}"
+    replicas = {load["broker"]: load.get("replicas") for load in status.get("broker_loads") or ()}
+    for broker in status.get("dead_brokers") or ():
+        known = replicas.get(broker)
+        has = f", with {known} replicas" if known else ""
+        yield f"broker {broker} is dead: it is not registered{has}"
     for broker, why in status.get("unreachable_brokers", {}).items():
         yield f"broker {broker} cannot be reached: {why}"
 
@@ -128,13 +137,14 @@ def status_about(
 def request_line(request: Mapping[str, Any]) -> str:
     """Describe a request."""
     counts = request["partitions"]
+    state = request_state_words(request["state"], counts["done"])
     why = f" ({request['reason']})" if request.get("reason") else ""
     refused = f", {counts['refused']} refused" if counts["refused"] else ""
-    amounts = amount_words(request) if request["state"] in _UNDER_WAY else ""
+    amounts = amount_words(request) if request["state"] in OPEN_STATES else ""
     if not counts["total"]:  # the partitions of a cancellation count with their requests
-        return f"request {request['id']}: {request['state']}{why}"
+        return f"request {request['id']}: {state}{why}"
     return (
-        f"request {request['id']}: {request['state']}, {counts['done']} of {counts['total']} done, "
+        f"request {request['id']}: {state}, {counts['done']} of {counts['total']} done, "
         f"{counts['in_flight']} in flight, {counts['waiting']} waiting{refused}{why}"
         f"{f'; {amounts}' if amounts else ''}"
     )
@@ -145,13 +155,19 @@ def name_of(partition: Mapping[str, Any]) -> str:
     return f"{partition['topic']}-{partition['partition']}"
 
 
-def partition_line(partition: Mapping[str, Any]) -> str:
+def phase_text(partition: Mapping[str, Any], *, verbose: bool = False) -> str:
+    """Return the phase of a partition in words, and its name in the log and in Kafka."""
+    words, name = phase_words(partition["phase"]), partition["phase"]
+    return f"{words} ({name})" if verbose and words != name else words
+
+
+def partition_line(partition: Mapping[str, Any], *, verbose: bool = False) -> str:
     """Describe a partition in flight."""
     state = state_words(partition)
     waits = f", {state}" if state else ""
     stalled = ", STALLED" if partition.get("stalled") else ""
     return (
-        f"{name_of(partition)}: {partition['phase']}, step "
+        f"{name_of(partition)}: {phase_text(partition, verbose=verbose)}, step "
         f"{partition['step']} of {partition['steps']}, replicas {ids(partition['replicas'])} -> "
         f"{ids(partition['target_replicas'])}, isr {ids(partition['isr'])}, leader "
         f"{partition['leader']}{waits}{stalled}"

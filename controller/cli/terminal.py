@@ -119,7 +119,10 @@ def _bar(share: float | None) -> Table:
     grid = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
     grid.add_column(width=BAR_WIDTH)
     grid.add_column(width=4, justify="right")
-    grid.add_row(ProgressBar(1, drawn_share, width=BAR_WIDTH), Text(words))
+    bar = ProgressBar(
+        1, drawn_share, width=BAR_WIDTH, complete_style="cyan", finished_style="green"
+    )
+    grid.add_row(bar, Text(words))
     return grid
 
 

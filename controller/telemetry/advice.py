@@ -1,4 +1,4 @@
-"""The meaning of each phase, the remedy for each reason to wait, and throttles in words."""
+"""What commands and pages say of phases, states, reasons to wait and throttles: one table each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,20 @@ from typing import Any, Final
 from controller.core.model import BlockedBy
 from controller.units import ids, show_rate
 
+OPEN_STATES: Final = frozenset({"in_flight", "waiting", "held"})
+"""The states of a request that has not ended."""
+PHASE_WORDS: Final[Mapping[str, str]] = {
+    "pending": "waiting",
+    "ordered": "requested from the controller",
+    "A1": "taking up a step",
+    "A2": "starting a step",
+    "A2-syncing": "copying",
+    "B3": "excluding the old copy",
+    "B5": "deleting the old copy",
+    "placing": "moving to its directory",
+    "ended": "done",
+}
+"""What operators read of a phase, by its label."""
 PHASE_MEANINGS: Final[Mapping[str, str]] = {
     "pending": "accepted, with no step in flight; or between two steps",
     "ordered": "delegated engine: the step was sent to the cluster's controller",
@@ -74,6 +88,18 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     BlockedBy.NO_TARGET: "start more brokers, reduce the replication factor, or submit a plan for "
     "this partition, by what the reason says; `reassigner drain --stop` ends the drain",
 }
+
+
+def phase_words(phase: str) -> str:
+    """Return a phase in words; one of another release as it is."""
+    return PHASE_WORDS.get(phase, phase)
+
+
+def request_state_words(state: str, done: int) -> str:
+    """Return the state of a request in words; ``done`` of its entries reached their target."""
+    words = state.replace("_", " ")
+    is_partial = done and state not in OPEN_STATES and state != "done"
+    return f"{words} in part" if is_partial else words
 
 
 def throttle_words(status: Mapping[str, Any]) -> str:

@@ -14,7 +14,15 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from controller.core.blocked_reasons import BlockedReasons, since_of
-from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
+from controller.core.model import (
+    NO_LEADER,
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    Instant,
+    RequestId,
+    TopicPartition,
+)
 from controller.core.pacing.drained_replicas import replicas_left
 from controller.core.reason_kinds import IN_TURN, LASTING
 from controller.core.reassignments.model import Reassignment
@@ -215,6 +223,35 @@ def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
             rest = islice(submission.entries, requests_session.judged.get(submission.name, 0), None)
             found[submission.request] += sum(p not in known.settled for p in rest)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedReplicas:
+    """Where the replicas of all topics are, as the topic znodes have it."""
+
+    replicas: Mapping[BrokerId, int] = field(default_factory=dict)
+    leaders: Mapping[BrokerId, int] | None = None
+    """None: the leaders of some partitions are not known to the daemon."""
+
+    def dead(self, view: ClusterView) -> list[BrokerId]:
+        """Return the brokers with replicas that are not registered."""
+        return sorted(self.replicas.keys() - view.cluster.brokers.keys())
+
+
+def assigned_replicas(view: ClusterView) -> Incremental[AssignedReplicas]:
+    """Count the replicas, and the leaders, on each broker."""
+    replicas, leaders = Counter[BrokerId](), Counter[BrokerId]()
+    has_all = view.is_controller
+    for name, topic in list(view.topics.by_name.items()):
+        for found in in_slices(topic.partitions.items()):
+            for number, assignment in found:
+                replicas.update(assignment.replicas)
+                state = view.leadership.states.get(TopicPartition(name, number))
+                has_all &= state is not None
+                if state is not None and state.leader != NO_LEADER:
+                    leaders[state.leader] += 1
+            yield
+    return AssignedReplicas(replicas, leaders if has_all else None)
 
 
 def cluster_counts(view: ClusterView) -> Incremental[dict[str, int]]:

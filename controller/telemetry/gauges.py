@@ -23,7 +23,15 @@ from controller.telemetry.status_publisher import StatusSnapshot
 
 NAMESPACE: Final = "reassigner"
 """Begins the name of every metric."""
-REQUEST_STATES: Final = ("in_flight", "waiting", "held", "done", "cancelled", "refused")
+REQUEST_STATES: Final = (
+    "in_flight",
+    "waiting",
+    "held",
+    "done",
+    "cancelled",
+    "refused",
+    "superseded",
+)
 PARTITION_STATES: Final = (
     "done",
     "in_flight",
@@ -47,6 +55,7 @@ COUNTS: Final = {
     "brokers": "Registered brokers",
     "copying_partitions": "Reassignments whose added replicas are not in the ISR yet and that "
     "are not blocked",
+    "dead_brokers": "Brokers with replicas that are not registered",
     "drained_replicas": "Replicas that are left on drained brokers",
     "disabled": "1 while new reassignments are refused: the kill switch, or a quiesce",
     "isr_wait_oldest_seconds": "Age of the oldest copy in flight that is not in the ISR; 0 "
@@ -164,6 +173,7 @@ def _counts_of(s: StatusSnapshot) -> Mapping[str, float]:
     return {
         **s.role,
         "copying_partitions": s.work.copying,
+        "dead_brokers": len(s.dead),
         "pace_partitions": s.health.pace or 0,
         "throttled_entities": s.health.throttled,
         "throttles_below_produce_rate": len(s.health.slow),

@@ -48,6 +48,16 @@ from controller.telemetry.json_values import Clocks
 from controller.telemetry.rates import MeasuredRates, window_s
 
 SLOTS: Final = 10
+IDLE: Final[Mapping[str, Any]] = {
+    "incoming": 0,
+    "outgoing": 0,
+    "in_bytes_remaining": 0,
+    "out_bytes_remaining": 0,
+    "in_bytes_per_s": 0,
+    "out_bytes_per_s": 0,
+    "throttle_bytes_per_s": None,
+}
+"""The load of a broker without a part in the work."""
 NOTHING_LEFT: Final[Mapping[str, Any]] = {"eta_s": None, "no_estimate": None}
 
 
@@ -332,7 +342,8 @@ class _Figures:
         Return a request in the status document, with its estimate while it is open.
 
         Bytes are None where no size is known and nothing was copied; they omit the partitions of
-        unknown size, and those that ended before ``bytes_since``.
+        unknown size, and those that ended before ``bytes_since``. The share of one that ended is
+        that of the entries which reached their target.
         """
         volume, unjudged = self._volume(name), self._unjudged[name]
         is_measured = not (volume.unknown or unjudged or name in self._unread)
@@ -343,7 +354,8 @@ class _Figures:
         moved, total = moved + (earlier or 0), total + (earlier or 0)
         share: float | None = None
         if estimate is None:
-            share = 1.0 if self._view.reassignments_leadership.specs_read else None
+            if self._view.reassignments_leadership.specs_read:
+                share = request.done / request.total if request.total else 1.0
         elif earlier is not None and (is_measured or not request.is_inherited):
             whole = moved + (self._left(name) or 0.0)
             share = moved / whole if whole else None
@@ -356,7 +368,7 @@ class _Figures:
             "bytes": bytes_ if volume.known or moved else None,
             "bytes_since": self._clocks.at(request.since) if earlier is None else None,
             "sizes_unknown": volume.unknown + volume.uncounted,
-            "share": self._tracker.never_back(name, share),
+            "share": share if estimate is None else self._tracker.never_back(name, share),
             "bytes_per_s": _rounded(rate),
             **(NOTHING_LEFT if estimate is None else estimate.document()),
         }

@@ -15,6 +15,7 @@ from typing import Any, Final
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import Instant, TopicPartition
 from controller.core.view import ClusterView
+from controller.telemetry.advice import OPEN_STATES
 from controller.telemetry.copies import CopyEnded, CopyEvent, IsrShrunk
 from controller.telemetry.json_values import Clocks, json_fields
 from controller.telemetry.log_events import Level, LogEvent
@@ -23,7 +24,6 @@ BUSY_EVERY_S: Final = 10.0
 """Between two ``progress`` events of a request that made progress."""
 IDLE_EVERY_S: Final = 60.0
 """The same without progress."""
-OPEN_STATES: Final = frozenset({"in_flight", "waiting", "held"})
 OTHER_OUTCOMES: Final = ("refused", "cancelled", "superseded", "skipped")
 OPTIONS: Final = ("priority", "throttle", "asked_for", "requested_by", "approved", "approved_by")
 

@@ -25,6 +25,7 @@ from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView
 from controller.doctor.findings import orphan_advice
 from controller.telemetry.cluster_counts import (
+    AssignedReplicas,
     Example,
     Incremental,
     WorkCounts,
@@ -33,13 +34,14 @@ from controller.telemetry.cluster_counts import (
 )
 from controller.telemetry.json_values import Clocks, iso_time
 from controller.telemetry.partition_documents import PartitionDocuments
-from controller.telemetry.progress import ProgressTracker, cancelled_of
+from controller.telemetry.progress import IDLE, ProgressTracker, cancelled_of
 from controller.units import MS_PER_S
 
 IN_FLIGHT_MAX: Final = 1000
 REQUESTS_MAX: Final = 200
 REFUSALS_MAX: Final = 100
 DELETIONS_MAX: Final = 100
+NOT_COUNTED: Final = AssignedReplicas()
 ORPHANS_MAX: Final = 100
 
 
@@ -51,11 +53,13 @@ def status_of(  # noqa: PLR0913 - what it is made of
     engine: str,
     progress: ProgressTracker,
     documents: PartitionDocuments,
+    assigned: AssignedReplicas = NOT_COUNTED,
 ) -> Incremental[dict[str, Any]]:
     """
     Return the status document, with the ``work`` that was counted in this view.
 
-    ``engine`` is that of the settings, until the view has the one that was chosen.
+    ``engine`` is that of the settings, until the view has the one that was chosen. ``assigned`` was
+    counted some time ago.
     """
     role = view.role
     # Without those that ended since they were counted.
@@ -72,7 +76,8 @@ def status_of(  # noqa: PLR0913 - what it is made of
         "tenure": _tenure(view, clocks),
         "at": iso_time(clocks.wall),
         "brokers": sorted(view.cluster.brokers),
-        "broker_loads": progress.latest.brokers,
+        "dead_brokers": assigned.dead(view),
+        "broker_loads": _loads_of(view, progress, assigned),
         "disks": _disks_of(view),
         "routes": progress.latest.routes,
         "total": progress.latest.total,
@@ -111,6 +116,25 @@ def _example(by: str, example: Example, clocks: Clocks) -> dict[str, Any]:
         "request": example.request,
         "blocked_on": {"by": by, "detail": example.detail, "since": since},
     }
+
+
+def _loads_of(
+    view: ClusterView, progress: ProgressTracker, assigned: AssignedReplicas
+) -> list[dict[str, Any]]:
+    """Return the work of each broker, with its rack and what it has; also of dead ones."""
+    loads = {load["broker"]: load for load in progress.latest.brokers}
+    for broker in assigned.dead(view):
+        loads.setdefault(broker, {"broker": broker, **IDLE})
+    leaders = assigned.leaders
+    return [
+        {
+            **load,
+            "rack": view.cluster.brokers[broker].rack if broker in view.cluster.brokers else None,
+            "replicas": assigned.replicas.get(broker, 0) if assigned.replicas else None,
+            "leaders": None if leaders is None else leaders.get(broker, 0),
+        }
+        for broker, load in sorted(loads.items())
+    ]
 
 
 def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
@@ -200,11 +224,12 @@ def _state(request: Request, in_flight: int, waiting: int, held: Blocked | None)
         return "in_flight"
     if waiting:
         return "waiting" if held is None else "held"
-    if request.done:
-        return "done"
+    # As the exit code of `watch`: the worst outcome of an entry.
     if cancelled_of(request):
         return "cancelled"
-    return "refused" if request.refused else "done"
+    if request.refused:
+        return "refused"
+    return "superseded" if request.fates[OutcomeKind.SUPERSEDED] else "done"
 
 
 # --- controls --------------------------------------------------------------------------------

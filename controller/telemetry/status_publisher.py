@@ -10,7 +10,7 @@ and the loop answers at its next call.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -33,6 +33,8 @@ from controller.telemetry.timelines import Past, TrendPoint, replay
 INTERVAL_S: Final = 0.2
 CLUSTER_INTERVAL_S: Final = 5.0
 """Counting every partition of the cluster takes longest and is least urgent."""
+ASSIGNED_INTERVAL_S: Final = 30.0
+"""The same for every replica: plans change their places one by one."""
 SHARE: Final = 0.05
 """Largest part of the loop's time for snapshots."""
 SLICE_S: Final = 0.01
@@ -64,6 +66,8 @@ class StatusSnapshot:
     """Bytes copied to each broker since the daemon started."""
     served: Mapping[BrokerId, int] = field(default_factory=dict)
     """Bytes copied from each broker."""
+    dead: Sequence[BrokerId] = ()
+    """Brokers with replicas that are not registered."""
     unreachable: Mapping[BrokerId, str] = field(default_factory=dict)
     """Registered brokers without a connection during a tenure, and why."""
 
@@ -97,6 +101,8 @@ class StatusPublisher:
         self._draft: Incremental[StatusSnapshot] | None = None
         self._next_count_at = Instant(float("-inf"))
         self._cluster: Mapping[str, int] | None = None
+        self._next_assigned_at = Instant(float("-inf"))
+        self._assigned = counts.AssignedReplicas()
         self._questions: deque[Question] = deque(maxlen=QUESTIONS_MAX)
         self.copies = Copies()
         """The copies in progress; the observer updates it."""
@@ -159,13 +165,20 @@ class StatusPublisher:
     def _drafted(self, view: ClusterView, now: Instant) -> Incremental[StatusSnapshot]:
         clocks = Clocks(now, self._wall())
         yield from self._count(view, now)
+        yield from self._count_replicas(view, now)
         work = yield from counts.work_counts(
             view, now, self._stalled_after_s, self.copies.gained_at
         )
         yield from self.progress.measure(view, self.copies, work, clocks)
         documents = self._documents(view, clocks)
         status = yield from status_of(
-            view, clocks, work, engine=self._engine, progress=self.progress, documents=documents
+            view,
+            clocks,
+            work,
+            engine=self._engine,
+            progress=self.progress,
+            documents=documents,
+            assigned=self._assigned,
         )
         health, role = cluster_health(view, work.in_flight), counts.role_counts(view, now)
         unreachable = self.unreachable() if view.tenure.held is not None else {}
@@ -184,6 +197,7 @@ class StatusPublisher:
             cluster=self._cluster,
             health=health,
             role=role,
+            dead=self._assigned.dead(view),
             received=dict(self.progress.received),
             served=dict(self.progress.served),
         )
@@ -220,6 +234,13 @@ class StatusPublisher:
 
     def _documents(self, view: ClusterView, clocks: Clocks) -> PartitionDocuments:
         return PartitionDocuments(view, clocks, self.copies, self.progress, self._stalled_after_s)
+
+    def _count_replicas(self, view: ClusterView, now: Instant) -> Incremental[None]:
+        if not view.role.leading:
+            self._assigned, self._next_assigned_at = counts.AssignedReplicas(), now
+        elif now >= self._next_assigned_at and view.is_warm:
+            self._assigned = yield from counts.assigned_replicas(view)
+            self._next_assigned_at = Instant(now + ASSIGNED_INTERVAL_S)
 
     def _count(self, view: ClusterView, now: Instant) -> Incremental[None]:
         if not view.is_controller:

@@ -23,10 +23,16 @@ from controller.core.pacing.controls import Drains
 from controller.core.reason_kinds import COPYING
 from controller.core.reassignments.phases import LABELS
 from controller.core.requests.submissions import RequestOptions
-from controller.telemetry.advice import PHASE_MEANINGS, advice_for, throttle_words
+from controller.telemetry.advice import (
+    OPEN_STATES,
+    PHASE_MEANINGS,
+    advice_for,
+    phase_words,
+    request_state_words,
+    throttle_words,
+)
 from controller.telemetry.gauges import LOADS
 from controller.telemetry.partition_documents import IN_FLIGHT, Filter
-from controller.telemetry.request_events import OPEN_STATES
 from controller.telemetry.timelines import Timeline, TrendPoint
 from controller.units import ids, percent, show_bytes, show_duration, show_estimate, show_rate
 from controller.web.access import ANYONE, Identity
@@ -64,6 +70,7 @@ _TONES: Final[Mapping[str, str]] = {
     "waiting": "wait",
     "held": "wait",
     "cancelled": "wait",
+    "superseded": "wait",
     "refused": "bad",
 }
 _LOCAL: Final = re.compile(r"/(?![/\\])[A-Za-z0-9_.,:/?&=%+~-]*")
@@ -116,6 +123,7 @@ def render_page(  # noqa: PLR0913 - what it shows
         busy_brokers=[load for load in loads if any(load[key] for key in LOADS)][:BROKERS_MAX],
         examples=_examples(status),
         phases=_PHASES,
+        in_flight=IN_FLIGHT,
         throttle=throttle_words(status),
         open_states=OPEN_STATES,
         unguarded_max=UNGUARDED_MAX,
@@ -278,7 +286,9 @@ def _environment() -> Environment:
         query=_query,
         actions=ACTIONS,
         colors=COLORS,
-        meanings=PHASE_MEANINGS,
+        phase_words=phase_words,
+        phase_title=lambda phase: f"{phase}: {PHASE_MEANINGS.get(phase, '')}",
+        state_words=request_state_words,
         dots_of=dots_of,
         remedy=advice_for,
         time_left=lambda of: show_estimate(of["eta_s"], of["no_estimate"]),

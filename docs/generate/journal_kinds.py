@@ -99,7 +99,10 @@ LIFE: Final[Mapping[str, Kind]] = {
         "otherwise, and once when it ends.",
         {
             "request": (TEXT, "its id"),
-            "state": (TEXT, "in_flight, waiting, held, done, cancelled or refused"),
+            "state": (
+                TEXT,
+                "in_flight, waiting or held; of one that ended its worst outcome, as below",
+            ),
             "entries": (INTEGER, "known so far"),
             "done": (INTEGER, "reached their target"),
             "in_flight": (INTEGER, "between their first step and their end"),
@@ -127,7 +130,7 @@ LIFE: Final[Mapping[str, Kind]] = {
         "A request ended: none of its entries is open.",
         {
             "request": (TEXT, "its id"),
-            "state": (TEXT, "done, cancelled or refused"),
+            "state": (TEXT, "its worst outcome: cancelled, refused, superseded or done"),
             "seconds": (NUMBER, "since it was submitted or, where unknown, taken over"),
             "entries": (INTEGER, "in all"),
             "done": (INTEGER, "reached their target"),

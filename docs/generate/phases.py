@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from controller.core.reassignments.phases import LABELS, LEGAL, RESETS, Ended, Expanding, Pending
-from controller.telemetry.advice import PHASE_MEANINGS
+from controller.telemetry.advice import PHASE_MEANINGS, PHASE_WORDS
 
 
 def mermaid() -> str:
@@ -30,7 +30,8 @@ def mermaid() -> str:
 
 def document() -> str:
     """Return the whole page: the diagram and what each phase means."""
-    rows = "\n".join(f"| {LABELS[p]} | {PHASE_MEANINGS[LABELS[p]]} |" for p in LEGAL)
+    labels = [LABELS[phase] for phase in LEGAL]
+    rows = "\n".join(f"| {p} | {PHASE_WORDS[p]} | {PHASE_MEANINGS[p]} |" for p in labels)
     return (
         "# Phases of a reassignment\n\n"
         "The phases of one partition and the transitions between them, generated from\n"
@@ -39,7 +40,9 @@ def document() -> str:
         "and when another controller changed its replicas. Any other transition is a bug: the\n"
         "daemon stops, and another one takes over.\n\n"
         f"```mermaid\n{mermaid()}\n```\n\n"
-        f"| phase | meaning |\n|---|---|\n{rows}\n"
+        "The name is that in the log, the journal, metrics and `/status`; commands and the status\n"
+        "page show the words.\n\n"
+        f"| name | words | meaning |\n|---|---|---|\n{rows}\n"
     )
 
 

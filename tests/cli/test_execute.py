@@ -329,7 +329,7 @@ def test_wait_follows_to_the_summary(scene: Scene) -> None:
     lines = result.stdout.splitlines()
     assert "0 of 2 ended" in lines
     assert "1 of 2 ended" in lines
-    assert any(line.startswith("t-0: A2-syncing") for line in lines)
+    assert any(line.startswith("t-0: copying") for line in lines)
     assert not any(line.startswith("other-0") for line in lines)
     assert lines[-1] == f"Request {NAME} has ended: 2 of 2 done"
 

@@ -198,7 +198,7 @@ def test_wait_follows_to_the_end(scene: Scene) -> None:
     assert "0 of 2 done, 1 moving, 1 waiting" in lines
     assert "1 of 2 done, 1 waiting" in lines
     assert "2 of 2 done" in lines
-    assert any(line.startswith("t-0: A2-syncing, step 1 of 3") for line in lines)
+    assert any(line.startswith("t-0: copying, step 1 of 3") for line in lines)
     assert not any(line.startswith("other-0") for line in lines)
     assert lines[-1] == "Done: t-0, t-1"
 

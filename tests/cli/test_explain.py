@@ -76,7 +76,7 @@ def test_a_partition_in_flight_is_explained_whole() -> None:
         "  original    0,1,2",
         f"  request     {REQUEST} (legacy)",
         "  target      3,4,5",
-        f"  phase       A2-syncing: {PHASE_MEANINGS['A2-syncing']} (since {SINCE})",
+        f"  phase       copying since {SINCE} (A2-syncing: {PHASE_MEANINGS['A2-syncing']})",
         "  step        2 of 4",
         f"  waits for   broker_dead: replica 4 is not live (since {SINCE}), STALLED",
         f"  what to do  {ADVICE[BlockedBy.BROKER_DEAD]}",

@@ -26,7 +26,7 @@ def test_the_whole_and_every_partition_have_a_bar() -> None:
     text = drawn(requests=[a_request(done=1)], in_flight=[a_partition(step=2)])
     assert "1 of 4 done" in text
     assert "legacy-" in text
-    assert "2/3  phase A2-syncing" in text
+    assert "2/3  copying" in text
     assert "1,2,3     2,3" in text
 
 

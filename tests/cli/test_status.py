@@ -19,7 +19,7 @@ BUSY = a_status(
     stalled={"limit": 1},
 )
 LINE = (
-    "t-0: A2-syncing, step 1 of 3, replicas 1,2,3 -> 2,3, isr 1,2, leader 1, "
+    "t-0: copying, step 1 of 3, replicas 1,2,3 -> 2,3, isr 1,2, leader 1, "
     "waits for limit: full (since 2026-01-02T03:04:05.000Z), STALLED"
 )
 
@@ -42,13 +42,45 @@ def test_status_of_a_busy_leader() -> None:
     assert result.exit_code == 2
     assert result.stdout.splitlines() == [
         "leader, engine native, controller since 2026-01-02T03:04:05.000Z at epoch 9",
-        "request legacy-000000000000002a: in_flight, 1 of 2 done, 1 in flight, 0 waiting",
+        "request legacy-000000000000002a: in flight, 1 of 2 done, 1 in flight, 0 waiting",
         LINE,
         "t-1: waits for limit: full (since 2026-01-02T03:04:05.000Z)",
         "blocked: limit 7",
         "stalled: limit 1",
         "1 partitions in flight, 0 waiting",
     ]
+
+
+def test_phases_are_in_words_and_have_their_names_on_demand() -> None:
+    """For programs they always have the names."""
+    terminal = Terminal(FakeCluster(statuses=[BUSY] * 3))
+    assert "A2-syncing" not in terminal.run("status").stdout
+    assert "t-0: copying (A2-syncing), step 1" in terminal.run("status", "--verbose").stdout
+    assert "A2-syncing" in terminal.run("status", "--json").stdout
+    drawn = Terminal(FakeCluster(statuses=[BUSY] * 2), is_terminal=True)
+    assert "A2-syncing" in drawn.run("status", "--verbose").stdout
+
+
+def test_dead_brokers_are_problems() -> None:
+    """With what they have, as far as it was counted."""
+    loads = [{"broker": 4, "replicas": 12}]
+    status = a_status(dead_brokers=[4], broker_loads=loads)
+    printed = Terminal(FakeCluster(statuses=[status])).run("status").stdout
+    assert "broker 4 is dead: it is not registered, with 12 replicas" in printed
+
+
+def test_a_held_request_is_open_and_one_cancelled_by_half_is_not_done() -> None:
+    """On a terminal, among the requests with a bar; the other one among the ended ones."""
+    held = {**a_request(waiting=2), "state": "held", "reason": "paused: disk swap", "share": 0.1}
+    ended = {**a_request(done=1, cancelled=1), "id": "r-0", "state": "cancelled", "share": 0.5}
+    status = a_status(requests=[held, ended], partitions={"in_flight": 0, "waiting": 2})
+    cluster = FakeCluster(statuses=[status, status])
+    printed = Terminal(cluster, is_terminal=True).run("status").stdout
+    before, _, after = printed.partition("ended")
+    assert "legacy-000000000000002a" in before
+    assert "10%" in before
+    assert "r-0: 1 of 2 done, 1 cancelled" in after
+    assert "request r-0: cancelled in part, 1 of 2 done" in Terminal(cluster).run("status").stdout
 
 
 def test_a_request_shows_why_it_waits() -> None:

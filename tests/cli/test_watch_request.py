@@ -32,8 +32,8 @@ def test_a_request_is_followed_to_its_end(scene: Scene) -> None:
     result = scene.terminal.run("watch", NAME)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0].startswith(f"request {NAME}: in_flight, 1 of 2 done")
-    assert any(line.startswith("t-0: A2-syncing") for line in lines)
+    assert lines[0].startswith(f"request {NAME}: in flight, 1 of 2 done")
+    assert any(line.startswith("t-0: copying") for line in lines)
     assert OTHER not in result.stdout
     assert not any(line.startswith("other-0") for line in lines)
     assert lines[-1] == f"Request {NAME} has ended: 2 of 2 done"

@@ -16,6 +16,7 @@ from controller.core.model import (
     BrokerId,
     Instant,
     LeaderEpoch,
+    OutcomeKind,
     Refusal,
     RefusalReason,
     RequestId,
@@ -40,7 +41,7 @@ from controller.core.requests.model import Request
 from controller.core.requests.outcomes import Part
 from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
-from controller.telemetry.cluster_counts import EXAMPLES_MAX, work_counts
+from controller.telemetry.cluster_counts import EXAMPLES_MAX, assigned_replicas, work_counts
 from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
 from controller.telemetry.partition_documents import PartitionDocuments, step_numbers, steps_between
@@ -80,7 +81,8 @@ def an_idle_broker(broker: int) -> dict[str, int | None]:
     """Return the document of a broker without copies, as far as a standby knows it."""
     zeros = dict.fromkeys(("incoming", "outgoing", "in_bytes_remaining", "out_bytes_remaining"), 0)
     unknown = dict.fromkeys(("in_bytes_per_s", "out_bytes_per_s", "throttle_bytes_per_s"))
-    return {"broker": broker, **zeros, **unknown}
+    what_it_has = dict.fromkeys(("rack", "replicas", "leaders"))
+    return {"broker": broker, **zeros, **unknown, **what_it_has}
 
 
 def test_an_idle_standby_says_so() -> None:
@@ -89,6 +91,7 @@ def test_an_idle_standby_says_so() -> None:
     view.role.leading = False
     assert status(view) == {
         "role": "standby",
+        "dead_brokers": [],
         "disks": {
             "min_free": None,
             "min_free_bytes": 0,
@@ -266,10 +269,10 @@ def test_a_request_counts_its_partitions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("done", "refused", "state"), [(1, 0, "done"), (1, 1, "done"), (0, 1, "refused")]
+    ("done", "refused", "state"), [(1, 0, "done"), (1, 1, "refused"), (0, 1, "refused")]
 )
 def test_a_request_without_work_left_is_over(done: int, refused: int, state: str) -> None:
-    """Refused means that nothing at all of it was carried out."""
+    """With the state of its worst entry, as the exit code of ``watch``."""
     view = a_view(1).with_reassignment(tp(), (4,)).view
     del view.reassignments.by_partition[tp()]
     tally = view.requests.by_id[REQUEST]
@@ -277,6 +280,56 @@ def test_a_request_without_work_left_is_over(done: int, refused: int, state: str
     refusal = Refusal(REQUEST, "t-9", RefusalReason.MALFORMED, "no")
     tally.refused += [refusal] * refused
     assert status(view)["requests"][0]["state"] == state
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        (OutcomeKind.CANCELLED, "cancelled"),
+        (OutcomeKind.ROLLED_BACK, "cancelled"),
+        (OutcomeKind.SUPERSEDED, "superseded"),
+    ],
+)
+def test_the_bar_of_an_ended_request_is_the_share_that_is_done(
+    kind: OutcomeKind, state: str
+) -> None:
+    """Half of it is not everything, whatever was copied before."""
+    view = a_view(1).with_reassignment(tp(), (4,)).view
+    del view.reassignments.by_partition[tp()]
+    view.reassignments_leadership.specs_read = True
+    tally = view.requests.by_id[REQUEST]
+    tally.total, tally.open, tally.fates[kind] = 8, 0, 6
+    (request,) = status(view)["requests"]
+    assert (request["state"], request["share"]) == (state, 0.25)
+
+
+def test_brokers_that_are_gone_are_dead_as_long_as_they_have_replicas() -> None:
+    """Each broker has its rack, its replicas and, where all states are known, its leaders."""
+    built = a_view(1, 2)
+    built.with_partition(tp(0), (1, 2), state=partition_state(1, (1, 2)))
+    view = built.with_partition(tp(1), (2, 4), state=partition_state(2, (2,))).view
+    assigned = run_to_end(assigned_replicas(view))
+    assert assigned.dead(view) == [4]
+    assert (assigned.replicas, assigned.leaders) == ({1: 1, 2: 2, 4: 1}, {1: 1, 2: 1})
+    tracker = measured(view, NOW)
+    work = run_to_end(work_counts(view, NOW.now, 300.0))
+    documents = PartitionDocuments(view, NOW, Copies(), tracker, 300.0)
+    document = run_to_end(
+        status_of(
+            view,
+            NOW,
+            work,
+            engine="native",
+            progress=tracker,
+            documents=documents,
+            assigned=assigned,
+        )
+    )
+    assert document["dead_brokers"] == [4]
+    has = {load["broker"]: (load["replicas"], load["leaders"]) for load in document["broker_loads"]}
+    assert has == {1: (1, 1), 2: (2, 1), 4: (1, 0)}
+    del view.leadership.states[tp(1)]
+    assert run_to_end(assigned_replicas(view)).leaders is None
 
 
 @pytest.mark.parametrize(

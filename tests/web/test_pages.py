@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
+
+import pytest
 
 from controller.actions.submission import PlanSubmission
 from controller.core.core_settings import EngineName
@@ -17,6 +20,7 @@ from controller.core.model import (
     BrokerId,
     Instant,
     MinFree,
+    OutcomeKind,
     Refusal,
     RefusalReason,
     RequestId,
@@ -36,7 +40,12 @@ from controller.core.reassignments.phases import Syncing
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.previews.plan_files import PlanFile
-from controller.telemetry.cluster_counts import work_counts
+from controller.telemetry.cluster_counts import (
+    AssignedReplicas,
+    Incremental,
+    assigned_replicas,
+    work_counts,
+)
 from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
 from controller.telemetry.partition_documents import Filter, PartitionDocuments
@@ -120,14 +129,23 @@ def a_timeline() -> Timeline:
     return found
 
 
-def page(view: ClusterView) -> str:
+def page(view: ClusterView, counted: Incremental[AssignedReplicas] | None = None) -> str:
     """Return the overview of a view."""
+    assigned = AssignedReplicas() if counted is None else run_to_end(counted)
     clocks = Clocks(NOW, START)
     work = run_to_end(work_counts(view, clocks.now, 300.0))
     tracker = measured(view, clocks)
     documents = PartitionDocuments(view, clocks, Copies(), tracker, 300.0)
     status = run_to_end(
-        status_of(view, clocks, work, engine="native", progress=tracker, documents=documents)
+        status_of(
+            view,
+            clocks,
+            work,
+            engine="native",
+            progress=tracker,
+            documents=documents,
+            assigned=assigned,
+        )
     )
     listing = documents.page(Filter())
     return render_page(
@@ -187,6 +205,62 @@ def test_the_page_shows_partitions_and_requests() -> None:
         "epoch 9",
     ):
         assert text in html
+
+
+def test_phases_are_in_words_with_their_names_on_hover() -> None:
+    """In the tables, in the filter and in the legend of the timeline."""
+    html = page(a_busy_view())
+    assert re.search(r'<span title="A2-syncing: [^"]+">.*?</span>copying</span>', html, re.DOTALL)
+    assert '<option value="B5">deleting the old copy</option>' in html
+    assert '<option value="in_flight">in flight</option>' in html
+    assert 'title="B5: ' in render_history("r", a_timeline(), START)
+
+
+@pytest.mark.parametrize(
+    ("fates", "refused", "shown"),
+    [
+        ({}, 0, ('class="done"', '<span class="pill done">done</span>', "100 %")),
+        (
+            {OutcomeKind.CANCELLED: 1},
+            0,
+            ('class="stopped"', '<span class="pill wait">cancelled in part</span>', "50 %"),
+        ),
+        (
+            {OutcomeKind.SUPERSEDED: 2},
+            0,
+            ('class="stopped"', '<span class="pill wait">superseded</span>', "0 %"),
+        ),
+        ({}, 2, ('class="stopped"', '<span class="pill bad">refused</span>', "0 %")),
+    ],
+)
+def test_only_a_request_that_is_done_has_a_green_bar(
+    fates: dict[OutcomeKind, int], refused: int, shown: tuple[str, ...]
+) -> None:
+    """Of what was refused, cancelled or superseded the bar shows the part that is done."""
+    view = a_busy_view()
+    view.reassignments.by_partition.clear()
+    view.reassignments_leadership.specs_read = True
+    refusal = Refusal(REQUEST, "x", RefusalReason.MALFORMED, "no")
+    view.requests.by_id[REQUEST] = replace(
+        view.requests.by_id[REQUEST],
+        total=2,
+        open=0,
+        refused=[refusal] * refused,
+        fates=Counter(fates),
+    )
+    html = page(view)
+    for words in shown:
+        assert words in html
+    assert ('class="done"' in html) is (not fates and not refused)
+
+
+def test_dead_brokers_are_named_in_red_where_brokers_are_counted() -> None:
+    """And nowhere while all are live."""
+    view = a_view(1, 2).with_partition(tp(), (1, 4)).view
+    assert "dead" not in page(view)
+    html = page(view, assigned_replicas(view))
+    assert '<dd class="bad">2 <small>live, 1 dead: 4</small></dd>' in html
+    assert '<b class="bad">dead: 4</b>' in html
 
 
 def test_a_partition_that_copies_is_not_shown_as_blocked() -> None:
@@ -278,7 +352,11 @@ def test_phases_are_a_picture_on_one_axis() -> None:
     """A phase whose start was not seen begins by its duration."""
     html = render_history("r", a_timeline(), START)
     assert html.count('class="span"') == 3
-    for words in ("t-0 pending 2.0 s", "t-0 A2 1.0 s", "t-0 A2-syncing 9.0 s"):
+    for words in (
+        "t-0 waiting (pending) 2.0 s",
+        "t-0 starting a step (A2) 1.0 s",
+        "t-0 copying (A2-syncing) 9.0 s",
+    ):
         assert words in html
     assert "67 min" in html
 
