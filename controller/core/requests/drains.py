@@ -19,11 +19,13 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
+from controller.core.disks import log_dir_queries
 from controller.core.model import (
     Blocked,
     BlockedBy,
     BrokerId,
     Instant,
+    LogDirs,
     Replicas,
     RequestId,
     TopicPartition,
@@ -218,7 +220,17 @@ class _Drains:
         move_off = partial(moved_off, partition, replicas, leaving, racks=self._racks, loads=loads)
         target = move_off(allowed=others) or move_off(allowed=allowed)
         loads.count(partition, target or replicas, size)
-        return None if target is None else PlanEntry(self._request, partition, target)
+        if target is None:
+            return None
+        return PlanEntry(self._request, partition, target, self._named_dirs(partition, target))
+
+    def _named_dirs(self, partition: TopicPartition, target: Replicas) -> LogDirs:
+        """Return the directories that a replaced reassignment names for replicas that stay."""
+        running = self._view.reassignments.by_partition.get(partition)
+        if running is None or self._view.is_of_former_topic(partition):
+            return ()
+        named = (place for place in running.spec.log_dirs if place[0] in target)
+        return tuple(p for p in named if log_dir_queries.problem_of(self._view, (p,)) is None)
 
 
 def unapproved_text(brokers: list[BrokerId]) -> str:
@@ -255,8 +267,9 @@ def _end_stopped(view: ClusterView) -> Iterator[Change]:
         spec, assignment = running.spec, view.topics.assignment(partition)
         if spec.request not in names or spec.rolls_back or assignment is None:
             continue
-        stands = spec.request == drains.request
-        if stands and not drained_brokers(view).isdisjoint(spec.original or ()):
+        # Its partition was on these brokers, or on its way to them.
+        led_off = (*(spec.original or ()), *spec.abandoned)
+        if spec.request == drains.request and not drained_brokers(view).isdisjoint(led_off):
             continue
         if cancellation.is_unbegun(running, assignment) and not gates.is_deleted(view, partition):
             yield cancellation.end_unbegun(view, None, partition, running, STOPPED)

@@ -17,6 +17,7 @@ from controller.core.model import (
     BlockedBy,
     BrokerId,
     ControllerEpoch,
+    LogDir,
     OutcomeKind,
     PartitionAssignment,
     RefusalReason,
@@ -48,6 +49,7 @@ from controller.core.role.records import BrokersRead, ControllerClaimed, Deposed
 from controller.core.topics.records import TopicConfigsRead, TopicsListed, TopicsRead
 from controller.znodes.paths import DRAINS
 from tests.core.builders import EPOCH, Driver, broker, plan, replicas, tp
+from tests.core.disks.reports import report
 from tests.core.requests.test_submitted import outcomes, submission, submit
 
 CZXID = 90
@@ -206,6 +208,44 @@ def test_a_reassignment_to_the_broker_is_given_another_target() -> None:
     assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(1, 4))
     summary = outcomes(driver)[RequestId("request_0000000000")]
     assert summary.fates == {OutcomeKind.SUPERSEDED: 1}
+
+
+def test_a_pending_reassignment_to_the_broker_is_not_given_up() -> None:
+    """Its partition is on no drained broker, but it was to leave where it is."""
+    driver = Driver(
+        {tp(0): (1, 2), tp(1): (1, 2)},
+        brokers=range(1, 6),
+        options=Options(max_partitions_in_flight=1),
+    )
+    submit(driver, submission("request_0000000000", {tp(0): (1, 5), tp(1): (1, 3)}))
+    assert not driver.view.reassignments.by_partition[tp(1)].in_flight
+    drain(driver, 3)
+    assert driver.view.reassignments.by_partition[tp(1)].spec.target == replicas(1, 4)
+    drain(driver)
+    assert tp(1) not in driver.view.reassignments.by_partition
+
+
+@pytest.mark.parametrize("path", ["/data", "/gone"])
+def test_named_directories_of_replicas_that_stay_are_kept(path: str) -> None:
+    """Where their broker still has them; those of the drained broker end with its replica."""
+    driver = Driver({tp(): (1, 2)}, brokers=range(1, 7))
+
+    def describe(number: int, directory: str) -> None:
+        epoch = driver.view.cluster.brokers[BrokerId(number)].epoch
+        dirs = (LogDir(directory, 10**9, 10**9),)
+        driver.observe(report(number, {}, epoch=epoch, at=driver.now, dirs=dirs))
+
+    request = submission("request_0000000000", {tp(): (3, 4)})
+    named = ((BrokerId(3), "/data"), (BrokerId(4), "/data"))
+    submit(driver, replace(request, log_dirs={tp(): named}))
+    describe(3, "/data")
+    describe(4, "/data")
+    assert driver.view.reassignments.by_partition[tp()].spec.log_dirs == named
+    describe(3, path)
+    drain(driver, 4)
+    spec = driver.view.reassignments.by_partition[tp()].spec
+    assert (spec.request, spec.target) == (DRAIN, replicas(3, 5))
+    assert spec.log_dirs == (named[:1] if path == "/data" else ())
 
 
 def test_an_entry_of_the_legacy_plan_to_the_broker_leaves_the_plan() -> None:
