@@ -249,7 +249,7 @@ def test_what_leads_to_the_broker_is_retargeted_and_nothing_new_is_accepted(
         plan = {"version": 1, "partitions": [{**entry, "log_dirs": [directory, "any"]}]}
         request = submit_request(cluster, plan)
         await_moving(cluster, [(topic, 0)])
-        said(cluster, "drain", str(DRAINED), "--reason", "disk swap", code=LEFT)
+        assert reassigner(cluster, "drain", str(DRAINED), "--reason", "disk swap").code != ERROR
         drain = drain_request(cluster)
         record = f"/admin/reassignments/{topic}/0"
         eventually(

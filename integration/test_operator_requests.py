@@ -21,7 +21,15 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
-from controller.core.pacing.controls import BrokerLimits, Controls, Limits, Pause, Pauses
+from controller.core.pacing.controls import (
+    BrokerLimits,
+    Controls,
+    Drain,
+    Drains,
+    Limits,
+    Pause,
+    Pauses,
+)
 from controller.core.requests.outcomes import Part, Summary
 from controller.core.requests.submissions import AcceptedEntry, Cancellation, RequestOptions
 from controller.errors import (
@@ -268,6 +276,8 @@ def test_controls_are_changed_by_many_at_once(operator: OperatorClient, place: C
         own.writes.edit_limits(
             lambda limits: replace(limits, brokers={**limits.brokers, broker: few})
         )
+        drain = Drain(f"why {number}", "ann", number)
+        own.writes.edit_drains(lambda d: d.adding(drain, [broker]))
 
     at_once(place, change)
     assert operator.writes.set_throttle(50_000_000) is None
@@ -276,6 +286,12 @@ def test_controls_are_changed_by_many_at_once(operator: OperatorClient, place: C
     numbers = range(HANDS)
     assert found.pauses.brokers == {n: Pause(f"why {n}", "ann", n) for n in numbers}
     assert found.limits.brokers == {n: BrokerLimits(max_incoming=n + 1) for n in numbers}
+    drains = found.drains
+    assert drains.brokers == {n: Drain(f"why {n}", "ann", n) for n in numbers}
+    assert drains.version == HANDS - 1
+    assert drains.request == f"drain-{place.client.exists(paths.DRAINS).czxid:016x}"
+    at_once(place, lambda own, n: own.writes.edit_drains(lambda d: d.removing([BrokerId(n)])))
+    assert place.client.exists(paths.DRAINS) is None, "deleted with the last broker"
     assert found.throttle == 20_000_000
     assert operator.writes.set_throttle(None) == 20_000_000
     assert operator.requests.controls().throttle is None
@@ -285,15 +301,17 @@ def test_controls_that_cannot_be_read_are_not_overwritten(
     operator: OperatorClient, place: Chroot
 ) -> None:
     """It may contain an operator's work; the reason is reported."""
-    for path in (paths.PAUSES, paths.LIMITS):
+    for path in (paths.PAUSES, paths.LIMITS, paths.DRAINS):
         place.put(path, b"nonsense")
     for edit in (
         lambda: operator.writes.edit_pauses(lambda _: Pauses()),
         lambda: operator.writes.edit_limits(lambda _: Limits()),
+        lambda: operator.writes.edit_drains(lambda _: Drains()),
     ):
         with pytest.raises(ReassignmentConflictError, match="cannot be changed"):
             edit()
-    assert set(operator.requests.controls().unreadable) == {paths.PAUSES, paths.LIMITS}
+    unreadable = operator.requests.controls().unreadable
+    assert set(unreadable) == {paths.PAUSES, paths.LIMITS, paths.DRAINS}
 
 
 def test_what_the_daemon_would_not_read_is_not_written(
@@ -304,6 +322,7 @@ def test_what_the_daemon_would_not_read_is_not_written(
     for edit in (
         lambda: operator.writes.edit_pauses(lambda _: Pauses(everything=Pause(long))),
         lambda: operator.writes.edit_limits(lambda _: Limits(max_partitions_in_flight=2**31)),
+        lambda: operator.writes.edit_drains(lambda d: d.adding(Drain(long), [BrokerId(1)])),
         lambda: operator.writes.cancel(Cancellation(reason=long)),
         lambda: operator.writes.submit_plan({ONE: THERE}, RequestOptions(reason=long)),
     ):

@@ -142,6 +142,10 @@ def test_a_dead_broker_is_drained_as_long_as_it_has_replicas(terminal: Terminal)
     assert unknown.exit_code == 1
     assert unknown.stderr.startswith("reassigner: there is no broker 9: it is not live")
     assert terminal.cluster.controls.drains.brokers.keys() == {FOUR}
+    for partition, target in ((tp(0), (1, 2)), (tp(1), (3, 2)), (tp(0, "u"), (3, 1))):
+        terminal.cluster.assign(partition, target)
+    again = terminal.run("drain", "4", "--wait")
+    assert (again.exit_code, again.stdout.splitlines()[-1]) == (0, EMPTY), "it is drained"
 
 
 def test_drains_are_listed(terminal: Terminal) -> None:

@@ -1,7 +1,8 @@
 """
-The laws of pauses and throttles.
+The laws of pauses, drains and throttles.
 
-No step begins while everything is paused, as far as the daemon knows. No copy begins before its
+No step begins while everything is paused, and a drained broker gets no replica, as far as the
+daemon knows. No copy begins before its
 throttle is in force, and what others set stays as it is, also when ours is lifted.
 """
 
@@ -31,6 +32,7 @@ def step_decided(system: System, session: int, before: Any, after: Any) -> Itera
     """Judge a step that a daemon writes to the topic znode."""
     view = system.view_of(session)
     adding = set(after.adding_replicas) - set(before.adding_replicas)
+    yield from _drained(view, before, after)
     if view is None or not (adding or set(after.removing_replicas) - set(before.removing_replicas)):
         return
     if is_paused(view):
@@ -43,6 +45,15 @@ def step_decided(system: System, session: int, before: Any, after: Any) -> Itera
         rates = entity_settings(system, f"brokers/{replica}")
         if f"0:{replica}" not in listed.split(",") or p.FOLLOWER_RATE not in rates:
             yield f"replica {replica} copies, and its throttle is not in force: {listed}, {rates}"
+
+
+def _drained(view: Any, before: Any, after: Any) -> Iterator[str]:
+    """Judge that no replica is added, or stays after its copy, on a broker that is drained."""
+    for broker in () if view is None else view.pacing_process.controls.drains.brokers:
+        is_new = broker not in before.origin_replicas and broker in after.replicas
+        is_copying = broker in before.adding_replicas and broker in after.adding_replicas
+        if is_new and not is_copying:
+            yield f"broker {broker} is drained, and {before} becomes {after}"
 
 
 def settings_kept(system: System) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 
 from tests.explore import production as p
 from tests.explore.control_laws import is_restored
@@ -49,6 +50,9 @@ def _forgotten(system: System) -> set[int]:
 def _wanted(system: System) -> set[tuple[int, ...]]:
     """Return the replicas to which the requests may have led, as their outcomes say."""
     shape, replicas = system.shape, system.shape.before
+    if system.data(p.paths.DRAINS) is not None:
+        others = (number for number in system.brokers if number != shape.drained)
+        return set(permutations(others, len(replicas)))
     for number, target in enumerate((shape.target, shape.retarget)):
         node = system.zookeeper.get(p.paths.outcome_path(p.RequestId(f"request_{number:010d}")))
         if node is not None and json.loads(node.data)["done"]:

@@ -44,7 +44,32 @@ DUTIES: Final = f"{LEADERSHIP}.duties"
 DELETIONS: Final = "controller.core.deletions"
 OUTBOX: Final = "controller.reactor.outbox"
 
+DRAINED: Final = "controller.core.pacing.drained_replicas"
+DRAINS: Final = "controller.core.requests.drains"
+
 MUTANTS: Final = (
+    # drains
+    Mutant(
+        "let reassignments reach drained brokers",
+        DRAINED,
+        "return running.spec.target",
+        "return running.spec.original",
+        ("drain of the added broker",),
+    ),
+    Mutant(
+        "give no partition on a drained broker a target",
+        DRAINS,
+        "for entry in self.entries():",
+        "for entry in ():",
+        ("drain of the added broker",),
+    ),
+    Mutant(
+        "drain only what is being reassigned",
+        DRAINED,
+        "for partition in (*view.topics.partitions(), *view.reassignments.by_partition):",
+        "for partition in view.reassignments.by_partition:",
+        ("drain of the added broker",),
+    ),
     # deletions
     Mutant("delete without acknowledgement", NATIVE, "if not acked:", "if False:"),
     Mutant(

@@ -59,6 +59,9 @@ def act(system: System, action: Action, fault: Action | None = None) -> None:
             system.zookeeper.put(p.PAUSES, p.encode_pauses(p.Pauses(p.Pause())))
         case ("resume",):
             system.zookeeper.remove_tree(p.PAUSES)
+        case ("drain",):
+            drains = p.Drains({p.BrokerId(system.shape.drained): p.Drain()})
+            system.zookeeper.put(p.paths.DRAINS, p.encode_drains(drains))
         case ("throttle",):
             system.zookeeper.put(p.paths.THROTTLE, p.encode_throttle(RATE))
         case ("unthrottle",):
@@ -145,6 +148,7 @@ def _erase(system: System, step: str) -> None:
 BEGUN: Final[dict[str, Callable[[System], bool]]] = {
     "cancel": lambda _: True,
     "retarget": lambda _: True,
+    "drain": lambda system: system.data(p.paths.DRAINS) is None,
     "pause": lambda system: system.data(p.PAUSES) is None,
     "throttle": lambda system: system.data(p.paths.THROTTLE) is None,
     "unthrottle": lambda system: system.data(p.paths.THROTTLE) is not None,

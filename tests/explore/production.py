@@ -83,6 +83,8 @@ from controller.core.model import (
     Zxid as Zxid,
 )
 from controller.core.pacing.controls import PAUSES as PAUSES
+from controller.core.pacing.controls import Drain as Drain
+from controller.core.pacing.controls import Drains as Drains
 from controller.core.pacing.controls import Pause as Pause
 from controller.core.pacing.controls import Pauses as Pauses
 from controller.core.pacing.limits_in_force import throttle_of as throttle_of
@@ -209,6 +211,7 @@ from controller.znodes.brokers_and_controller import (
 from controller.znodes.cancellations import encode_cancellation as encode_cancellation
 from controller.znodes.entity_configs import decode_entity_config as decode_entity_config
 from controller.znodes.entity_configs import encode_entity_config as encode_entity_config
+from controller.znodes.operator_controls import encode_drains as encode_drains
 from controller.znodes.operator_controls import encode_pauses as encode_pauses
 from controller.znodes.operator_controls import encode_throttle as encode_throttle
 from controller.znodes.plans import encode_legacy_plan as encode_legacy_plan

@@ -47,6 +47,7 @@ def native(
     recovers_freely: bool = False,
     operations: frozenset[str] = frozenset({"cancel"}),
     retarget: tuple[int, ...] = (),
+    drained: int = 0,
     throttle: int | None = None,
     acts_early: bool = False,
 ) -> Shape:
@@ -55,7 +56,7 @@ def native(
         name=name,
         before=before,
         target=target,
-        brokers=max(*before, *target, *retarget),
+        brokers=max(*before, *target, *retarget, 3 if drained else 0),
         budget=Budget(delays, struck if faults else 0, records, operator),
         faults=faults,
         options=options if asks is None else replace(options, endpoint=ENDPOINT),
@@ -68,6 +69,7 @@ def native(
         recovers_freely=recovers_freely,
         operations=operations,
         retarget=retarget,
+        drained=drained,
         throttle=throttle,
         acts_early=acts_early,
     )
@@ -124,6 +126,7 @@ MOVE: Final = ((1, 2), (2, 3))
 
 RECREATE: Final = frozenset({"delete topic", "create topic"})
 PAUSE: Final = frozenset({"pause"})
+DRAIN: Final = frozenset({"drain"})
 THROTTLE: Final = frozenset({"throttle", "unthrottle"})
 REPLACE: Final = frozenset({"replace topic"})
 
@@ -145,9 +148,11 @@ SMALL: Final = (
         operations=frozenset({"retarget"}),
         retarget=(3,),
     ),
+    native("drain of the added broker", (1,), (2,), operator=1, operations=DRAIN, drained=2),
     delegated("delegated move", *MOVE, faults=OF_CALLS),
     delegated("delegated order alone", (1, 2), (2, 1), faults=OF_CALLS),
     delegated("delegated cancel", *MOVE, operator=1),
+    delegated("delegated drain", (1,), (2,), operator=1, operations=DRAIN, drained=2),
     delegated(
         "delegated RF 1 to 2 to 1",
         (1,),
@@ -164,6 +169,15 @@ SMALL: Final = (
 )
 
 LARGE: Final = (
+    native(
+        "drain, daemon dies or breaks",
+        (1,),
+        (2,),
+        operator=1,
+        operations=DRAIN,
+        drained=1,
+        faults=IN_DAEMON,
+    ),
     native("swap, daemon dies or breaks", (1, 2), (3, 4), faults=IN_DAEMON),
     native("throttle of all set and lifted", *MOVE, operator=2, operations=THROTTLE, throttle=0),
     native("topic created again", *MOVE, operator=2, operations=RECREATE),

@@ -89,6 +89,8 @@ class Shape(NamedTuple):
     """What the operator does (``operator_actions``)."""
     retarget: tuple[int, ...] = ()
     """The target of the operator's second request."""
+    drained: int = 0
+    """The broker that the operator drains."""
     is_kafka_busy: bool = True
     """Whether Kafka's controller does not come to carry out reassignments."""
     throttle: int | None = None

@@ -8,7 +8,7 @@ from tests.explore.mutants import FINDINGS, MUTANTS, Mutant, applied, shown_by
 from tests.explore.search import explore
 from tests.explore.shapes import MOVE, native
 
-QUICK = {"", "move", "swap", "RF 1 to 2", "jump"}
+QUICK = {"", "move", "swap", "RF 1 to 2", "jump", "drain of the added broker"}
 """The first shapes that take less than a second."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.core.core_settings import Options
+from controller.core.cycle import observe
 from controller.core.disks.records import LogDirEventsRead
 from controller.core.leadership.records import (
     LeaderAndIsrAnswered,
@@ -30,6 +31,8 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.pacing.controls import Controls, Drain, Drains
+from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.phases import Syncing
 from controller.core.reassignments.records import (
@@ -274,3 +277,25 @@ def test_blocked_partition_is_a_debug_event() -> None:
         {"topic": "t", "partition": 0, "by": "limit", "detail": "full"},
     )
     assert of(BlockedRecord(tp(), None, Instant(1.0))) == []
+
+
+def test_drains_are_logged_with_their_request_and_when_a_broker_is_empty() -> None:
+    """The same drains read again say nothing, nor does a broker that was empty before."""
+    events, built = LogEvents(), a_view(1, 2)
+    drains = Drains({BrokerId(2): Drain("swap", "ann", 1)}, 5_000_000, czxid=Zxid(7))
+
+    def change(found: Drains) -> list[LogEvent]:
+        event = ControlsRead(Controls(drains=found))
+        observe(built.view, event, Instant(0.0))
+        return list(events.of(event, built.view))
+
+    (begun,) = change(drains)
+    assert (begun.kind, begun.fields["brokers"]) == ("drains_changed", [2])
+    assert begun.fields["request"] == "drain-0000000000000007"
+    assert begun.fields["throttle"] == 5_000_000
+    assert change(drains) == []
+    for replicas_left, expected in ((0, []), (3, []), (1, []), (0, ["broker_emptied"]), (0, [])):
+        row = {"broker": BrokerId(2), "replicas": replicas_left}
+        assert kinds(events.emptied([row])) == expected
+    (ended,) = change(Drains())
+    assert (ended.fields["brokers"], ended.fields["request"]) == ([], None)

@@ -1,4 +1,4 @@
-"""The codecs of pauses, limits and the throttle."""
+"""The codecs of pauses, limits, the throttle and drains."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.model import BrokerId, RequestId
+from controller.core.model import BrokerId, RequestId, ZkVersion, Zxid
 from controller.core.pacing.controls import (
     BrokerLimits,
+    Drain,
+    Drains,
     Limits,
     Pause,
     Pauses,
@@ -21,9 +23,11 @@ from controller.core.pacing.controls import (
 )
 from controller.core.requests.submissions import Window
 from controller.znodes.operator_controls import (
+    decode_drains,
     decode_limits,
     decode_pauses,
     decode_throttle,
+    encode_drains,
     encode_limits,
     encode_pauses,
     encode_throttle,
@@ -77,6 +81,16 @@ LIMITS = st.builds(
     brokers=st.dictionaries(BROKERS, BROKER_LIMITS, max_size=3),
     requests=st.dictionaries(REQUESTS, REQUEST_LIMITS, max_size=3),
 )
+DRAINS = st.builds(
+    Drains,
+    st.dictionaries(BROKERS, st.builds(Drain, WORDS, WORDS, TIMES, WORDS), max_size=3),
+    st.none() | RATES,
+    st.none() | WINDOWS,
+    st.just(ZkVersion(3)),
+    st.just(Zxid(77)),
+)
+HERE = (ZkVersion(3), Zxid(77))
+"""The version and the creation of the znode."""
 
 
 @given(PAUSES)
@@ -97,12 +111,20 @@ def test_the_throttle_comes_back_as_it_was_written(rate: int) -> None:
     assert decode_throttle(encode_throttle(rate)) == rate
 
 
+@given(DRAINS)
+def test_drains_come_back_as_they_were_written(drains: Drains) -> None:
+    """A round trip loses nothing; the znode tells which request they are."""
+    assert decode_drains(encode_drains(drains), *HERE) == drains
+    assert drains.request == "drain-000000000000004d"
+
+
 @given(ANY_BYTES)
 def test_any_bytes_give_a_control_or_a_reason(data: bytes) -> None:
     """No bytes whatever raise."""
     assert isinstance(decode_pauses(data), str | Pauses)
     assert isinstance(decode_limits(data), str | Limits)
     assert isinstance(decode_throttle(data), str | int)
+    assert isinstance(decode_drains(data, *HERE), str | Drains)
 
 
 def test_the_text_forms_are_understood() -> None:
@@ -160,6 +182,25 @@ def test_a_bad_pause_is_named(members: dict[str, object], why: str) -> None:
 def test_a_bad_limit_is_named(members: dict[str, object], why: str) -> None:
     """A limit that is set and does not hold would be worse than none."""
     read = decode_limits(document(version=1, **members))
+    assert isinstance(read, str)
+    assert why in read
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"brokers": [5]}, "brokers"),
+        ({"brokers": {"05": {}}}, "broker id"),
+        ({"brokers": {"5": {"who": "ann"}}}, "brokers: 5: the key"),
+        ({"brokers": {"5": {"since_ms": -1}}}, "brokers: 5: since_ms"),
+        ({"brokers": {}, "throttle": 0}, "throttle"),
+        ({"brokers": {}, "window": "late"}, "window"),
+        ({"broker": {"5": {}}}, "not known"),
+    ],
+)
+def test_a_bad_drain_is_named(members: dict[str, object], why: str) -> None:
+    """No replica is moved by a guess."""
+    read = decode_drains(document(version=1, **members), *HERE)
     assert isinstance(read, str)
     assert why in read
 
