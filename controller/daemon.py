@@ -214,6 +214,7 @@ def _zookeeper(
     )
     _announce(settings, metrics, telemetry.journal)
     leadership = Leadership(session, inbox, http=http)
+    health.leader = leadership.leader_address
     store = ZkStore(
         session,
         inbox,

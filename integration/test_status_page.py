@@ -281,6 +281,39 @@ def test_commands_query_a_daemon_with_tls_and_tokens(
     assert TOKEN not in daemon.log.read_text()
 
 
+def test_a_standby_links_the_leader_and_takes_over_in_the_same_window(
+    cluster: Cluster, moved: tuple[str, Targets, int], daemons: Daemons
+) -> None:
+    """The leader is killed; meanwhile ``status`` says what it waits for, and ends with the work."""
+    browser = Browser.required()
+    topic, targets, _ = moved
+    leader = daemons.start("--copy-refresh", "1")
+    standby = daemons.start("--copy-refresh", "1")
+    where = ("--zookeeper", cluster.zookeeper_connect)
+    request = submit_request(cluster, targets, throttle=THROTTLE)
+    await_request(leader, request, lambda r: r["state"] == "in_flight", within_s=60)
+    assert standby.status()["role"] == "standby"
+    assert standby.status()["leader"] == leader.port.address
+    with browser.window() as window:
+        window.show(f"{standby.url}/")
+        assert "This daemon is a standby" in window.words
+        assert topic not in window.words
+        _has_no_faults(window)
+        window.follow(leader.url)
+        assert topic in window.words
+        window.show(f"{standby.url}/")
+        leader.kill()
+        said = run_reassigner("status", *where)
+        assert said.code == 2, said.stdout
+        assert "a standby takes over when its session with ZooKeeper ends" in said.stdout
+        assert f"{topic}-0: " in said.stdout
+        assert standby.status()["role"] == "leader"
+        eventually(
+            lambda: topic in window.words, within_s=30, every_s=1, what="the page shows the work"
+        )
+    await_end(cluster, targets, within_s=240)
+
+
 def _certificate(directory: Path) -> Path:
     """Make a new certificate for the loopback interface; return its file."""
     openssl = shutil.which("openssl")

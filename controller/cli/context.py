@@ -25,7 +25,7 @@ import typer
 
 from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines
 from controller.core.model import TopicPartition
-from controller.errors import SessionSuspendedError, TransientError
+from controller.errors import RefusedError, SessionSuspendedError, TransientError
 from controller.previews.cluster_queries import (
     ClusterQueries,
     judge_settings,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
 
 
+NO_DAEMON: Final = "no reassigner leads: start one with `reassigner run`"
 HTTP_TIMEOUT_S: Final = 5.0
 STATUS_BYTES_MAX: Final = 64 * 1024 * 1024
 
@@ -58,6 +59,7 @@ def _fetch(address: str, access: HttpAccess, path: str, *, key: str) -> Mapping[
 
     Raises:
         TransientError: the daemon does not answer, or the server is not a daemon.
+        RefusedError: it refuses the request, for example without a token.
 
     """
     url = f"{address if '://' in address else f'http://{address}'}{path}"
@@ -74,7 +76,9 @@ def _fetch(address: str, access: HttpAccess, path: str, *, key: str) -> Mapping[
         said = error.read(200).decode(errors="replace").strip()
         if error.code == HTTPStatus.UNAUTHORIZED:
             said += " (setting http_token)"
-        raise SessionSuspendedError(f"{url} answers {error.code}: {said}") from error
+        is_outage = error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+        kind = SessionSuspendedError if is_outage else RefusedError
+        raise kind(f"{url} answers {error.code}: {said}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise SessionSuspendedError(f"{url} does not answer: {reason}") from error
@@ -238,7 +242,7 @@ def require_leader(operator: OperatorClient) -> str:
     """Return the address of the leading daemon; raise ``SessionSuspendedError`` without one."""
     address = operator.cluster.leader_address()
     if address is None:
-        raise SessionSuspendedError("no reassigner leads: start one with `reassigner run`")
+        raise SessionSuspendedError(NO_DAEMON)
     return address
 
 
@@ -251,7 +255,7 @@ def query_leader(
         return None, None
     try:
         return fetch(address, operator.http_access), None
-    except TransientError as error:
+    except (TransientError, RefusedError) as error:
         return None, str(error)
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.actions.work_control import request_ids
 from controller.cli import options, status_text
-from controller.cli.context import CommandContext, require_leader
-from controller.cli.options import argument, command, flag
+from controller.cli.context import CommandContext
+from controller.cli.failover import LeaderSearch
+from controller.cli.options import argument, command, flag, option
 from controller.cli.output import Exit, print_line, print_lines
 from controller.cli.progress_display import Display, display_of, json_lines
 from controller.cli.request_state import exit_of_request, problem_lines, read_request
@@ -24,11 +25,22 @@ if TYPE_CHECKING:
 INTERVAL_S: Final = 1.0
 
 QueryStatus = Callable[[], Mapping[str, Any]]
-"""Return the status of the leading daemon; raise ``TransientError`` if none answers."""
+"""Return the status of a daemon; raise ``TransientError`` if it does not answer."""
 
 
-@command("all_rows", "verbose", "as_json")
-def status(context: CommandContext, *, http: str | None = options.HTTP) -> Exit:
+@command("failover", "all_rows", "verbose", "as_json")
+def status(
+    context: CommandContext,
+    *,
+    http: str | None = options.HTTP,
+    failover: float = option(
+        "SECONDS",
+        "Maximum time to wait during a failover, until another daemon leads.",
+        "--timeout",
+        default=20.0,
+        least=0,
+    ),
+) -> Exit:
     """
     Print the status of the leading daemon.
 
@@ -37,7 +49,7 @@ def status(context: CommandContext, *, http: str | None = options.HTTP) -> Exit:
     Exit code: 0 no work, 1 error, 2 partitions are in flight or waiting.
     """
     with _leader(context, http) as query:
-        document = query()
+        document = query.await_status(failover) if isinstance(query, LeaderSearch) else query()
     lines = status_text.status_lines(document, verbose=context.verbose)
     tables = status_screen(document, verbose=context.verbose)
     context.print_result(lambda: document, lines, tables)
@@ -75,7 +87,7 @@ def watch(
 
 
 @contextmanager
-def _leader(context: CommandContext, http: str | None) -> Iterator[QueryStatus]:
+def _leader(context: CommandContext, http: str | None) -> Iterator[QueryStatus | LeaderSearch]:
     """Connect to the daemon at the given address, or to the leader that ZooKeeper names."""
     if http is not None:
         # No address of ZooKeeper is needed.
@@ -83,7 +95,7 @@ def _leader(context: CommandContext, http: str | None) -> Iterator[QueryStatus]:
         yield partial(context.fetch, options.address_of(http), access)
         return
     with context.connected() as operator:
-        yield lambda: context.fetch(require_leader(operator), operator.http_access)
+        yield LeaderSearch(context=context, operator=operator)
 
 
 def watch_leader(

@@ -63,6 +63,7 @@ def _head(status: Document) -> Iterator[Part]:
     else:
         role += "not the controller now"
     yield Paragraph(role, "dim")
+    yield from (Paragraph(line, "yellow") for line in status_text.standby_lines(status))
     yield _work(status)
     for line in status_text.problem_lines(status):
         yield Paragraph(line, "red")

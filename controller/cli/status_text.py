@@ -35,6 +35,7 @@ def status_lines(status: Mapping[str, Any], *, verbose: bool = False) -> Iterato
         if tenure["held"]
         else "not the controller now"
     )
+    yield from standby_lines(status)
     yield from problem_lines(status)
     yield from held_lines(status)
     yield from map(request_line, status["requests"])
@@ -50,6 +51,13 @@ def status_lines(status: Mapping[str, Any], *, verbose: bool = False) -> Iterato
     yield from orphan_lines(status)
     yield from throttle_line(status)
     yield work_line(status)
+
+
+def standby_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    """Say where the leader is if the daemon does not lead: what it knows of the work may be old."""
+    if status["role"] == "standby" and "leader" in status:
+        leader = status["leader"]
+        yield f"the leader is {leader}" if leader else "no daemon leads now"
 
 
 def throttle_line(status: Mapping[str, Any]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from tenacity import RetryCallState, Retrying, retry_if_result, wait_random
 from controller.actions.submission import CheckedSubmission, PlanSubmission, check
 from controller.cli import plan_preview
 from controller.cli.context import CommandContext
+from controller.cli.failover import LeaderSearch
 from controller.cli.output import Exit, print_note
 from controller.cli.progress_display import display_of
 from controller.cli.status_text import status_about
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 POLL: Final = wait_random(0.2, 0.3)
 FOLLOW_S: Final = 0.5
+LOOK_S: Final = 3.0
+"""A daemon that takes nothing up for so long is asked whether it answers, as often as that."""
 LEADERLESS_S: Final = 15.0
 """A standby takes over within a session timeout; after this time there is none."""
 
@@ -50,15 +53,23 @@ def write_submission(operator: OperatorClient, checked: CheckedSubmission) -> Wr
 def await_daemon(
     context: CommandContext, operator: OperatorClient, is_taken_up: Callable[[], bool]
 ) -> bool:
-    """Return whether the daemon takes up a submission; ``LEADERLESS_S`` without a leader is no."""
+    """
+    Return whether the daemon takes up a submission; ``LEADERLESS_S`` without a leader is no.
+
+    While the leader does not answer, print what is happening: a standby may take over.
+    """
     started = context.now()
     leaderless_since: float | None = None
+    search, look_at = LeaderSearch(context=context, operator=operator), started + LOOK_S
 
     def is_in_vain(_: RetryCallState) -> bool:
-        nonlocal leaderless_since
+        nonlocal leaderless_since, look_at
         now = context.now()
         if operator.cluster.leader_address() is not None:
             leaderless_since = None
+            if now >= look_at:
+                search.note_problem()
+                look_at = context.now() + LOOK_S
         elif leaderless_since is None:
             leaderless_since = now
             print_note("No reassigner leads; waiting for one.")

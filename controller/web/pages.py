@@ -13,7 +13,7 @@ from dataclasses import asdict
 from datetime import datetime
 from importlib import resources
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -80,6 +80,27 @@ _PHASES: Final = (IN_FLIGHT, *list(LABELS.values())[:-1])
 def render_starting() -> str:
     """Return the overview before the loop published a status."""
     return _render("starting", "starting", refresh_s=REFRESH_S)
+
+
+def render_standby(status: Document, who: Identity) -> str:
+    """
+    Return the page of a daemon that does not lead: where the leader is, and nothing of the work.
+
+    What a standby read of the work may be old, and it has no rates.
+    """
+    leader = status["leader"]
+    address = leader if leader is None or "://" in leader else f"http://{leader}"
+    is_safe = address is not None and urlsplit(address).scheme in {"http", "https"}
+    return _render(
+        "standby",
+        "standby",
+        refresh_s=REFRESH_S,
+        at=status["at"],
+        status=status,
+        leader=address if is_safe else None,
+        who=who,
+        is_read_only=True,
+    )
 
 
 def render_page(  # noqa: PLR0913 - what it shows
@@ -301,7 +322,8 @@ _TEMPLATES: Final = _environment()
 
 
 def _render(name: str, title: str, **values: object) -> str:
-    defaults = {"refresh_s": None, "who": ANYONE, "title": title}
+    defaults = {"refresh_s": None, "who": ANYONE, "title": title, "is_read_only": False}
+    defaults["page"] = name
     return _TEMPLATES.get_template(f"{name}.html").render({**defaults, **values})
 
 

@@ -61,6 +61,8 @@ class Health:
         self.last_cycle: Callable[[], Instant | None] = lambda: None
         """Returns the time of the loop's last cycle; None: its thread does not run."""
         self.session: Callable[[], SessionStatus] = lambda: SessionStatus.LOST
+        self.leader: Callable[[], str | None] = lambda: None
+        """Returns the address of the leading daemon's HTTP server; None: none is known."""
         self.awaited: Callable[[], str | None] = lambda: None
         """Returns what is missing of a cluster; None: it exists."""
 
@@ -185,6 +187,8 @@ class Routes:
         document = self._document()
         if document is None:
             return html(pages.render_starting())
+        if document["role"] != "leader":
+            return html(pages.render_standby(document, who))
         fields = request.query
         wanted = _filter(fields)
         listing = None
@@ -235,8 +239,10 @@ class Routes:
         if snapshot is None:
             return None
         unready = self._why_unready()
+        leads = snapshot.status["role"] == "leader"
         return {
             **snapshot.status,
+            "leader": None if leads else self._health.leader(),
             "ready": unready is None,
             "unready_because": unready,
             "zookeeper": self._health.session().value,

@@ -29,6 +29,7 @@ from controller.core.role.records import (
 )
 from controller.errors import SessionLostError, SessionSuspendedError
 from controller.reactor.ports import Inbox
+from controller.zk.cluster_znodes import ClusterZnodes
 from controller.zk.pending_calls import MultiRejected, multi_answer
 from controller.zk.session_reads import Reader, watch
 from controller.zk.sessions import Session
@@ -69,6 +70,18 @@ class Leadership(BackgroundThread):
     def version(self) -> ZkVersion | None:
         """The version of ``/reassigner/epoch`` that this leader wrote; None for a standby."""
         return self._version
+
+    def leader_address(self) -> str | None:
+        """
+        Return the address of the leading daemon's HTTP server; safe from any thread.
+
+        None where none leads, or ZooKeeper does not say.
+        """
+        if not self._session.is_connected:
+            return None
+        with suppress(SessionSuspendedError, SessionLostError, KazooException):
+            return ClusterZnodes(self._reader).leader_address()
+        return None
 
     def attach(self, *, before_gain: Callable[[], None], after_loss: Callable[[], None]) -> None:
         """

@@ -111,6 +111,7 @@ class FakeCluster(ScriptedAnswers):
     snapshot: Snapshot = field(default_factory=lambda: SnapshotBuilder(1).build())
     """What `doctor` finds."""
     leader: str | None = "daemon:8095"
+    standbys: tuple[str, ...] = ()
     explanations: dict[TopicPartition, Mapping[str, Any]] = field(default_factory=dict)
     """What the daemon answers about partitions; it does not answer about others."""
     statuses: list[Mapping[str, Any]] = field(default_factory=list)

@@ -120,6 +120,10 @@ class FakeClusterZnodes(ClusterZnodes):
         """Return where the leader listens."""
         return self._found.leader
 
+    def daemons(self) -> tuple[str | None, ...]:
+        """Return the leader and the standbys."""
+        return (self._found.leader, *self._found.standbys) if self._found.leader else ()
+
 
 class FakePartitionZnodes(PartitionZnodes):
     """Topics, and records of reassignments."""

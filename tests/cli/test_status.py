@@ -144,10 +144,46 @@ def test_status_may_query_a_daemon_directly() -> None:
 )
 def test_status_without_a_leader_that_answers(cluster: FakeCluster, words: str) -> None:
     """Exit code 1 and one line."""
-    result = Terminal(cluster).run("status")
+    result = Terminal(cluster).run("status", "--timeout", "0")
     assert result.exit_code == 1
     assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_status_waits_for_the_daemon_that_takes_over() -> None:
+    """It says what it waits for, once; the new leader may be a standby for a moment."""
+    cluster = FakeCluster(standbys=("other:8095",))
+    terminal = Terminal(cluster)
+
+    def take_over(_: FakeCluster) -> None:
+        cluster.leader, cluster.standbys = "other:8095", ()
+        cluster.statuses = [a_status(role="standby"), a_status()]
+
+    terminal.steps = [*[lambda _: None] * 3, take_over]
+    result = terminal.run("status")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("leader, engine native")
+    silent, taking_over = result.stderr.splitlines()
+    assert silent == (
+        "reassigner: the leading reassigner: http://daemon:8095/status does not answer: refused; "
+        "a standby takes over when its session with ZooKeeper ends; waiting up to 20 s"
+    )
+    assert taking_over == (
+        "reassigner: the reassigner at other:8095 is taking over; waiting up to 20 s"
+    )
+    assert terminal.requested[-1] == "other:8095"
+
+
+def test_status_waits_for_no_daemon_that_does_not_run() -> None:
+    """Without a session of any daemon there is no failover."""
+    terminal = Terminal(FakeCluster(leader=None))
+    assert terminal.run("status").exit_code == 1
+    assert terminal.at == 0
+    alone = Terminal(FakeCluster())
+    result = alone.run("status", "--timeout", "5")
+    assert result.exit_code == 1
+    assert "no standby runs" in result.stderr
+    assert 4 <= alone.at <= 6
 
 
 def test_watch_prints_a_line_for_each_change() -> None:
@@ -201,3 +237,14 @@ def test_watch_draws_bars_on_a_terminal() -> None:
     result = terminal.run("watch")
     assert "t-0" in result.stdout
     assert "1/3" in result.stdout
+
+
+def test_a_standby_that_is_asked_says_where_the_leader_is() -> None:
+    """Only a daemon that is named on the command line can be one."""
+    for leader, words in (
+        ("http://l:1", "the leader is http://l:1"),
+        (None, "no daemon leads now"),
+    ):
+        cluster = FakeCluster(statuses=[a_status(role="standby", leader=leader)])
+        terminal = Terminal(cluster, environ={}, unreachable=True)
+        assert words in terminal.run("status", "--http", "a:8095").stdout

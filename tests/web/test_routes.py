@@ -155,3 +155,31 @@ def test_history_of_an_unknown_request_is_not_found(served: Served) -> None:
     assert response.status == HTTPStatus.NOT_FOUND
     assert "&lt;script&gt;" in body
     assert "<script" not in body
+
+
+def test_a_standby_links_the_leader_and_shows_nothing_of_the_work(served: Served) -> None:
+    """Its page and its status; an address that is no web address is not linked."""
+    served.is_running()
+    view = a_view(1).with_reassignment(tp(), (4,)).view
+    view.role.leading = False
+    served.clock.go(60)
+    served.publisher.tend(view)
+    assert "No daemon leads now" in served.fetch("/")[1]
+    served.health.leader = lambda: "leader:8095"
+    page = served.fetch("/")[1]
+    assert "This daemon is a standby" in page
+    assert '<a href="http://leader:8095/">http://leader:8095</a>' in page
+    assert "Partitions" not in page
+    assert 'data-page="standby"' in page
+    assert json.loads(served.fetch("/status")[1])["leader"] == "leader:8095"
+    served.health.leader = lambda: "https://leader:8095"
+    assert '<a href="https://leader:8095/">' in served.fetch("/")[1]
+    served.health.leader = lambda: "javascript://leader"
+    assert "javascript" not in served.fetch("/")[1]
+
+
+def test_the_leader_names_no_other_one(served: Served) -> None:
+    """ZooKeeper is not asked for it."""
+    served.is_running()
+    served.health.leader = lambda: pytest.fail("it is asked")
+    assert json.loads(served.fetch("/status")[1])["leader"] is None

@@ -7,6 +7,8 @@ async function refresh() {
   if (answer.status === 401) location.reload();
   if (!answer.ok) throw new Error(answer.status);
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  // Another page, as the daemon leads now or leads no longer: its parts are other ones.
+  if (fresh.querySelector("main")?.dataset.page !== main.dataset.page) return location.reload();
   for (const part of main.querySelectorAll("[data-part]")) {
     const next = fresh.getElementById(part.id);
     // A part with the focus stays: it is being read or filled in.
