@@ -10,6 +10,7 @@ import html
 import http.client
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -20,10 +21,20 @@ from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.engine_matrix import ROWS, Row
-from integration.rigs.operator_actions import plan_file
-from integration.rigs.plans import Daemons, await_end, fill, outcome, plan_of, submit
-from integration.rigs.requests import await_outcome, reassigner
-from integration.rigs.reserved_ports import LOCALHOST
+from integration.rigs.operator_actions import await_moving, plan_file
+from integration.rigs.plans import (
+    Daemons,
+    await_end,
+    await_tenure,
+    copies_held,
+    fill,
+    outcome,
+    plan_of,
+    submit,
+)
+from integration.rigs.requests import await_outcome, reassigner, submit_request
+from integration.rigs.reserved_ports import LOCALHOST, ReservedPort
+from integration.rigs.waiting import eventually
 from integration.shown_moves import TOKEN, with_tokens
 
 ENGINES = [next(row for row in ROWS if row.engine == name) for name in ("native", "delegated")]
@@ -161,6 +172,75 @@ def test_tasks_are_planned_carried_out_and_undone(
     unknown = "there is no broker 9: it is not live, and no partition has a replica on it"
     for words in (("add", "9"), ("pause", "--broker", "9"), ("generate", topic, "--drain", "9")):
         assert last_line(*words, code=1) == f"reassigner: {unknown}"
+
+
+def test_consequences_are_said_before_and_while_they_last(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
+) -> None:
+    """A closed window with its end, a pause, what is superseded, and what clients wait for."""
+    topic = make_topic({0: (1, 2), 1: (1, 2)})
+    hour = (time.gmtime().tm_hour + 3) % 24
+    window = f"{hour:02d}:00-{(hour + 1) % 24:02d}:00"
+    daemon = daemons.start("--tenure-linger", "1")
+    waits = "clients wait, and time out after 60 s by default, for: creating and altering topics"
+    is_native = row.engine == "native"
+    with copies_held(cluster, [(topic, 0)]) as let_go:
+        first = submit_request(cluster, {(topic, 0): (1, 3)})
+        await_moving(cluster, [(topic, 0)])
+        assert (waits in reassigner(cluster, "status").stdout) is is_native
+        assert (waits in daemon.get("/")[1]) is is_native
+        assert reassigner(cluster, "pause", "--broker", "5").code == 0
+        plan = plan_file(tmp_path, {(topic, 0): (1, 4), (topic, 1): (1, 4)})
+        done = reassigner(cluster, "execute", plan, "--window", window)
+        assert done.code == 0, done.stdout
+        assert f"outside of the window {window} UTC, which opens at 20" in done.stdout
+        assert f" {hour:02d}:00Z, in " in done.stdout
+        assert "Note: broker 5 is paused since " in done.stdout
+        assert f"It supersedes 1 partition of request {first}: {topic}-0" in done.stdout
+        assert (waits in done.stdout) is is_native
+        words = reassigner(cluster, "explain", f"{topic}-1").stdout
+        assert f"outside of the window {window} UTC, which opens at 20" in words
+        let_go()
+    (request,) = set(re.findall(r"Accepted as (request_\d+)", done.stdout))
+    assert reassigner(cluster, "undo", request, "--wait").code == 0
+    await_end(cluster, {(topic, 0): (1, 2), (topic, 1): (1, 2)}, within_s=60)
+    assert reassigner(cluster, "resume", "--all").code == 0
+    eventually(
+        lambda: waits not in reassigner(cluster, "status").stdout,
+        within_s=30,
+        what="it is said no longer",
+    )
+
+
+def test_what_doctor_recommends_lets_clients_be_answered(
+    row: Row, cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
+) -> None:
+    """With the native engine: Kafka's tool lists the reassignment during the tenure."""
+    found = reassigner(cluster, "doctor").stdout
+    if row.engine != "native":
+        assert "clients_wait" not in found
+        return
+    advice = found[found.index("clients_wait") :]
+    settings = dict(re.findall(r'(\w+) = "([^"]+)"', advice.partition("what to do: ")[2]))
+    port = ReservedPort()
+    here = {"endpoint_listen": port.address, "endpoint_advertise": port.address}
+    options = [w for n, v in {**settings, **here}.items() for w in (f"--{n.replace('_', '-')}", v)]
+    assert len(settings) == 4, advice
+    topic = make_topic({0: (1, 2)})
+    daemon = daemons.start("--engine", "native", *options, "--tenure-linger", "1")
+    with copies_held(cluster, [(topic, 0)]) as let_go:
+        submit_request(cluster, {(topic, 0): (1, 3)})
+        await_tenure(daemon)
+        eventually(
+            lambda: f"{topic}-0" in cluster.reassign_partitions("--list").stdout,
+            within_s=60,
+            what="Kafka's tool lists it",
+        )
+        assert daemon.status()["tenure"]["held"]
+        assert "clients wait" not in reassigner(cluster, "status").stdout
+        let_go()
+    await_end(cluster, {(topic, 0): (1, 3)}, within_s=60)
+    port.close()
 
 
 def submitted(daemon: Daemon, plan: str, **fields: str) -> str:

@@ -20,7 +20,6 @@ from controller.cli.context import CommandContext
 from controller.cli.options import command, flag, option
 from controller.cli.output import Exit, print_json, print_line, print_lines, print_note
 from controller.cli.request_state import RequestState
-from controller.cli.status_text import pause_lines
 from controller.core.model import TopicPartition
 from controller.core.requests.outcomes import Summary
 from controller.core.requests.submissions import RequestOptions
@@ -104,9 +103,9 @@ class Execution(submitting.PlanExecution):
     _is_accepted: bool
 
     def _notes(self, conflicts: Sequence[Conflict]) -> Iterable[str]:
-        pauses = self.operator.requests.controls().pauses
         refused = (str(c) for c in conflicts if c.is_refused)
-        return (*refused, *pause_lines(pauses))
+        held = submitting.hold_lines(self.context, self.operator, self.wanted.options.window)
+        return (*refused, *held)
 
     def _wait(self) -> None:
         operator, names = self.operator, set(self.names)

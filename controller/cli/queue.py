@@ -16,8 +16,7 @@ from controller.cli import options, plan_preview
 from controller.cli.context import CommandContext
 from controller.cli.options import argument, command
 from controller.cli.output import Exit, print_note
-from controller.cli.status_text import pause_lines
-from controller.cli.submitting import write_submission
+from controller.cli.submitting import hold_lines, write_submission
 from controller.core.requests.submissions import queue_request_id
 from controller.errors import InvalidInputError
 from controller.previews.cluster_queries import ClusterQueries
@@ -95,8 +94,8 @@ def add_to_queue(
     before = checked.entries
     conflicts = conflicts_of(before, None)
     present = present_dirs(operator, before, queries, plan.log_dirs)
-    pauses = pause_lines(operator.requests.controls().pauses)
-    for line in (*factor_lines(before), *map(str, conflicts), *pauses):
+    held = hold_lines(context, operator)
+    for line in (*factor_lines(before), *map(str, conflicts), *held):
         print_note(f"Note: {line}")
     request = write_submission(operator, checked).request
     count, rollback = len(plan.entries), rollback_of(before, present)

@@ -234,7 +234,7 @@ def quiesce_line(quiesce: Quiesce) -> str:
 
 
 def held_lines(status: Mapping[str, Any]) -> Iterator[str]:
-    """Describe the pauses and the kill switch of a status."""
+    """Describe the pauses and the kill switch of a status, and what a tenure means for clients."""
     known = status.get("controls") or {}
     paused = known.get("paused") or {}
     found = Pauses(
@@ -247,6 +247,8 @@ def held_lines(status: Mapping[str, Any]) -> Iterator[str]:
     if known.get("disabled"):
         yield "new reassignments are disabled; `reassigner enable` allows them again"
     yield from drain_lines(status)
+    if status["tenure"]["held"] and status.get("clients_wait"):
+        yield str(status["clients_wait"])
 
 
 def drain_lines(status: Mapping[str, Any]) -> Iterator[str]:

@@ -7,7 +7,7 @@ What is submitted, and whether, is decided by ``actions.submission``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,13 +20,16 @@ from controller.cli.context import CommandContext
 from controller.cli.failover import LeaderSearch
 from controller.cli.output import Exit, print_note
 from controller.cli.progress_display import display_of
-from controller.cli.status_text import status_about
+from controller.cli.status_text import pause_lines, status_about
 from controller.core.model import RequestId
+from controller.core.requests.submissions import Window
 from controller.errors import ControllerError
 from controller.previews.cluster_queries import ClusterQueries
+from controller.previews.holds import closed_windows
 from controller.previews.plan_changes import Conflict, conflicts_of, factor_lines, rollback_of
 from controller.previews.plan_facts import present_dirs
 from controller.previews.plan_files import Plan
+from controller.units import MS_PER_S
 from controller.zk.request_writes import WrittenRequest
 
 if TYPE_CHECKING:
@@ -91,6 +94,18 @@ def why_not_taken_up(operator: OperatorClient, timeout_s: float) -> str:
     if operator.cluster.leader_address() is None:
         return "no reassigner leads; the next leader takes it up"
     return f"not within {timeout_s:g} s; see `reassigner status`"
+
+
+def hold_lines(
+    context: CommandContext, operator: OperatorClient, window: Window | None = None
+) -> Iterator[str]:
+    """Describe what keeps a plan from beginning, and what clients wait for while it is done."""
+    controls = operator.requests.controls()
+    yield from pause_lines(controls.pauses)
+    yield from closed_windows(controls, window, context.wall_ms() / MS_PER_S)
+    waiting = (context.status_of_leader(operator) or {}).get("clients_wait")
+    if waiting:
+        yield str(waiting)
 
 
 class PlanProgress(NamedTuple):

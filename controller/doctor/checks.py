@@ -28,6 +28,7 @@ CHECKS: Final[Mapping[SnapshotCheck, tuple[str, ...]]] = {
         paths.BROKER_IDS,
     ),
     environment_checks.endpoint_modes: (paths.BROKER_IDS,),
+    environment_checks.clients_wait: (paths.BROKER_IDS,),
     environment_checks.mixed_protocols: (),
     environment_checks.daemons: (paths.LEADER,),
     environment_checks.unreachable_brokers: (),

@@ -7,12 +7,19 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from controller.core.cluster.model import is_loopback
-from controller.core.core_settings import Options
+from controller.core.core_settings import EngineName, Options
 from controller.core.model import BrokerId, ids
 from controller.core.role.eligibility import delegated_refusals, native_refusals
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
-from controller.doctor.findings import Finding, Severity, critical, info, warning
+from controller.doctor.findings import (
+    CLIENTS_WAIT,
+    Finding,
+    Severity,
+    critical,
+    info,
+    warning,
+)
 from controller.doctor.snapshot import Snapshot
 from controller.znodes.paths import KAFKA_ROOTS, LEADER
 
@@ -93,6 +100,44 @@ def endpoint_modes(snapshot: Snapshot) -> Iterator[Finding]:
         else "optional: the delegated engine works without it; docs/guide/engines.md says when to "
         "set controller_endpoint",
     )
+
+
+def clients_wait(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find that clients wait during tenures although the public endpoint is possible."""
+    if snapshot.serves_clients or not _is_native(snapshot):
+        return
+    brokers = snapshot.znodes.brokers.values()
+    registered = [{(e.listener, e.security_protocol) for e in b.endpoints} for b in brokers]
+    common = set.intersection(*registered) if registered else set()
+    able = {listener: protocol for listener, protocol in sorted(common) if protocol != "SSL"}
+    if not able:
+        return
+    lines = [
+        'controller_endpoint = "public"',
+        'endpoint_listen = "0.0.0.0:9095"',
+        'endpoint_advertise = "HOST OF THE DAEMON"',
+        f'endpoint_listener = "{next(iter(able)) if len(able) == 1 else "LISTENER"}"',
+    ]
+    if "SASL_SSL" in able.values():
+        lines += ['endpoint_certfile = "FILE"', 'endpoint_keyfile = "FILE"']
+    which = "" if len(able) == 1 else f"; LISTENER is that of clients, of {', '.join(able)}"
+    yield info(
+        "clients_wait",
+        "the cluster",
+        CLIENTS_WAIT,
+        f"set for each daemon, and start it again: {', '.join(lines)}{which}",
+    )
+
+
+def _is_native(snapshot: Snapshot) -> bool:
+    """Return whether the native engine works here: as the leader says, else where it can."""
+    if snapshot.engine is not None:
+        return snapshot.engine is EngineName.NATIVE
+    view = ClusterView(Options(controller_id=snapshot.controller_id, endpoint=snapshot.endpoint))
+    view.cluster.brokers = dict(snapshot.znodes.brokers)
+    view.role_session.guards = snapshot.znodes.guards
+    view.topics.by_name = {name: Topic.of(t) for name, t in snapshot.znodes.topics.items()}
+    return not native_refusals(view)
 
 
 def _private(common: AbstractSet[tuple[str, str]], single: Sequence[BrokerId]) -> str:

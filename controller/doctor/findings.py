@@ -13,6 +13,12 @@ NO_DAEMON: Final = (
     "start a daemon; if none will run here again: reassigner doctor --fix --no-daemon"
 )
 """What to do with what only a daemon reads."""
+CLIENTS_WAIT: Final = (
+    "while the daemon is the controller, clients wait, and time out after 60 s by default, for: "
+    "creating and altering topics, DescribeConfigs through librdkafka, --list of Kafka's tool "
+    "(`controller_endpoint = public` answers them)"
+)
+"""What a tenure of the native engine means for clients, without the public endpoint."""
 
 
 class Severity(StrEnum):

@@ -21,6 +21,7 @@ from controller.planning.copy_schedule import ForecastLimits, ForecastMove
 from controller.planning.forecast import Forecast, ForecastPlan, Rates, Wait, forecast
 from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import Entry
+from controller.previews.holds import closed_windows
 from controller.previews.plan_changes import (
     Conflict,
     PlanValidation,
@@ -29,7 +30,7 @@ from controller.previews.plan_changes import (
     factor_lines,
 )
 from controller.previews.proposal import sizes_of
-from controller.units import ids, show_duration
+from controller.units import ids
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -261,10 +262,8 @@ def _holds(
     """Yield what keeps steps from beginning although nothing is wrong."""
     if controls.pauses.everything is not None:
         yield Wait(BlockedBy.PAUSED, "everything is paused")
-    for window in (wanted.window, controls.limits.window):
-        if window is not None and not window.is_open(unix_s):
-            opens = show_duration(window.opens_in_s(unix_s))
-            yield Wait(BlockedBy.WINDOW, f"the window {window} opens in {opens}")
+    for closed in closed_windows(controls, wanted.window, unix_s):
+        yield Wait(BlockedBy.WINDOW, closed)
     for broker in controls.pauses.brokers:
         concerned = tuple(m.partition for m in moves if _copies_with(m, broker))
         if concerned:

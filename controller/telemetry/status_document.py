@@ -13,6 +13,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from controller.core.core_settings import EngineName
 from controller.core.deletions import pending_deletions
 from controller.core.disks.disk_space import reserved_in, unguarded_brokers
 from controller.core.model import Blocked, OutcomeKind, RequestId
@@ -23,7 +24,7 @@ from controller.core.requests.drains import hold_of
 from controller.core.requests.model import Request
 from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView
-from controller.doctor.findings import orphan_advice
+from controller.doctor.findings import CLIENTS_WAIT, orphan_advice
 from controller.telemetry.cluster_counts import (
     AssignedReplicas,
     Example,
@@ -74,6 +75,7 @@ def status_of(  # noqa: PLR0913 - what it is made of
         "engine_because": role.engine_why,
         "refused_because": list(refusals(view)),
         "tenure": _tenure(view, clocks),
+        "clients_wait": _clients_wait(view),
         "at": iso_time(clocks.wall),
         "brokers": sorted(view.cluster.brokers),
         "dead_brokers": assigned.dead(view),
@@ -145,6 +147,13 @@ def _tenure(view: ClusterView, clocks: Clocks) -> dict[str, Any]:
         "epoch": view.tenure.held.epoch,
         "since": clocks.at(view.tenure.held.since),
     }
+
+
+def _clients_wait(view: ClusterView) -> str | None:
+    """Return what clients wait for during a tenure; None if they wait for nothing."""
+    if view.role.engine is not EngineName.NATIVE or view.options.serves_clients:
+        return None
+    return CLIENTS_WAIT
 
 
 # --- requests ----------------------------------------------------------------------------------

@@ -20,8 +20,11 @@ from tests.doctor.test_journal_checks import ENDED
 
 
 def a_terminal(built: SnapshotBuilder) -> Terminal:
-    """Return a terminal at a cluster whose daemon answers."""
-    return Terminal(FakeCluster(snapshot=built.build(), statuses=[a_status()]))
+    """Return a terminal at a cluster whose daemon answers, and serves clients as recommended."""
+    terminal = Terminal(FakeCluster(snapshot=built.build(), statuses=[a_status()]))
+    terminal.environ["REASSIGNER_CONTROLLER_ENDPOINT"] = "public"
+    terminal.environ["REASSIGNER_ENDPOINT_LISTEN"] = "127.0.0.1:9095"
+    return terminal
 
 
 def test_a_sound_cluster_ends_with_zero() -> None:

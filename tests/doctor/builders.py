@@ -119,10 +119,11 @@ class SnapshotBuilder:
         return self
 
     def build(self) -> Snapshot:
-        """Return the snapshot."""
+        """Return the snapshot; clients are served, as is recommended, unless a part says it."""
         before = self.znodes.topics if self.topics_before is None else self.topics_before
         answers = BrokerAnswers(disks=self.disks, min_insync_replicas=self.least)
-        return Snapshot(znodes=self.znodes, topics_before=before, brokers=answers, **self.parts)
+        parts = {"serves_clients": True, **self.parts}
+        return Snapshot(znodes=self.znodes, topics_before=before, brokers=answers, **parts)
 
 
 def found(check: SnapshotCheck, built: SnapshotBuilder) -> list[tuple[str, str]]:

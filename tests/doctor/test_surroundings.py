@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from controller.core.cluster.model import Endpoint, LiveBroker
+from controller.core.core_settings import EngineName
 from controller.core.model import BrokerId
 from controller.core.role.records import ClaimGuardsRead
 from controller.doctor.environment_checks import (
     NOTIFICATIONS_MAX,
     OPEN_ACL,
+    clients_wait,
     daemons,
     eligibility,
     endpoint_modes,
@@ -92,6 +94,42 @@ def test_modes_of_the_endpoint_need_a_listener_that_all_brokers_have() -> None:
     }
     (finding,) = endpoint_modes(SnapshotBuilder().with_znodes(brokers=brokers).build())
     assert finding.evidence.count("not possible, no listener") == 2
+
+
+@pytest.mark.parametrize(
+    ("protocol", "lines"),
+    [
+        ("PLAINTEXT", 'endpoint_listener = "OUT"'),
+        ("SASL_SSL", 'endpoint_listener = "OUT", endpoint_certfile = "FILE", endpoint_keyfile ='),
+        ("SSL", None),
+    ],
+)
+def test_the_public_endpoint_is_recommended_where_clients_wait(
+    protocol: str, lines: str | None
+) -> None:
+    """With the lines to set; not of the delegated engine, nor where it is set already."""
+    built = SnapshotBuilder().with_znodes(brokers=listening(OUT=protocol))
+    built.with_parts(engine=EngineName.NATIVE, serves_clients=False)
+    findings = list(clients_wait(built.build()))
+    if lines is None:
+        assert not findings
+        return
+    (finding,) = findings
+    assert 'controller_endpoint = "public", endpoint_listen = "0.0.0.0:9095"' in finding.advice
+    assert lines in finding.advice
+    built.with_parts(engine=EngineName.DELEGATED)
+    assert found(clients_wait, built) == []
+    built.with_parts(engine=None)
+    assert found(clients_wait, built) == [], "from protocol 2.7 on, the delegated engine works"
+    older = SnapshotBuilder(1).with_parts(serves_clients=False)
+    assert len(found(clients_wait, older)) == 1, "before that, the native one does"
+    several = SnapshotBuilder().with_znodes(brokers=listening(IN=protocol, OUT=protocol))
+    (finding,) = clients_wait(
+        several.with_parts(engine=EngineName.NATIVE, serves_clients=False).build()
+    )
+    assert finding.advice.endswith("LISTENER is that of clients, of IN, OUT")
+    built.with_parts(engine=EngineName.NATIVE, serves_clients=True)
+    assert found(clients_wait, built) == []
 
 
 def test_the_configured_endpoint_is_judged_as_the_daemon_judges_it() -> None:

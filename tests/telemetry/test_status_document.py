@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -41,6 +41,7 @@ from controller.core.requests.model import Request
 from controller.core.requests.outcomes import Part
 from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
+from controller.doctor.findings import CLIENTS_WAIT
 from controller.telemetry.cluster_counts import EXAMPLES_MAX, assigned_replicas, work_counts
 from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
@@ -103,6 +104,7 @@ def test_an_idle_standby_says_so() -> None:
         "engine_because": "configured in the settings",
         "refused_because": [],
         "tenure": {"held": False, "epoch": None, "since": None},
+        "clients_wait": CLIENTS_WAIT,
         "at": "2026-01-02T03:04:05.000Z",
         "brokers": [1, 2],
         "broker_loads": [an_idle_broker(1), an_idle_broker(2)],
@@ -135,6 +137,18 @@ def test_an_idle_standby_says_so() -> None:
         "waiting": [],
         "in_flight": [],
     }
+
+
+@pytest.mark.parametrize("serves_clients", [False, True])
+def test_what_clients_wait_for_is_said_of_the_native_engine(
+    engine: EngineName, *, serves_clients: bool
+) -> None:
+    """Without the public endpoint; the delegated engine keeps nobody waiting."""
+    view = a_view(1).view
+    view.role.engine = engine
+    view.options = replace(view.options, serves_clients=serves_clients)
+    waits = engine is EngineName.NATIVE and not serves_clients
+    assert (status(view)["clients_wait"] is not None) is waits
 
 
 def test_tenure_has_its_epoch_and_start() -> None:

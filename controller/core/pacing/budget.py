@@ -47,7 +47,10 @@ def request_hold(view: ClusterView, request: RequestId, now: Instant) -> Blocked
     unix_s = view.pacing_process.unix_s(now)
     for window in windows_of(view, request):
         if unix_s is None or not window.is_open(unix_s):
-            return Blocked(BlockedBy.WINDOW, f"outside of the window {window}")
+            closed = f"outside of the window {window}"
+            return Blocked(
+                BlockedBy.WINDOW, closed if unix_s is None else window.closed_text(unix_s)
+            )
     return None
 
 

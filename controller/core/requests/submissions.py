@@ -145,6 +145,11 @@ class Window:
                 return (opening - now).total_seconds()
         return timedelta(days=1).total_seconds()
 
+    def closed_text(self, unix_s: float) -> str:
+        """Describe a closed window, with the instant at which it opens, to the minute."""
+        opens = datetime.fromtimestamp(round((unix_s + self.opens_in_s(unix_s)) / 60) * 60, UTC)
+        return f"outside of the window {self}, which opens at {opens:%Y-%m-%d %H:%MZ}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOptions:
