@@ -16,6 +16,7 @@ from typing import Final, Self
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs forget to say
+    AdminClient,
     NewPartitions,
     NewTopic,
 )
@@ -287,11 +288,12 @@ def test_topics_of_a_public_endpoint_avoid_the_broker(
     with tenure(cluster, daemons, make_topic):
         assert said(cluster, "drain", str(DRAINED)).splitlines()[-1] == EMPTY
         created = [NewTopic(name, 6, 2), NewTopic(wide, 1, 5)]
-        for done in cluster.admin.create_topics(created, request_timeout=30).values():
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, **QUIET})
+        for done in admin.create_topics(created, request_timeout=30).values():
             done.result(30)
         assert on_broker(cluster, [name]) == []
         assert on_broker(cluster, [wide]) == [f"{wide}-0"]
-        grown = cluster.admin.create_partitions([NewPartitions(name, 12)], request_timeout=30)
+        grown = admin.create_partitions([NewPartitions(name, 12)], request_timeout=30)
         grown[name].result(30)
         assert len((cluster.topic(name) or {})["partitions"]) == 12
         assert on_broker(cluster, [name]) == []

@@ -129,7 +129,7 @@ def _follow(context: CommandContext, operator: OperatorClient, named: list[Broke
                 began = context.now()
                 cluster = _cluster(context, operator)
                 found = [b for b in cluster.brokers() if b.broker in named]
-                left = {p for b in found for p in (*b.held, *b.coming)}
+                left = {p for b in found for p in (*b.held, *b.reassigning)}
                 most |= left
                 status = status_about(cluster.status, cluster.drains.request)
                 show("; ".join(map(str, found)), len(most - left), len(most), status)

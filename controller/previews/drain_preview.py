@@ -44,8 +44,8 @@ class DrainedBroker:
     is_live: bool
     held: tuple[TopicPartition, ...] = ()
     """Partitions with a replica on it."""
-    coming: tuple[TopicPartition, ...] = ()
-    """Partitions without one, of which a reassignment leads to it."""
+    reassigning: tuple[TopicPartition, ...] = ()
+    """Partitions without one, of which a reassignment leads to it, or off it."""
     waiting: tuple[TopicPartition, ...] = ()
     """Those that the daemon has not given a target yet."""
     blocked: Mapping[TopicPartition, Blocked] = field(default_factory=dict)
@@ -54,29 +54,29 @@ class DrainedBroker:
     @property
     def is_empty(self) -> bool:
         """Whether it can be shut down."""
-        return not (self.held or self.coming)
+        return not (self.held or self.reassigning)
 
     @property
     def is_stuck(self) -> bool:
         """Whether nothing that is left can leave it."""
         without = {p for p, b in self.blocked.items() if b.by is BlockedBy.NO_TARGET}
-        return not self.is_empty and without.issuperset((*self.held, *self.coming))
+        return not self.is_empty and without.issuperset((*self.held, *self.reassigning))
 
     @property
     def reassigned(self) -> tuple[TopicPartition, ...]:
         """Those that are being reassigned, and do not wait for anything."""
         others = {*self.waiting, *self.blocked}
-        return tuple(p for p in (*self.held, *self.coming) if p not in others)
+        return tuple(p for p in (*self.held, *self.reassigning) if p not in others)
 
     def __str__(self) -> str:
         if self.is_empty:
             return f"broker {self.broker} is empty: it can be shut down"
         has = f"still has {_counted(self.held, 'replica')}" if self.held else "has no replica"
-        to_come = f", {_counted(self.coming, 'reassignment')} to it"
+        moving = f", {_counted(self.reassigning, 'reassignment')} of it"
         parts = [f"{names_text(self.reassigned)} being reassigned"] if self.reassigned else []
         parts += [f"{names_text(self.waiting)} not accepted yet"] if self.waiting else []
         what = "; ".join((*parts, *self.reasons()))
-        return f"broker {self.broker} {has}{to_come if self.coming else ''}: {what}"
+        return f"broker {self.broker} {has}{moving if self.reassigning else ''}: {what}"
 
     def reasons(self) -> Iterator[str]:
         """Name the partitions that wait, by reason."""
@@ -97,7 +97,7 @@ class DrainedBroker:
             "live": self.is_live,
             "empty": self.is_empty,
             "replicas": len(self.held),
-            "reassignments_to_it": len(self.coming),
+            "reassignments": len(self.reassigning),
             "being_reassigned": len(self.reassigned),
             "not_accepted": len(self.waiting),
             "blocked": [
@@ -163,14 +163,14 @@ class DrainedCluster:
         why, waits = dict(undrained(self._view, START)), dict(self._waits())
         for broker, drain in sorted(self.drains.brokers.items()):
             left = sorted(p for p in self._view.pacing_session.on_drained if self._is_on(broker, p))
-            coming = tuple(p for p in left if broker not in self._held(p))
+            held = tuple(p for p in left if broker in self._held(p))
             blocked = {p: b for p in left if (b := why.get(p, waits.get(p))) is not None}
             yield DrainedBroker(
                 broker,
                 drain,
                 broker in self._view.cluster.brokers,
-                tuple(p for p in left if p not in set(coming)),
-                coming,
+                held,
+                tuple(p for p in left if broker not in self._held(p)),
                 tuple(p for p in left if p in why and p not in blocked),
                 blocked,
             )
@@ -180,8 +180,7 @@ class DrainedCluster:
         return () if assignment is None else assignment.replicas
 
     def _is_on(self, broker: BrokerId, partition: TopicPartition) -> bool:
-        wanted = drained_replicas.replicas_to_be(self._view, partition) or ()
-        return broker in (*self._held(partition), *wanted)
+        return broker in drained_replicas.brokers_of(self._view, partition)
 
     def _waits(self) -> Iterator[tuple[TopicPartition, Blocked]]:
         """Yield what accepted partitions wait for, as the daemon says it."""

@@ -229,8 +229,20 @@ def test_a_reassignment_to_the_broker_counts_as_left(terminal: Terminal) -> None
     move(terminal, tp(2), 1, 4)
     result = terminal.run("drain", "4")
     assert result.exit_code == 2
-    last = "broker 4 has no replica, 1 reassignment to it: t-2 not accepted yet"
+    last = "broker 4 has no replica, 1 reassignment of it: t-2 not accepted yet"
     assert result.stdout.splitlines()[-1] == last
+
+
+def test_a_broker_is_empty_when_its_replicas_are_replaced(terminal: Terminal) -> None:
+    """A dead one is dropped before its successor has copied."""
+    for partition, target in ((tp(0), (1,)), (tp(1), (3, 2)), (tp(0, "u"), (3, 1))):
+        terminal.cluster.assign(partition, target)
+    terminal.run("drain", "4")
+    before = replicas(1, 4)
+    spec = ReassignmentSpec(replicas(1, 2), before, REQUEST, Route.REQUEST, ZkVersion(0))
+    terminal.cluster.specs[tp(0)] = spec
+    last = terminal.run("drain").stdout.splitlines()[-1]
+    assert last == "broker 4 has no replica, 1 reassignment of it: t-0 being reassigned"
 
 
 def test_what_a_reassignment_waits_for_is_said(terminal: Terminal) -> None:

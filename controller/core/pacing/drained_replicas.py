@@ -2,7 +2,8 @@
 The partitions on drained brokers, as the facts about them are folded in.
 
 A partition is noted as long as it has a replica on a drained broker, or its reassignment leads to
-one. Which of them may be given another target is noted beside: ``requests.drains`` decides.
+one, or off it: a broker that is dead is dropped before its successor has copied. Which of them may
+be given another target is noted beside: ``requests.drains`` decides.
 """
 
 from __future__ import annotations
@@ -38,6 +39,16 @@ def replicas_to_be(view: ClusterView, partition: TopicPartition) -> Replicas | N
     return None if assignment is None else assignment.target_replicas
 
 
+def brokers_of(view: ClusterView, partition: TopicPartition) -> frozenset[BrokerId]:
+    """Return where a partition is, and is to be; and until its drain has ended, where it was."""
+    assignment = view.topics.known_assignment(partition)
+    held = () if assignment is None else assignment.replicas
+    running = view.reassignments.by_partition.get(partition)
+    is_drained = running is not None and kind_of(running.spec.request) == "drain"
+    was = running.spec.original or () if running is not None and is_drained else ()
+    return frozenset((*held, *(replicas_to_be(view, partition) or ()), *was))
+
+
 def needs_a_target(view: ClusterView, partition: TopicPartition) -> bool:
     """
     Return whether no reassignment leads a partition off the drained brokers.
@@ -57,13 +68,11 @@ def needs_a_target(view: ClusterView, partition: TopicPartition) -> bool:
 
 
 def replicas_left(view: ClusterView) -> Counter[BrokerId]:
-    """Count the replicas on each drained broker, and those that reassignments are to add there."""
+    """Count the replicas on each drained broker, also those to come, and those being replaced."""
     drained = drained_brokers(view)
     left = Counter[BrokerId](dict.fromkeys(drained, 0))
     for partition in view.pacing_session.on_drained:
-        assignment = view.topics.known_assignment(partition)
-        held = () if assignment is None else assignment.replicas
-        left.update(drained.intersection((*held, *(replicas_to_be(view, partition) or ()))))
+        left.update(drained & brokers_of(view, partition))
     return left
 
 
@@ -74,10 +83,7 @@ def judge(view: ClusterView, partition: TopicPartition) -> None:
         return
     had_none = partition in session.to_drain
     session.forget(partition)
-    assignment = view.topics.known_assignment(partition)
-    held = () if assignment is None else assignment.replicas
-    wanted = replicas_to_be(view, partition) or ()
-    if not drained.isdisjoint((*held, *wanted)):
+    if not drained.isdisjoint(brokers_of(view, partition)):
         session.on_drained[partition] = None
         if needs_a_target(view, partition):
             session.to_drain[partition] = None

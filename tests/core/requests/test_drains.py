@@ -29,6 +29,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.pacing.controls import Controls, Drain, Drains, Pause, Pauses, Quiesce
+from controller.core.pacing.drained_replicas import replicas_left
 from controller.core.pacing.limits_in_force import throttle_of
 from controller.core.pacing.records import (
     AppliedThrottlesRead,
@@ -192,8 +193,11 @@ def test_the_replicas_of_a_dead_broker_are_replaced() -> None:
     driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 3, 4))
     driver.change_isr(tp(), replicas(1, 3))
     drain(driver, 2)
+    assert driver.view.reassignments.by_partition[tp()].in_flight
+    assert replicas_left(driver.view) == {BrokerId(2): 1}
     run_all(driver)
     assert driver.view.topics.assignment(tp()) == PartitionAssignment(replicas(1, 3, 4))
+    assert replicas_left(driver.view) == {BrokerId(2): 0}
 
 
 def test_a_reassignment_to_the_broker_is_given_another_target() -> None:
