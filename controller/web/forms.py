@@ -39,6 +39,7 @@ from controller.web.http_messages import (
     redirect,
     text,
 )
+from controller.web.limits_form import changes_of
 from controller.web.steering import PAGE_ACTIONS, PagePlans, Steering, Wanted
 from controller.znodes.json_documents import read_window
 
@@ -48,6 +49,7 @@ CONTROL: Final = "/control"
 NOT_A_FORM: Final = "not a form"
 PLAN: Final = "/plan"
 SUBMIT: Final = "/submit"
+LIMITS: Final = "/limits"
 PLAN_BYTES_MAX: Final = 8 << 20
 """The largest encoded form; larger plans are submitted with ``execute``."""
 DRAFTS_MAX: Final = 8
@@ -198,6 +200,7 @@ class ControlForm:
             CONTROL: self._control,
             PLAN: lambda sent: self._plans.preview(sent.form, sent.who),
             SUBMIT: self._submit,
+            LIMITS: self._change_limits,
         }
 
     def body_max(self, request: HttpRequest) -> int:
@@ -258,6 +261,26 @@ class ControlForm:
             self._audit(sent.attempt(str(error)))
             page = pages.render_form(action, subject, sent.who, problem=str(error))
             return html(page, HTTPStatus.CONFLICT)
+        self._audit(sent.attempt("done"))
+        return redirect("/")
+
+    def limits(
+        self, who: Identity, form: Mapping[str, str] | None = None, problem: str = ""
+    ) -> Response:
+        """Return the form for throttle, window and limits, as they are set now."""
+        try:
+            known, in_force = self._steering.limits()
+        except ControllerError as error:
+            return text(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        page = pages.render_limits(who, known, in_force, form, problem=problem)
+        return html(page, HTTPStatus.CONFLICT if problem else HTTPStatus.OK)
+
+    def _change_limits(self, sent: Sent) -> Response:
+        try:
+            self._steering.change_limits(changes_of(sent.form))
+        except ControllerError as error:
+            self._audit(sent.attempt(str(error)))
+            return self.limits(sent.who, sent.form, str(error))
         self._audit(sent.attempt("done"))
         return redirect("/")
 

@@ -234,8 +234,10 @@ def build_http(  # noqa: PLR0913 - what it answers from
     form = None
     if access is not None:
         connect = partial(OperatorClient, settings, connect_s=CONNECT_S)
-        plans = PlanForm(PagePlans(settings, connect, lambda: _status_of(publisher)), clock)
-        form = ControlForm(access, Steering(connect), plans, lambda attempt: _audit(attempt, audit))
+        status = partial(_status_of, publisher)
+        plans = PlanForm(PagePlans(settings, connect, status), clock)
+        steering = Steering(connect, status=status)
+        form = ControlForm(access, steering, plans, lambda attempt: _audit(attempt, audit))
     routes = Routes(
         metrics=metrics,
         publisher=publisher,

@@ -8,7 +8,7 @@ log-in, and a form that asks again before anything is changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from importlib import resources
@@ -36,14 +36,13 @@ from controller.telemetry.partition_documents import IN_FLIGHT, Filter
 from controller.telemetry.timelines import Timeline, TrendPoint
 from controller.units import ids, percent, show_bytes, show_duration, show_estimate, show_rate
 from controller.web.access import ANYONE, Identity
+from controller.web.limits_form import FIELDS, SHOWN
 from controller.web.pictures import COLORS, charts_of, copy_matrix, fill_of, phase_timeline
 from controller.web.report_index import IndexedReport
 from controller.web.steering import MEANINGS, PageAction, PlanPreview, Wanted
 
 Document = Mapping[str, Any]
 
-ACTIONS: Final = (PageAction.PAUSE, PageAction.RESUME, PageAction.CANCEL)
-"""The actions of a request, or of everything."""
 REFRESH_S: Final = 5
 UNGUARDED_MAX: Final = 5
 REQUESTS_MAX: Final = 25
@@ -192,6 +191,38 @@ def render_form(action: PageAction, request: str, who: Identity, *, problem: str
     )
 
 
+def render_limits(
+    who: Identity,
+    known: Mapping[str, str],
+    in_force: Document,
+    form: Mapping[str, str] | None = None,
+    *,
+    problem: str = "",
+) -> str:
+    """
+    Return the form for throttle, window and limits, with those that are ``known`` to be set.
+
+    A ``form`` that was sent is shown as it was; ``in_force`` are the limits of the status.
+    """
+    return _render(
+        "limits",
+        "throttle, window and limits",
+        who=who,
+        fields=FIELDS,
+        shown=SHOWN,
+        known=known,
+        values={**known, **(form or {})},
+        in_force=in_force,
+        problem=problem,
+    )
+
+
+def render_partition(name: str, found: Document, who: Identity) -> str:
+    """Return what is known of one partition: phase, reason to wait, copies and steps to come."""
+    at = found["at"]
+    return _render("partition", name, partition=name, found=found, at=at, who=who)
+
+
 def render_login(target: str, *, problem: str = "") -> str:
     """Return the form that asks for a token, and then shows ``target``."""
     return _render("login", "log in", target=target, problem=problem)
@@ -221,6 +252,15 @@ def _options_of(wanted: Wanted) -> tuple[RequestOptions, str]:
     if isinstance(wanted, PlanSubmission):
         return wanted.options, ""
     return wanted.changed(Drains()).options, ids(sorted(wanted.brokers))
+
+
+def actions_of(paused: Mapping[str, Any], request: str) -> tuple[PageAction, PageAction]:
+    """Return what can be done with a request, or with everything: pause or resume, and cancel."""
+    if request:
+        is_paused = request in paused["requests"]
+    else:
+        is_paused = bool(paused["everything"] or paused.get("quiesce"))
+    return (PageAction.RESUME if is_paused else PageAction.PAUSE, PageAction.CANCEL)
 
 
 def safe_path(target: str) -> str:
@@ -305,7 +345,8 @@ def _environment() -> Environment:
     )
     environment.globals.update(
         query=_query,
-        actions=ACTIONS,
+        actions_of=actions_of,
+        cluster_name=str,
         colors=COLORS,
         phase_words=phase_words,
         phase_title=lambda phase: f"{phase}: {PHASE_MEANINGS.get(phase, '')}",
@@ -319,6 +360,11 @@ def _environment() -> Environment:
 
 
 _TEMPLATES: Final = _environment()
+
+
+def name_cluster(name: Callable[[], str]) -> None:
+    """Show this name of the cluster on every page from now on; empty while it is not known."""
+    _TEMPLATES.globals["cluster_name"] = name
 
 
 def _render(name: str, title: str, **values: object) -> str:

@@ -9,6 +9,7 @@ probes, ``/metrics`` and the log-in needs one.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -22,7 +23,7 @@ from controller.telemetry.partition_documents import Filter
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.web import pages
 from controller.web.access import ANYONE, Access, Identity
-from controller.web.forms import CONTROL, LOGIN, NEEDS_OPERATE, PLAN, READ_ONLY, ControlForm
+from controller.web.forms import CONTROL, LIMITS, LOGIN, NEEDS_OPERATE, PLAN, READ_ONLY, ControlForm
 from controller.web.http_messages import (
     FORM_BYTES_MAX,
     HTML,
@@ -110,6 +111,7 @@ class Routes:
         self._access = access
         self._form = form
         self._reports = reports
+        pages.name_cluster(lambda: publisher.cluster)
         self._public: Mapping[str, Callable[[HttpRequest], Response]] = {
             "/metrics": lambda _: self.metrics(),
             "/healthz": lambda _: _probe(self._health.why_dead()),
@@ -121,7 +123,8 @@ class Routes:
             "/status": lambda _, __: self.status(),
             "/explain": lambda request, _: self.explain(request),
             "/history": self.history,
-            **({} if form is None else {CONTROL: _form, PLAN: _plan}),
+            "/partition": self.partition,
+            **({} if form is None else {CONTROL: _form, PLAN: _plan, LIMITS: self.limits}),
         }
 
     def answer(self, request: HttpRequest) -> Response:
@@ -169,6 +172,21 @@ class Routes:
         except TimeoutError:
             return text(HTTPStatus.SERVICE_UNAVAILABLE, "the loop is busy; ask again")
         return json_response(document)
+
+    def partition(self, request: HttpRequest, who: Identity) -> Response:
+        """Return the page about one partition."""
+        response = self.explain(request)
+        if response.status is not HTTPStatus.OK:
+            return response
+        found = json.loads(response.body)
+        page = pages.render_partition(f"{found['topic']}-{found['partition']}", found, who)
+        return html(page, HTTPStatus.OK if found["known"] else HTTPStatus.NOT_FOUND)
+
+    def limits(self, _: HttpRequest, who: Identity) -> Response:
+        """Return the form for throttle, window and limits."""
+        if not who.may_operate or self._form is None:
+            return text(HTTPStatus.FORBIDDEN, NEEDS_OPERATE)
+        return self._form.limits(who)
 
     def metrics(self) -> Response:
         """Return the metrics in Prometheus' text format."""

@@ -37,6 +37,7 @@ from controller.settings import Settings
 from controller.units import MS_PER_S
 from controller.web.access import author
 from controller.web.http_messages import is_number
+from controller.web.limits_form import ChangedLimits, values_of
 from controller.zk.operator_client import OperatorClient
 
 LINES_MAX: Final = 100
@@ -92,9 +93,29 @@ def _now_ms() -> int:
 class Steering:
     """Carries out the actions of the page; safe from any thread."""
 
-    def __init__(self, connect: Connect, now_ms: Callable[[], int] = _now_ms) -> None:
+    def __init__(
+        self,
+        connect: Connect,
+        now_ms: Callable[[], int] = _now_ms,
+        status: Callable[[], Mapping[str, Any] | None] = lambda: None,
+    ) -> None:
         self._connect = connect
         self._now_ms = now_ms
+        self._status = status
+
+    def limits(self) -> tuple[Mapping[str, str], Mapping[str, Any]]:
+        """Return the limits that operators set, and those in force as far as this daemon knows."""
+        with self._connect() as operator:
+            found = values_of(operator.requests.controls())
+        return found, (self._status() or {}).get("limits", {})
+
+    def change_limits(self, changed: ChangedLimits) -> None:
+        """Change limits and the throttle, as ``limits`` and ``throttle`` do."""
+        with self._connect() as operator:
+            if changed.limits:
+                work_control.change_limits(operator, changed.limits)
+            if changed.is_throttle_changed:
+                operator.writes.set_throttle(changed.throttle)
 
     def carry_out(self, action: PageAction, request: str, by: str) -> None:
         """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from controller.actions.draining import NewDrains
@@ -61,9 +61,13 @@ Done = tuple[str, str | None, str]
 class RecordedSteering(Steering):
     """Records the actions, and carries them out on a cluster in memory."""
 
-    def __init__(self, cluster: FakeCluster) -> None:
+    def __init__(self, cluster: FakeCluster, publisher: StatusPublisher) -> None:
         """Act on a cluster."""
-        super().__init__(lambda: nullcontext(FakeOperator(cluster)), lambda: AT_MS)
+
+        def status() -> Mapping[str, Any] | None:
+            return None if publisher.latest is None else publisher.latest.status
+
+        super().__init__(lambda: nullcontext(FakeOperator(cluster)), lambda: AT_MS, status)
         self.done: list[Done] = []
 
     def carry_out(self, action: PageAction, request: str, by: str) -> None:
@@ -129,7 +133,7 @@ class Served:
         )
         history = RequestHistory(request=REQUEST, czxid=Zxid(1))
         self.cluster = FakeCluster(histories={REQUEST: history})
-        self.steering = RecordedSteering(self.cluster)
+        self.steering = RecordedSteering(self.cluster, self.publisher)
         self.plans = FakePlans()
         self.audited: list[Attempt] = []
         self.problems: list[str] = []

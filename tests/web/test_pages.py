@@ -33,6 +33,7 @@ from controller.core.pacing.controls import (
     Limits,
     Pause,
     Pauses,
+    Quiesce,
     UnderMinIsr,
 )
 from controller.core.pacing.records import ControlsRead
@@ -195,7 +196,7 @@ def test_the_page_shows_partitions_and_requests() -> None:
     html = page(a_busy_view())
     for text in (
         '<code>broker_dead</code></td><td class="n">1</td><td class="n bad">1</td>',
-        "t-0: &lt;b&gt;broker 3&lt;/b&gt; is dead",
+        ">t-0</a>: &lt;b&gt;broker 3&lt;/b&gt; is dead",
         "start the broker again or repair its disk",
         "t-0",
         "A2-syncing",
@@ -404,6 +405,27 @@ def test_drained_brokers_are_at_the_top() -> None:
     html = page(view)
     assert "broker 5 is drained by ann@desk: &lt;swap&gt; <small>1 replicas left" in html
     assert "broker 6 is drained by ann@desk: &lt;swap&gt; <small>empty" in html
+
+
+def test_pause_or_resume_is_offered_whichever_applies() -> None:
+    """Of a request, and of everything; a quiesce is ended by a resume, too."""
+    view = a_busy_view()
+    own, everything = f"action={{}}&amp;request={REQUEST}", 'action={}"'
+
+    def offered(controls: Controls) -> list[str]:
+        view.pacing_process.controls = controls
+        html = page(view)
+        kinds = [own.format(a) for a in ("pause", "resume")]
+        kinds += [everything.format(a) for a in ("pause", "resume")]
+        return [kind for kind in kinds if kind in html]
+
+    assert offered(Controls()) == [own.format("pause"), everything.format("pause")]
+    one = Controls(Pauses(requests={REQUEST: Pause()}))
+    assert offered(one) == [own.format("resume"), everything.format("pause")]
+    all_ = Controls(Pauses(everything=Pause()))
+    assert offered(all_) == [own.format("pause"), everything.format("resume")]
+    quiesced = Controls(Pauses(quiesce=Quiesce()))
+    assert everything.format("resume") in offered(quiesced)
 
 
 def test_pauses_and_kill_switch_are_at_the_top() -> None:

@@ -7,9 +7,10 @@ from http import HTTPStatus
 
 import pytest
 
+from controller.core.model import Blocked, BlockedBy
 from controller.telemetry.metrics import SessionStatus
 from tests.core.builders import tp
-from tests.telemetry.builders import a_view
+from tests.telemetry.builders import REQUEST, a_view, partition_state
 from tests.web.serving import Served
 
 
@@ -183,3 +184,34 @@ def test_the_leader_names_no_other_one(served: Served) -> None:
     served.is_running()
     served.health.leader = lambda: pytest.fail("it is asked")
     assert json.loads(served.fetch("/status")[1])["leader"] is None
+
+
+def test_one_partition_has_a_page(served: Served) -> None:
+    """With the reason why it waits, the remedy and the steps to come."""
+    served.is_running()
+    built = a_view(1, 2, 3).with_partition(tp(), (1, 2), state=partition_state(1, (1, 2)))
+    view = built.with_reassignment(tp(), (2, 3)).view
+    view.reassignments.by_partition[tp()].blocked = Blocked(BlockedBy.BROKER_DEAD, "<3> is dead")
+    with served.cycling(view):
+        response, page = served.fetch("/partition?partition=t-0")
+        assert response.status == HTTPStatus.OK
+        assert "It waits: &lt;3&gt; is dead" in page
+        assert "What to do: start the broker again" in page
+        assert "Steps to come" in page
+        assert f"/history?request={REQUEST}" in page
+        assert '<a href="/partition?partition=t-0">t-0</a>' in served.fetch("/")[1]
+        response, page = served.fetch("/partition?partition=nothing-7")
+        assert response.status == HTTPStatus.NOT_FOUND
+        assert "There is no such partition." in page
+    assert served.fetch("/partition?partition=nothing")[0].status == HTTPStatus.BAD_REQUEST
+
+
+def test_every_page_names_the_cluster(served: Served) -> None:
+    """Once it is known, in the head and in the title, escaped."""
+    served.is_running()
+    assert 'title="the cluster"' not in served.fetch("/")[1]
+    served.publisher.cluster = "<prod>"
+    for path in ("/", "/history?request=r"):
+        page = served.fetch(path)[1]
+        assert '<span class="cluster" title="the cluster">&lt;prod&gt;</span>' in page
+        assert " &lt;prod&gt;</title>" in page
