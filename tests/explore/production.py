@@ -152,6 +152,7 @@ from controller.errors import (
 )
 from controller.reactor.commits import RETRY_TIMER as RETRY_TIMER
 from controller.reactor.loop import Reactor as Reactor
+from controller.reactor.outbox import METADATA_EVERY_S as METADATA_EVERY_S
 from controller.reactor.ports import (
     Check as Check,
 )

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from tests.explore.canonical import ZXID_BASE
 from tests.explore.production import (
     ANY_VERSION,
     NO_SESSION,
@@ -41,6 +42,8 @@ ORDERED: Final = (
     paths.DELETIONS,
 )
 """Below these, the order of writes is visible in transaction ids."""
+OWN: Final = f"{paths.ROOT}/"
+"""What daemons write: of accepted entries and ended requests, they read the transaction ids."""
 
 
 class Znode(NamedTuple):
@@ -75,6 +78,11 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
+def _undated(path: str, node: Znode) -> tuple[object, ...]:
+    """Return the form of a znode of which nobody reads when it was written."""
+    return path, *node._replace(czxid=0, mzxid=0)
+
+
 class ZooKeeper:
     """Znodes, sessions and watches."""
 
@@ -93,7 +101,7 @@ class ZooKeeper:
         self.nodes: dict[str, Znode] = {"/": ROOT}
         self.contents: tuple[object, ...] | None = None
         """The canonical form of the znodes; None after a write."""
-        self.zxid = 1
+        self.zxid = ZXID_BASE + 1
         self.sessions: frozenset[int] = frozenset({NO_SESSION})
         self.next_session = 1
         self.watches: dict[tuple[str, str], frozenset[tuple[int, str]]] = {}
@@ -117,7 +125,10 @@ class ZooKeeper:
     def form(self) -> tuple[object, ...]:
         """Return the canonical form."""
         if self.contents is None:
-            self.contents = tuple((path, *node) for path, node in sorted(self.nodes.items()))
+            self.contents = tuple(
+                (path, *node) if path.startswith((*ORDERED, OWN)) else _undated(path, node)
+                for path, node in sorted(self.nodes.items())
+            )
         watches = tuple((*k, tuple(sorted(v))) for k, v in sorted(self.watches.items()))
         return self.contents, watches, tuple(sorted(self.sessions))
 
