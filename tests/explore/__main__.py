@@ -1,37 +1,64 @@
-"""Explore the shapes, or those whose names contain the arguments: ``make explore``."""
+"""
+Explore the shapes, or those whose names contain the arguments: ``make explore``.
+
+With ``--mutants``, change one rule at a time instead, and say how many changes are found.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from tests.explore.search import explore, scenario, stuck, summary
+from tests.explore import table
+from tests.explore.mutants import FINDINGS, MUTANTS, Showing
 from tests.explore.shapes import ALL, SMALL
 
 
 def main() -> int:
     """Explore, print the table, and the shortest history of the first violation of each shape."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("names", nargs="*", help="parts of the names of shapes; all by default")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="parts of the names; all by default")
     parser.add_argument("--small", action="store_true", help="only the smallest shapes")
+    parser.add_argument("--mutants", action="store_true", help="change one rule at a time")
+    parser.add_argument("--markdown", action="store_true", help="print the table in Markdown")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes explore at once")
     parser.add_argument(
         "--seconds", type=float, default=300.0, help="the most processor time for each shape"
     )
     given = parser.parse_args()
+    if given.mutants:
+        return _mutants(given)
     shapes = SMALL if given.small else ALL
-    wanted = [s for s in shapes if not given.names or any(n in s.name for n in given.names)]
+    names = _named([shape.name for shape in shapes], given.names)
+    if given.markdown:
+        _print(table.heading())
     failed = False
-    for shape in wanted:
-        result = explore(shape, seconds=given.seconds)
-        sys.stdout.write(f"{summary(result)}\n")
-        sys.stdout.flush()
-        lost = stuck(result) if result.is_complete else []
-        if result.violation is not None:
-            sys.stdout.write(f"{scenario(result)}\n")
-        elif lost:
-            sys.stdout.write(f"{scenario(result, lost[0])}\n    STUCK: no continuation ends\n")
-        failed |= result.violation is not None or bool(lost)
+    for row in table.rows(names, given.seconds, given.jobs):
+        _print(table.markdown_of(row) if given.markdown else table.text_of(row))
+        if row.story:
+            _print(row.story)
+            failed = True
     return int(failed)
+
+
+def _mutants(given: argparse.Namespace) -> int:
+    names = _named([mutant.name for mutant in (*MUTANTS, *FINDINGS)], given.names)
+    shown: dict[str, Showing] = {}
+    for name, how in table.mutants_shown(names, given.seconds, given.jobs):
+        shown[name] = how
+        found = "NOT FOUND" if how.law is None else f"{how.steps} steps: {how.shape}: {how.law}"
+        _print(f"{how.seconds:6.1f} s  {name}: {found}")
+    _print(table.verdict(shown))
+    return int(any(how.law is None for how in shown.values()))
+
+
+def _named(names: list[str], parts: list[str]) -> list[str]:
+    return [name for name in names if not parts or any(part in name for part in parts)]
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@ The canonical form of a state: equal for states from which the same can happen.
 
 Sets and dictionaries are sorted. Instants become ages or remaining times relative to the present;
 older than ``OLD_S`` is old, and ``PASSED_S`` says of some that they are earlier. ``IGNORED`` names
-what no decision depends on. Transaction ids are only compared: their ranks take their place.
+what no decision depends on. Numbers that are only compared become ranks: transaction ids, and those
+of requests for settings.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import hashlib
 import marshal
 import re
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from types import FunctionType
 from typing import Any, Final
@@ -45,6 +47,10 @@ IGNORED: Final[dict[str, frozenset[str]]] = {
     # Until when the estimate of a disk may be too high: no disk is measured.
     "DiskLedger": frozenset({"unseen_until"}),
 }  # fmt: skip
+STATES_OF_VIEW: Final = frozenset().union(
+    *(IGNORED[kind] for kind in ("PacingHistory", "Reassignment", "QueryTimes", "DiskLedger"))
+)
+"""Those of them that change; the others are parts of the process, which have no form."""
 PASSED_S: Final[dict[str, dict[str, float]]] = {
     # A queue waits for this instant, and for no earlier one.
     "_Queue": {"metadata_sent_at": METADATA_EVERY_S},
@@ -52,13 +58,51 @@ PASSED_S: Final[dict[str, dict[str, float]]] = {
 """Ages from which instants of a field are equal."""
 ZXID_BASE: Final = 1 << 40
 """Transaction ids of the explorer begin here: no other number is as large."""
-_NUMBER: Final = re.compile(rb"l\x03\x00\x00\x00(..)\x00\x00\x00\x04", re.DOTALL)
-"""A transaction id as ``marshal`` writes it."""
+NUMBER_BASE: Final = 1 << 41
+"""The numbers of a daemon's requests for topic settings begin here."""
+_NUMBER: Final = re.compile(rb"l\x03\x00\x00\x00(..\x00\x00\x00[\x04\x08])", re.DOTALL)
+"""One of these as ``marshal`` writes it."""
+ZXID_DIGIT: Final = ZXID_BASE >> 30
+"""The last digit of a transaction id there."""
 _TEXT: Final = re.compile(str(ZXID_BASE)[:8].encode() + rb"(\d{5})")
 """A transaction id in the text of a znode."""
 
+RULES: Final = {
+    "ignored fields": "no decision depends on them",
+    "old instants": "every time-out has passed",
+    "passed instants": "what waits for them waits no more",
+    "ranks": "transaction ids and numbers of requests are only compared",
+    "undated znodes": "no client reads when they were written, or what the next child is called",
+}
+"""The rules that make two states one, with the reason for which their futures are the same."""
+
 Former = Callable[[Any], Any]
 _now = 0.0
+_off: set[str] = set()
+"""Rules that are not applied."""
+_known: dict[frozenset[str], dict[type, Former]] = {}
+"""The formers without some rules."""
+
+
+def is_on(rule: str) -> bool:
+    """Return whether a rule is applied."""
+    return rule not in _off
+
+
+@contextmanager
+def without(rules: Collection[str]) -> Iterator[None]:
+    """Apply some of the rules no more: states differ that were one."""
+    known = dict(FORMERS)
+    _off.update(rules)
+    FORMERS.clear()
+    FORMERS.update(_known.get(frozenset(_off), BASE))
+    try:
+        yield
+    finally:
+        _known[frozenset(_off)] = dict(FORMERS)
+        _off.difference_update(rules)
+        FORMERS.clear()
+        FORMERS.update(known)
 
 
 def _same(value: Any) -> Any:
@@ -67,14 +111,14 @@ def _same(value: Any) -> Any:
 
 def _float(value: float) -> Any:
     age = _now - value
-    if age > OLD_S:
+    if age > OLD_S and "old instants" not in _off:
         return "old"
     return round(-age, 3) if age > -NEVER_S else "never"
 
 
 def _since(value: float, passed: float) -> Any:
     """Return the form of an instant of which nothing depends once it is so old."""
-    return _float(value) if _now - value < passed else "old"
+    return _float(value) if _now - value < passed or not is_on("passed instants") else "old"
 
 
 def _sorted(items: list[Any]) -> tuple[Any, ...]:
@@ -111,7 +155,7 @@ def _sequence(value: Any) -> Any:
     return tuple([v if type(v) in PLAIN else FORMERS[type(v)](v) for v in value])
 
 
-PLAIN: Final = frozenset({int, str, bytes, bool, type(None)})
+PLAIN: Final[frozenset[type]] = frozenset({int, str, bytes, bool, type(None)})
 """Types whose values are their own form."""
 
 
@@ -123,22 +167,21 @@ class _Formers(dict[type, Former]):
         return former
 
 
-FORMERS: Final = _Formers(
-    {
-        **dict.fromkeys(PLAIN, _same),
-        float: _float,
-        dict: _dict,
-        Counter: _dict,
-        set: _set,
-        frozenset: _set,
-        tuple: _sequence,
-        list: _sequence,
-        deque: _sequence,
-    }
-)
+BASE: Final[dict[type, Former]] = {
+    **dict.fromkeys(PLAIN, _same),
+    float: _float,
+    dict: _dict,
+    Counter: _dict,
+    set: _set,
+    frozenset: _set,
+    tuple: _sequence,
+    list: _sequence,
+    deque: _sequence,
+}
+FORMERS: Final = _Formers(BASE)
 
 
-def _former_of(kind: type) -> Former:  # noqa: PLR0911 - one per kind of class
+def _former_of(kind: type) -> Former:
     own = kind.__dict__.get("form")
     if isinstance(own, FunctionType):
         return lambda value: form(own(value))
@@ -150,6 +193,8 @@ def _former_of(kind: type) -> Former:  # noqa: PLR0911 - one per kind of class
     if issubclass(kind, str):
         return str
     ignored = IGNORED.get(kind.__name__, frozenset())
+    if not is_on("ignored fields"):
+        ignored -= STATES_OF_VIEW
     name = kind.__name__
     names_of = fields_of(kind)
     if dataclasses.is_dataclass(kind):
@@ -163,7 +208,7 @@ def _former_of(kind: type) -> Former:  # noqa: PLR0911 - one per kind of class
 
 
 def _of_fields(name: str, wanted: tuple[str, ...]) -> Former:
-    """Return a function that reads some fields, written out: a loop takes twice as long."""
+    """Return a function that reads some fields; written out it is twice as fast."""
     passed = PASSED_S.get(name, {})
     parts = [
         f"_since(value.{n}, {passed[n]})"
@@ -193,11 +238,13 @@ def form_at(value: Any, now: float) -> Any:
 def digest(formed: Any) -> bytes:
     """Return sixteen bytes that identify a canonical form."""
     written = marshal.dumps(formed, 2)
+    if not is_on("ranks"):
+        return hashlib.blake2b(written, digest_size=16).digest()
     numbers, texts = set(_NUMBER.findall(written)), set(_TEXT.findall(written))
-    values = {raw: int.from_bytes(raw, "little") for raw in numbers}
-    values |= {raw: int(raw) - ZXID_BASE % 100_000 for raw in texts}
-    order = {zxid: b"zxid %04d" % rank for rank, zxid in enumerate(sorted(set(values.values())))}
-    ranks = {raw: order[zxid] for raw, zxid in values.items()}
+    values = {raw: (raw[-1], int.from_bytes(raw[:2], "little")) for raw in numbers}
+    values |= {raw: (ZXID_DIGIT, int(raw) - ZXID_BASE % 100_000) for raw in texts}
+    order = {value: b"rank %04d" % rank for rank, value in enumerate(sorted(set(values.values())))}
+    ranks = {raw: order[value] for raw, value in values.items()}
     for pattern in (_NUMBER, _TEXT):
         written = pattern.sub(lambda match: ranks[match[1]], written)
     return hashlib.blake2b(written, digest_size=16).digest()

@@ -154,7 +154,7 @@ def _copier_of(kind: type) -> Copier:  # noqa: C901 - one kind of class each
 
 
 def _of_slots(kind: type, names: tuple[str, ...]) -> Copier:
-    """Return a function that copies the slots of a class, written out: a loop takes twice as long."""
+    """Return a function that copies the slots of a class; written out it is twice as fast."""
     lines = ["def fast(value, made, memo):"]
     for name in names:
         lines += [
@@ -169,7 +169,8 @@ def _of_slots(kind: type, names: tuple[str, ...]) -> Copier:
         known = memo.get(id(value))
         if known is not None:
             return known
-        made = memo[id(value)] = new(kind)
+        made: Any = new(kind)
+        memo[id(value)] = made
         try:
             fast(value, made, memo)
         except AttributeError:  # a slot without a value

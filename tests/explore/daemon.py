@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.explore import production as p
 from tests.explore.alter_requests import DaemonReassignments
+from tests.explore.canonical import NUMBER_BASE
 from tests.explore.isr_requests import DaemonEndpoint
 from tests.explore.zookeeper import Reader, Watch, Znode, ZooKeeper
 
@@ -554,8 +555,10 @@ class DaemonConfigs:
         self.store = store
 
     def describe(self, topics: Sequence[str], asked: Any) -> None:
-        """Ask for the settings of topics."""
-        self.store.put("configs", ("describe", tuple(topics), asked))
+        """Ask for the settings of topics: one request is under way, and the next one waits."""
+        lane = self.store.lanes.get("configs", ())
+        merged = tuple(dict.fromkeys((*(lane[1][1] if len(lane) > 1 else ()), *topics)))
+        self.store.lanes["configs"] = (*lane[:1], ("describe", merged, asked))
 
     def describe_brokers(self, brokers: Sequence[Any]) -> None:
         """Ask for the settings of brokers."""
@@ -595,6 +598,8 @@ class Daemon:
             observer=p.SilentObserver(),
             failpoints=self.points,
         )
+        numbers = self.reactor.view.topics_process
+        numbers.config_request = numbers.config_request._replace(number=NUMBER_BASE)
         self.reactor.put(p.WallClockRead(0.0))
         self.reactor.start()
         self.store.put("claims", ("stand",))

@@ -364,9 +364,12 @@ def _is_known_lost(system: System, view: Any, number: int) -> bool:
 
 
 def _is_complete(system: System, number: int) -> bool:
-    log = system.brokers[number].logs.get(PARTITION)
-    committed = system.committed
-    return log is not None and log.records[: len(committed)] == committed
+    """Return whether a broker has every acknowledged record, and did not lose its log."""
+    broker, committed = system.brokers[number], system.committed
+    log = broker.logs.get(PARTITION)
+    if log is None or PARTITION in broker.lost:
+        return False
+    return log.records[: len(committed)] == committed
 
 
 def _topic_written(system: System, session: int, old: Znode, new: Znode) -> Iterator[str]:

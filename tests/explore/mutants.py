@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import CodeType, FunctionType, ModuleType
 from typing import Final, NamedTuple
 
-from tests.explore.search import explore, stuck
+from tests.explore.search import explore, readable, stuck
 from tests.explore.shapes import shape_named
 
 
@@ -445,7 +445,103 @@ MUTANTS: Final = (
         "return broker in view.serving_replicas(partition)",
         ("RF 1 to 2, ISR asked with ids, log lost", "RF 1 to 2, ISR asked, log lost"),
     ),
+    Mutant(
+        "take a request of a former state",
+        ISR_CHANGES,
+        "    if change.partition_epoch < state.version:\n",
+        "    if False:\n",
+        ("order alone, ISR asked with ids, lags and log lost",),
+    ),
+    Mutant(
+        "confirm an ISR that is not written",
+        ISR_CHANGES,
+        "if set(change.isr) == set(state.isr) and recovery",
+        "if set(change.isr) >= set(state.isr) and recovery",
+        ("move, ISR asked", "RF 1 to 2, ISR asked with ids, log lost"),
+    ),
+    Mutant(
+        "answer a request of a former leader epoch as confirmed",
+        ISR_CHANGES,
+        "        return kafka_errors.FENCED_LEADER_EPOCH",
+        "        return kafka_errors.NONE",
+        ("RF 1 to 2, ISR asked with ids, log lost", "RF 1 to 2, ISR asked, log lost"),
+    ),
+    Mutant(
+        "fence what a leader asks for",
+        ISR_CHANGES,
+        "if change.leader_epoch < state.leader_epoch or request.broker != state.leader:",
+        "if change.leader_epoch <= state.leader_epoch or request.broker != state.leader:",
+        ("move, ISR asked with ids",),
+    ),
+    Mutant(
+        "expect the version before an ISR that was written",
+        f"{LEADERSHIP}.fold",
+        "                version=model.ZkVersion(before.version + 1),\n            )\n"
+        "            _state_written(view, partition, written, now)\n            dead",
+        "                version=before.version,\n            )\n"
+        "            _state_written(view, partition, written, now)\n            dead",
+        ("move, ISR asked",),
+    ),
+    # a queue of several entries
+    Mutant(
+        "send a request whose preconditions changed",
+        "controller.reactor.alter_queue",
+        "            if preconditions is None or preconditions != preconditions_of(view, partition)",
+        "            if preconditions is None and preconditions is not None",
+        ("delegated move, late request",),
+    ),
 )
+"""The last one needs a second partition: with one, no entry waits in the queue."""
+EQUIVALENT: Final = (
+    # A leader epoch has one leader, and whoever asks under another name is of a former epoch.
+    Mutant(
+        "take a request of a broker that does not lead",
+        ISR_CHANGES,
+        "if change.leader_epoch < state.leader_epoch or request.broker != state.leader:",
+        "if change.leader_epoch < state.leader_epoch:",
+    ),
+    # The leader epoch of a drop names the remaining replicas: later requests name no other, and
+    # earlier ones are of a former epoch.
+    Mutant(
+        "admit a replica that leaves",
+        ISR_CHANGES,
+        "return is_staying and broker in view.serving_replicas(partition)",
+        "return is_staying",
+    ),
+    # The cycle that reads a registration raises the leader epoch, before requests are judged; where
+    # ZooKeeper refuses that, ``may_have_requested_before`` keeps them waiting.
+    Mutant(
+        "take a request of a former registration",
+        "controller.core.calls.broker_calls",
+        "    if broker is None or broker.epoch != request.broker_epoch:\n        return error_answer("
+        "request, kafka_errors.STALE",
+        "    if broker is None:\n        return error_answer(request, kafka_errors.STALE",
+    ),
+    # The end of a step is read from the topic znode, and from nothing else: what is taken for
+    # carried out too early is requested again.
+    Mutant(
+        "take the acceptance of a request for its effect",
+        DELEGATED,
+        "        if self.now < phase.since + phases.SEEN_S:\n            waits",
+        "        if self.now < phase.since:\n            waits",
+    ),
+    # The phase waits for the answer of its request. Another phase was reached because the topic
+    # znode shows the step, and the controller carries requests out in their order.
+    Mutant(
+        "send a second request before the answer to the first",
+        DELEGATED,
+        "        return UNANSWERED if self.reassignment.is_requested else None",
+        "        return None",
+    ),
+    # Whatever step the topic znode shows is judged again in the next phase, and corrected there.
+    Mutant(
+        "take a step of a former request for that of the present one",
+        DELEGATED,
+        "            if assignment.target_replicas == phase.target:\n",
+        "            if True:\n",
+    ),
+)
+"""Changes that no history shows, as another rule holds what this one does, with that rule."""
 FINDINGS: Final = (
     Mutant(
         "forget a topic that a late list lacks",
@@ -453,7 +549,7 @@ FINDINGS: Final = (
         "    view.due.overtaken_topics |= topics.missing\n",
         "    topics.listed = event.topics\n"
         "    for name in topics.missing:\n        deletion_fold.forget_topic(view, name)\n",
-        ("topic created again, late",),
+        ("topic created again, late lists",),
     ),
     Mutant(
         "a restart that the ISR shows after a rejected write",
@@ -530,20 +626,36 @@ def _pairs(
                     yield member, twin
 
 
-def shown_by(mutant: Mutant, seconds: float = 60.0) -> str | None:
+class Showing(NamedTuple):
+    """How a mutant shows."""
+
+    shape: str | None = None
+    law: str | None = None
+    """What is broken; None: nothing was found."""
+    steps: int = 0
+    """The length of the shortest history."""
+    seconds: float = 0.0
+
+
+def shown_by(mutant: Mutant, seconds: float = 60.0) -> Showing:
     """
-    Return how a mutant shows: the shape, and the law that is broken; None where it does not.
+    Return how a mutant shows.
 
     Args:
         mutant: The changed rule.
         seconds: The most for each shape.
 
     """
+    spent = 0.0
     with applied(mutant):
         for name in mutant.shapes or DEFAULT:
             result = explore(shape_named(name), seconds=seconds)
+            spent += result.seconds
             if result.violation is not None:
-                return f"{name}: {result.violation.splitlines()[0]}"
-            if result.is_complete and stuck(result):
-                return f"{name}: the plan does not end"
-    return None
+                steps = len(result.history(result.at))
+                return Showing(name, readable(result.violation.splitlines()[0]), steps, spent)
+            lost = stuck(result) if result.is_complete else []
+            if lost:
+                steps = len(result.history(lost[0]))
+                return Showing(name, "the plan does not end", steps, spent)
+    return Showing(seconds=spent)

@@ -9,15 +9,17 @@ the plan ended shows whether any state is stuck (``stuck``).
 from __future__ import annotations
 
 import gc
+import re
 import time
 import traceback
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TextIO
 
 from tests.explore import production as p
 from tests.explore.alter_requests import NOBODY
+from tests.explore.canonical import ZXID_BASE
 from tests.explore.endings import is_ended
 from tests.explore.laws import broken
 from tests.explore.operator_actions import act, choices
@@ -41,6 +43,9 @@ RUNS: Final = frozenset(
 """Actions in which a daemon runs a cycle."""
 OF_KAFKA: Final = frozenset({"elect", "pass", "call"})
 """Actions in which Kafka's controller carries out an event."""
+
+
+PROGRESS_S: Final = 30.0
 
 
 class Edge(NamedTuple):
@@ -79,6 +84,8 @@ class Result:
     at: int = -1
     """The node in which it was found."""
     is_complete: bool = True
+    depth: int = 0
+    """The steps up to which every history was tried, where it is not complete."""
 
     def history(self, node: int) -> list[Edge]:
         """Return the steps that lead to a node."""
@@ -129,7 +136,7 @@ def edges(system: System, budget: Budget) -> Iterator[Edge]:  # noqa: C901, PLR0
         for timer in () if system.is_answer_urgent() else timers:
             yield Edge(timer, cost=DELAY if system.is_waiting() else FREE)
     is_free = shape.recovers_freely or not ready
-    may_be_early = budget.delays and shape.delayed is None
+    may_be_early = budget.delays and (shape.delayed is None or "recovery" in shape.delayed)
     for recovery in system.recoveries() if is_free or may_be_early else ():
         yield Edge(recovery, cost=FREE if is_free else DELAY)
     for call in system.calls if is_free or budget.delays else ():
@@ -222,12 +229,14 @@ def strikes(edge: Edge, following: System) -> Iterator[Edge]:
             yield Edge(edge.action, ("refuse", multi), cost)
 
 
-def explore(  # noqa: C901 - one loop
+def explore(  # noqa: C901, PLR0915 - one loop
     shape: Shape,
     *,
     seconds: float = 60.0,
     states: int = 10_000_000,
     keeps_going: bool = False,
+    progress: TextIO | None = None,
+    is_covering: bool = True,
 ) -> Result:
     """
     Explore a shape until a violation, the end, or a limit.
@@ -237,6 +246,8 @@ def explore(  # noqa: C901 - one loop
         seconds: The processor time after which to stop.
         states: The number of states after which to stop.
         keeps_going: Whether to go on after a violation, on the other histories.
+        progress: Where to say every half a minute how far it is.
+        is_covering: Whether a state is expanded again only if it has a budget that none covers.
 
     """
     began = time.process_time()
@@ -250,9 +261,15 @@ def explore(  # noqa: C901 - one loop
     known: dict[bytes, list[tuple[Budget, int]]] = {root.key(): [(shape.budget, 0)]}
     queue: deque[tuple[int, System]] = deque([(0, root)])
     result.states = 1
+    reported = time.monotonic()
     while queue:
+        if time.monotonic() - reported > PROGRESS_S:
+            reported = time.monotonic()
+            result.seconds = time.process_time() - began
+            _report(result, len(queue), queue[0][0], progress)
         if time.process_time() - began > seconds or result.states > states:
             result.is_complete = False
+            result.depth = len(result.history(queue[0][0]))
             break
         number, system = queue.popleft()
         budget = nodes[number].budget
@@ -264,13 +281,13 @@ def explore(  # noqa: C901 - one loop
                 continue
             is_last = not pending and not (left.faults and edge.action[0] in RUNS | OF_KAFKA)
             following = system if is_last else system.copied({})
-            violation = _step(following, edge)
+            violation = take(following, edge)
             result.transitions += 1
             if edge.fault is None and edge.action[0] in RUNS | OF_KAFKA and left.faults:
                 pending.extend(strikes(edge, following))
             key = following.key()
             found = known.setdefault(key, [])
-            covering = next((n for b, n in found if b.covers(left)), None)
+            covering = _covering(found, left, is_exact=not is_covering)
             if covering is not None and violation is None:
                 nodes[number].following.append(covering)
                 continue
@@ -294,6 +311,22 @@ def explore(  # noqa: C901 - one loop
     return result
 
 
+def _covering(found: list[tuple[Budget, int]], left: Budget, *, is_exact: bool) -> int | None:
+    """Return the node of a state whose budget allows what another does."""
+    return next((n for b, n in found if (b == left if is_exact else b.covers(left))), None)
+
+
+def _report(result: Result, waiting: int, node: int, progress: TextIO | None) -> None:
+    """Say how far an exploration is; ``node`` is the next to expand."""
+    if progress is not None:
+        depth = len(result.history(node))
+        progress.write(
+            f"  {result.shape.name}: {result.states} states, {waiting} to expand, {depth} steps "
+            f"deep, {result.seconds:.0f} s\n"
+        )
+        progress.flush()
+
+
 def is_quiet(system: System, budget: Budget) -> bool:
     """Return whether nothing but time is left, and no operator may delete the topic any more."""
     if next(system.actors(), None) is not None:
@@ -303,7 +336,8 @@ def is_quiet(system: System, budget: Budget) -> bool:
     )
 
 
-def _step(system: System, edge: Edge) -> str | None:
+def take(system: System, edge: Edge) -> str | None:
+    """Take a step; return the law that is broken."""
     try:
         act(system, edge.action, edge.fault)
     except p.InvariantError as error:
@@ -334,7 +368,7 @@ def replay(shape: Shape, history: list[Edge]) -> Iterator[tuple[Edge, System, st
     system = initial(shape)
     submit(system)
     for edge in history:
-        violation = _step(system, edge)
+        violation = take(system, edge)
         yield edge, system, violation
 
 
@@ -348,7 +382,12 @@ def scenario(result: Result, node: int | None = None) -> str:
             lines.append(f"    VIOLATION: {violation}")
     if result.violation is not None and node is None and "VIOLATION" not in lines[-1]:
         lines.append(f"    VIOLATION, not when played again: {result.violation}")
-    return "\n".join(lines)
+    return readable("\n".join(lines))
+
+
+def readable(text: str) -> str:
+    """Return a text with short transaction ids."""
+    return re.sub(rf"{str(ZXID_BASE)[:8]}\d{{5}}", lambda m: str(int(m[0]) - ZXID_BASE), text)
 
 
 def describe(system: System) -> str:
@@ -378,13 +417,3 @@ def describe(system: System) -> str:
     if state is not None:
         led = f"leader {state.leader}@{state.leader_epoch} isr {list(state.isr)}"
     return f"{led} {moving} logs {logs} {'/'.join(phases)} t={system.clock.t:g}"
-
-
-def summary(result: Result) -> str:
-    """Return a line of the table of shapes."""
-    found = "violation" if result.violation else f"{len(stuck(result))} stuck"
-    end = "to the end" if result.is_complete else "stopped"
-    return (
-        f"{result.shape.name:32} {result.states:8} states {result.transitions:9} transitions "
-        f"{result.seconds:7.1f} s  {end}, {found}"
-    )

@@ -6,6 +6,7 @@ The shapes: which cluster, which plan, which faults, and how many of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -122,6 +123,28 @@ def delegated(
     )
 
 
+DELAYED: Final = {
+    "lists": frozenset({"levels"}),
+    "topics": frozenset({"again", "bulk"}),
+    "requests": frozenset({"link"}),
+    "replicas": frozenset({"fetch", "expand", "shrink", "write"}),
+    "roles": frozenset({"claims", "elect", "pass", "notice", "recovery"}),
+    "others": frozenset({"configs", "settings", "watch", "alter"}),
+}
+"""What a delay holds back: together everything that a native shape has."""
+
+
+def late(name: str, *plan: tuple[int, ...], **others: Any) -> Iterator[Shape]:
+    """
+    Yield the shapes of one delay, a kind each.
+
+    A history has one delay, and it is of one kind: together they are the shape in which the delay
+    is of any kind.
+    """
+    for kind, delayed in DELAYED.items():
+        yield native(f"{name}, late {kind}", *plan, delays=1, delayed=delayed, **others)
+
+
 MOVE: Final = ((1, 2), (2, 3))
 
 RECREATE: Final = frozenset({"delete topic", "create topic"})
@@ -205,7 +228,7 @@ LARGE: Final = (
     native("steps of one", (1, 2, 3), (3, 4, 5), faults=ALL_FAULTS),
     native("order alone, late", (1, 2), (2, 1), faults=ALL_FAULTS, delays=1),
     native("cancel and a fault", *MOVE, faults=ALL_FAULTS, operator=1),
-    native("topic created again, late", *MOVE, delays=1, operator=2, operations=RECREATE),
+    *late("topic created again", *MOVE, operator=2, operations=RECREATE),
     native("topic replaced, late", *MOVE, delays=1, operator=1, operations=REPLACE),
     native("topic replaced, a fault", *MOVE, faults=OF_DAEMON, operator=1, operations=REPLACE),
     delegated("delegated swap", (1, 2), (3, 4), faults=OF_CALLS),

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from tests.explore.canonical import ZXID_BASE
+from tests.explore.canonical import ZXID_BASE, is_on
 from tests.explore.production import (
     ANY_VERSION,
     NO_SESSION,
@@ -44,6 +44,8 @@ ORDERED: Final = (
 """Below these, the order of writes is visible in transaction ids."""
 OWN: Final = f"{paths.ROOT}/"
 """What daemons write: of accepted entries and ended requests, they read the transaction ids."""
+SEQUENTIAL: Final = frozenset({paths.REQUESTS, paths.CONFIG_CHANGES})
+"""Clients make children of these whose names are numbered."""
 
 
 class Znode(NamedTuple):
@@ -78,9 +80,13 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
-def _undated(path: str, node: Znode) -> tuple[object, ...]:
-    """Return the form of a znode of which nobody reads when it was written."""
-    return path, *node._replace(czxid=0, mzxid=0)
+def _form_of(path: str, node: Znode) -> tuple[object, ...]:
+    """Return the form of a znode: without what no client reads of it."""
+    if is_on("undated znodes") and not path.startswith((*ORDERED, OWN)):
+        node = node._replace(czxid=0, mzxid=0)
+    if is_on("undated znodes") and path not in SEQUENTIAL:
+        node = node._replace(sequence=0)
+    return path, *node
 
 
 class ZooKeeper:
@@ -125,10 +131,7 @@ class ZooKeeper:
     def form(self) -> tuple[object, ...]:
         """Return the canonical form."""
         if self.contents is None:
-            self.contents = tuple(
-                (path, *node) if path.startswith((*ORDERED, OWN)) else _undated(path, node)
-                for path, node in sorted(self.nodes.items())
-            )
+            self.contents = tuple(_form_of(path, node) for path, node in sorted(self.nodes.items()))
         watches = tuple((*k, tuple(sorted(v))) for k, v in sorted(self.watches.items()))
         return self.contents, watches, tuple(sorted(self.sessions))
 
