@@ -147,6 +147,8 @@ def late(name: str, *plan: tuple[int, ...], **others: Any) -> Iterator[Shape]:
 
 MOVE: Final = ((1, 2), (2, 3))
 
+STEPS: Final = ((1, 2, 3), (3, 4, 5))
+DEATHS: Final = frozenset({"crash", "kill"})
 RECREATE: Final = frozenset({"delete topic", "create topic"})
 PAUSE: Final = frozenset({"pause"})
 DRAIN: Final = frozenset({"drain"})
@@ -224,12 +226,31 @@ LARGE: Final = (
         delays=1,
     ),
     native("move, session", *MOVE, faults=OF_DAEMON, delays=1),
+    native("move, the daemon and a broker die", *MOVE, faults=DEATHS, struck=2),
     native("move, two faults", *MOVE, faults=ALL_FAULTS, struck=2),
-    native("steps of one", (1, 2, 3), (3, 4, 5), faults=ALL_FAULTS),
+    native("steps of one, daemon dies or breaks", *STEPS, faults=IN_DAEMON),
+    native("steps of one, a broker", *STEPS, faults=OF_BROKERS),
+    native("steps of one, the daemon and a broker die", *STEPS, faults=DEATHS, struck=2),
     native("order alone, late", (1, 2), (2, 1), faults=ALL_FAULTS, delays=1),
+    native("cancel, daemon dies or breaks", *MOVE, faults=IN_DAEMON, operator=1),
     native("cancel and a fault", *MOVE, faults=ALL_FAULTS, operator=1),
+    native(
+        "topic created again around a claim",
+        *MOVE,
+        faults=frozenset({"crash", "session"}),
+        operator=2,
+        operations=RECREATE,
+        acts_early=True,
+    ),
+    *late(
+        "topic created again around a claim",
+        *MOVE,
+        operator=2,
+        operations=RECREATE,
+        acts_early=True,
+    ),
     *late("topic created again", *MOVE, operator=2, operations=RECREATE),
-    native("topic replaced, late", *MOVE, delays=1, operator=1, operations=REPLACE),
+    *late("topic replaced", *MOVE, operator=1, operations=REPLACE),
     native("topic replaced, a fault", *MOVE, faults=OF_DAEMON, operator=1, operations=REPLACE),
     delegated("delegated swap", (1, 2), (3, 4), faults=OF_CALLS),
     delegated("delegated move, late request", *MOVE, delays=1, delayed=CALLS),

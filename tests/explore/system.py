@@ -898,6 +898,8 @@ class System:
         if daemon is not None:
             daemon.channels.close_all()
             self.daemons[number] = None
+            # Its session may stay a while; nobody hears its watches.
+            self.zookeeper.drop_watches(daemon.store.session)
             self.late = tuple(late for late in self.late if late[0] != number)
             self._forget_calls(number)
             for broker in self.brokers.values():  # connections that waited for it break
