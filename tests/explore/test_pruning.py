@@ -143,7 +143,7 @@ def test_a_rule_loses_no_violation(rule: str) -> None:
 
 def test_a_larger_budget_shows_what_a_smaller_one_shows() -> None:
     """A state is not expanded again with a budget that an earlier one covers."""
-    shape = native("move, late", (1,), (2,), delays=1, delayed=frozenset({"link"}))
+    shape = native("late fetches", (1,), (2,), delays=1, delayed=frozenset({"fetch"}))
     mutant = next(m for m in MUTANTS if m.name == SHOWN_BY_ORDER)
     for is_changed in (False, True):
         results = []
