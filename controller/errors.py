@@ -57,6 +57,10 @@ class RefusedError(ControllerError):
     verdict = Verdict.REFUSE
 
 
+class TokenNeededError(RefusedError):
+    """A daemon answers only with a token, and none or a wrong one was sent."""
+
+
 class InvalidInputError(RefusedError):
     """A plan, option or setting is malformed."""
 

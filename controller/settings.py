@@ -65,7 +65,7 @@ from controller.setting_values import (
 ENVIRONMENT_PREFIX: Final = "REASSIGNER_"
 
 
-LogFormat = Literal["json", "console"]
+LogFormat = Literal["auto", "json", "console"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"]
@@ -356,8 +356,9 @@ class Settings(BaseModel):
     )
     journal_dir: Path = Path("./journal")
     """Directory of the journal."""
-    log_format: LogFormat = "json"
-    """Format of log lines: json or console."""
+    log_format: LogFormat = "auto"
+    """Format of log lines: json, console, or auto, which is console on a terminal and json
+    elsewhere."""
     log_level: LogLevel = "info"
     """Least level to log: debug, info, warning or error."""
 

@@ -113,11 +113,6 @@ def ids(replicas: Iterable[int]) -> str:
     return ",".join(map(str, replicas))
 
 
-def count_text(count: int, noun: str) -> str:
-    """Format a number with its noun: ``1 replica``, ``2 replicas``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def names_text(names: Iterable[object]) -> str:
     """List names; after the first ``NAMES_MAX``, give only the number of the others."""
     found = [str(name) for name in names]

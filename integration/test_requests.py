@@ -110,7 +110,7 @@ def test_a_dry_run_says_what_acceptance_says(
     plan.write_text(json.dumps(plan_of(targets)))
     command = ("execute", str(plan), "--allow-replication-factor-change")
     code, preview = reassigner(cluster, *command, "--dry-run")
-    why = "1 replicas are fewer than min.insync.replicas (2): producers would fail"
+    why = "1 replica, fewer than min.insync.replicas (2): producers would fail"
     assert code == REFUSED, preview
     assert f"{topic}-0 would be refused: {why}" in preview
     assert preview.count("would be refused") == 1

@@ -55,23 +55,39 @@ def request_ids(texts: Iterable[str] | None) -> list[RequestId]:
 
 
 def _check_open(operator: OperatorClient, requests: Iterable[RequestId]) -> None:
+    ended, unknown = _not_open(operator, requests)
+    if ended:
+        raise InvalidInputError(f"request {', '.join(sorted(ended))} has ended")
+    if unknown:
+        raise InvalidInputError(
+            f"request {', '.join(sorted(unknown))} is not known; see `reassigner list`"
+        )
+
+
+def limits_in_force(operator: OperatorClient, found: controls.Limits) -> controls.Limits:
+    """Return limits without those of requests that have ended."""
+    ended, unknown = _not_open(operator, found.requests)
+    gone = ended | unknown
+    left = {name: own for name, own in found.requests.items() if name not in gone}
+    return replace(found, requests=left) if gone else found
+
+
+def _not_open(
+    operator: OperatorClient, requests: Iterable[RequestId]
+) -> tuple[set[RequestId], set[RequestId]]:
+    """Return the requests that have ended, and those that are not known."""
     missing = set(requests)
     if not missing:
-        return
+        return set(), set()
     known = operator.outcomes.ended_requests()
-    ended = sorted(name for name in missing if known.get(name))
-    if ended:
-        raise InvalidInputError(f"request {', '.join(ended)} has ended")
+    ended = {name for name in missing if known.get(name)}
     missing -= known.keys()
     missing -= {s.request for s in operator.requests.open_submissions()}
     queue, plan = operator.requests.queue(), operator.requests.plan()
     missing -= set() if queue is None else {queue_request_id(queue.czxid)}
     missing -= set() if plan is None else {legacy_request_id(plan.czxid)}
     missing -= {operator.requests.controls().drains.request}
-    if missing:
-        raise InvalidInputError(
-            f"request {', '.join(sorted(missing))} is not known; see `reassigner list`"
-        )
+    return ended, missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +248,7 @@ def change_limits(
     operator: OperatorClient, changes: LimitChanges, *, dry_run: bool = False
 ) -> controls.Limits:
     """
-    Change limits; return all that are set.
+    Change limits, and remove those of requests that have ended; return all that are set.
 
     Raises:
         InvalidInputError: there is no such limit or its value is not valid, the request has ended,
@@ -244,4 +260,8 @@ def change_limits(
         _check_open(operator, [changes.request])
     if changes.broker is not None and changes.values:
         check_brokers(operator, [changes.broker])
-    return operator.writes.edit_limits(changes.changed_limits, dry_run=dry_run)
+
+    def changed(found: controls.Limits) -> controls.Limits:
+        return changes.changed_limits(limits_in_force(operator, found))
+
+    return operator.writes.edit_limits(changed, dry_run=dry_run)

@@ -43,12 +43,13 @@ from controller.core.model import (
     Replicas,
     RequestId,
     TopicPartition,
+    count_text,
 )
 from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError
 from controller.previews.cancel_preview import CancelPreview, cancel_preview
-from controller.units import count_text, names_text, parse_bytes
+from controller.units import names_text, parse_bytes
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient

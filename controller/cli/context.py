@@ -25,7 +25,13 @@ import typer
 
 from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines
 from controller.core.model import TopicPartition
-from controller.errors import RefusedError, SessionSuspendedError, TransientError
+from controller.errors import (
+    ControllerError,
+    RefusedError,
+    SessionSuspendedError,
+    TokenNeededError,
+    TransientError,
+)
 from controller.previews.cluster_queries import (
     ClusterQueries,
     judge_settings,
@@ -75,7 +81,10 @@ def _fetch(address: str, access: HttpAccess, path: str, *, key: str) -> Mapping[
     except urllib.error.HTTPError as error:
         said = error.read(200).decode(errors="replace").strip()
         if error.code == HTTPStatus.UNAUTHORIZED:
-            said += " (setting http_token)"
+            sent = "without a token" if access.token is None else "with another token"
+            raise TokenNeededError(
+                f"{url} answers {error.code} {sent} (setting http_token): {said}"
+            ) from error
         is_outage = error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
         kind = SessionSuspendedError if is_outage else RefusedError
         raise kind(f"{url} answers {error.code}: {said}") from error
@@ -248,15 +257,15 @@ def require_leader(operator: OperatorClient) -> str:
 
 def query_leader(
     operator: OperatorClient, fetch: Callable[[str, HttpAccess], Mapping[str, Any]]
-) -> tuple[Mapping[str, Any] | None, str | None]:
-    """Ask the leading daemon; return its answer, or the reason if there is a leader without one."""
+) -> tuple[Mapping[str, Any] | None, ControllerError | None]:
+    """Ask the leading daemon; return its answer, or the error if there is a leader without one."""
     address = operator.cluster.leader_address()
     if address is None:
         return None, None
     try:
         return fetch(address, operator.http_access), None
     except (TransientError, RefusedError) as error:
-        return None, str(error)
+        return None, error
 
 
 def context_of(ctx: typer.Context) -> CommandContext:

@@ -27,6 +27,7 @@ from controller.doctor.findings import Finding, Severity
 from controller.doctor.journal_checks import journal_findings
 from controller.doctor.snapshot import Snapshot
 from controller.endpoint.broker_entry import configured_entry
+from controller.errors import TokenNeededError
 from controller.settings import EndpointMode, Settings
 from controller.telemetry.journal_files import lines_of_journal
 from controller.zk.retirement import Retired
@@ -127,7 +128,8 @@ def _take_snapshot(
         endpoint=configured_entry(settings),
         serves_clients=settings.controller_endpoint is EndpointMode.PUBLIC,
         jute_maxbuffer=settings.zookeeper_jute_maxbuffer,
-        daemon_problem=problem,
+        daemon_problem=None if problem is None else str(problem),
+        needs_token=isinstance(problem, TokenNeededError),
         engine=_engine_in(status),
         daemon_refusals=tuple(map(str, (status or {}).get("refused_because") or ())),
         unreachable=(status or {}).get("unreachable_brokers", {}),

@@ -124,47 +124,101 @@ STYLES: Final = {
 @command("as_json")
 def explain(
     context: CommandContext,
-    partition: list[str] = argument(
-        "TOPIC-PARTITION", "Partition, as one word or two.", default=...
+    partitions: list[str] = argument(
+        "TOPIC-PARTITION", "Partitions; a single one also as two words.", default=...
     ),
 ) -> None:
     """
-    Explain the state of a partition, why it is blocked, and the remedy.
+    Explain the state of partitions, why they are blocked, and the remedy.
 
     Example: reassigner explain orders-7 --zookeeper zk1:2181/kafka
 
     Reads ZooKeeper, and queries the leading daemon if there is one. Exit code: 0 explained, 1 error
     or unknown partition.
     """
-    # One word or two.
-    named = parse_topic_partition("-".join(partition)) if 1 <= len(partition) <= 2 else None  # noqa: PLR2004 - as above
-    if named is None:
-        raise InvalidInputError(
-            f"{' '.join(partition)!r} is not a partition: write TOPIC-PARTITION or TOPIC PARTITION"
-        )
+    named = _parse(partitions)
     settings = context.settings()
     step_size = settings.options().step_size
     with context.connect(settings) as operator:
-        facts = _gather(operator, named)
-        live, why_not = query_leader(
-            operator, lambda address, http: context.fetch_explanation(address, http, named)
-        )
-    if live is None:
-        why_not = why_not or "no reassigner leads"
-    if why_not is not None and not context.as_json:
-        print_note(f"reassigner: by ZooKeeper alone: {why_not}")
-    moved = None if live is None else live["reassignment"]
-    if live is not None and moved is not None:
-        steps = list(live["steps_to_come"])
-    else:
-        steps = list(map(step_document, facts.steps(step_size)))
-    headline = f"{facts.partition} is {WORDS[facts.standing]}"
-    rows, step_lines = _rows(facts, live), _step_lines(steps, moved, step_size)
+        found = [_explain(context, operator, partition) for partition in named]
+    for why_not in dict.fromkeys(e.why_not for e in found if e.why_not is not None):
+        if not context.as_json:
+            print_note(f"reassigner: by ZooKeeper alone: {why_not}")
+    documents = (e.document(step_size) for e in found)
     context.print_result(
-        lambda: _document(facts, live, steps, why_not),
-        chain([headline], (f"  {name:<12}{words}" for name, words in rows), step_lines),
-        _screen(headline, rows, step_lines),
+        lambda: next(documents) if len(found) == 1 else {"partitions": list(documents)},
+        chain.from_iterable(e.lines(step_size) for e in found),
+        chain.from_iterable(e.screen(step_size) for e in found),
     )
+
+
+def _parse(words: Sequence[str]) -> list[TopicPartition]:
+    """Parse partitions; two words are one partition if the second one is its number."""
+    if len(words) == 2 and words[1].isdigit():  # noqa: PLR2004 - as above
+        words = ["-".join(words)]
+    found = []
+    for word in words:
+        partition = parse_topic_partition(word)
+        if partition is None:
+            raise InvalidInputError(
+                f"{word!r} is not a partition: write TOPIC-PARTITION or TOPIC PARTITION"
+            )
+        found.append(partition)
+    return list(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is known of one partition."""
+
+    facts: PartitionFacts
+    live: Mapping[str, Any] | None
+    """What the leading daemon knows of it."""
+    why_not: str | None
+    """Why it is not known."""
+
+    @property
+    def headline(self) -> str:
+        """The state in a sentence."""
+        return f"{self.facts.partition} is {WORDS[self.facts.standing]}"
+
+    def _moved(self) -> Mapping[str, Any] | None:
+        return None if self.live is None else self.live["reassignment"]
+
+    def _steps(self, step_size: int | None) -> list[Mapping[str, Any]]:
+        if self.live is not None and self._moved() is not None:
+            return list(self.live["steps_to_come"])
+        return list(map(step_document, self.facts.steps(step_size)))
+
+    def _step_lines(self, step_size: int | None) -> Iterator[str]:
+        return _step_lines(self._steps(step_size), self._moved(), step_size)
+
+    def document(self, step_size: int | None) -> dict[str, Any]:
+        """Return it for ``--json``."""
+        return _document(self.facts, self.live, self._steps(step_size), self.why_not)
+
+    def lines(self, step_size: int | None) -> Iterator[str]:
+        """Describe it in lines."""
+        rows = _rows(self.facts, self.live)
+        yield self.headline
+        yield from (f"  {name:<12}{words}" for name, words in rows)
+        yield from self._step_lines(step_size)
+
+    def screen(self, step_size: int | None) -> Iterator[Part]:
+        """Describe it on a terminal."""
+        rows = _rows(self.facts, self.live)
+        return _screen(self.headline, rows, self._step_lines(step_size))
+
+
+def _explain(
+    context: CommandContext, operator: OperatorClient, partition: TopicPartition
+) -> Explanation:
+    facts = _gather(operator, partition)
+    live, problem = query_leader(
+        operator, lambda address, http: context.fetch_explanation(address, http, partition)
+    )
+    why_not = "no reassigner leads" if problem is None else str(problem)
+    return Explanation(facts, live, why_not if live is None else None)
 
 
 # --- ZooKeeper -----------------------------------------------------------------------------------

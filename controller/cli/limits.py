@@ -7,7 +7,7 @@ What is set here is durable, holds for every leader, and overrides the daemon's 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from controller.actions.work_control import (
     AnyLimits,
     LimitChanges,
     change_limits,
+    limits_in_force,
     request_ids,
 )
 from controller.cli import options
@@ -141,6 +142,7 @@ def _changed_lines(found: controls.Limits, changes: LimitChanges) -> Iterator[st
 def _show_limits(context: CommandContext, operator: OperatorClient) -> None:
     """Print the effective limits; those of the settings are known to the daemon only."""
     found = operator.requests.controls()
+    found = replace(found, limits=limits_in_force(operator, found.limits))
     effective = (context.status_of_leader(operator) or {}).get("limits")
     document = {
         "limits": _limits_document(found.limits),

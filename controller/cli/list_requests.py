@@ -29,11 +29,18 @@ from controller.cli.terminal_tables import (
     Words,
     number_text,
 )
-from controller.core.model import ReassignmentSpec, RequestId
+from controller.core.model import ReassignmentSpec, RequestId, count_text
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.core.requests.submissions import RequestOptions, Submission
 from controller.previews.entries import EntryState
-from controller.units import MS_PER_S, ids, show_bytes, show_duration, show_rate, show_time
+from controller.units import (
+    MS_PER_S,
+    ids,
+    show_bytes,
+    show_duration,
+    show_rate,
+    show_time,
+)
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -139,7 +146,7 @@ def _open_line(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> str:
     why = f": {row['reason']}" if row["reason"] else ""
     since = f", submitted {show_time(row['submitted_ms'])}" if row["submitted_ms"] else ""
     if row["state"] == "not_accepted":
-        what = row["unreadable"] or f"{row['total']} partitions"
+        what = row["unreadable"] or count_text(row["total"], "partition")
         return f"request {row['id']}: not accepted yet, {what}{since}{who}{why}"
     if known is not None:
         return f"{request_line(known)}{since}{who}{why}"
@@ -161,7 +168,7 @@ def _notes(operator: OperatorClient) -> Iterator[str]:
         yield f"a cancellation is in progress: {cancellation.request}"
     queue = operator.requests.queue()
     if queue is not None:
-        yield f"{len(queue.entries)} partitions wait in the queue"
+        yield f"{count_text(len(queue.entries), 'partition')} in the queue"
 
 
 def _list_ended(context: CommandContext, operator: OperatorClient, *, newest: int) -> None:
@@ -229,9 +236,10 @@ def _detail_lines(state: request_state.RequestState) -> Iterator[str]:
     history = state.history
     yield from _option_lines(state.options)
     for part in history.parts.values():
-        yield f"part {part.name}: {part.total} partitions, submitted {show_time(part.created_ms)}"
+        total = count_text(part.total, "partition")
+        yield f"part {part.name}: {total}, submitted {show_time(part.created_ms)}"
     for submission in state.submitted:
-        what = submission.unreadable or f"{len(submission.entries)} partitions"
+        what = submission.unreadable or count_text(len(submission.entries), "partition")
         yield f"part {submission.name}: not accepted yet, {what}"
     for name, why in history.unreadable.items():
         yield f"{name} cannot be decoded: {why}"

@@ -18,13 +18,13 @@ from controller.cli.execute import Execution
 from controller.cli.generate import DISABLE_RACK_AWARE, EXCLUDE_TOPICS, replica_sizes
 from controller.cli.options import argument, command
 from controller.cli.output import Exit, print_note
-from controller.core.model import BrokerId
+from controller.core.model import BrokerId, count_text
 from controller.core.requests.submissions import RequestOptions
 from controller.planning.plan_goal import Assignment, Proposal, broker_loads, leader_counts
 from controller.planning.proposer import propose
 from controller.previews import proposal
 from controller.previews.plan_files import PlanFile
-from controller.units import count_text, names_text
+from controller.units import names_text
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient

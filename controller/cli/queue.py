@@ -17,6 +17,7 @@ from controller.cli.context import CommandContext
 from controller.cli.options import argument, command
 from controller.cli.output import Exit, print_note
 from controller.cli.submitting import hold_lines, write_submission
+from controller.core.model import count_text
 from controller.core.requests.submissions import queue_request_id
 from controller.errors import InvalidInputError
 from controller.previews.cluster_queries import ClusterQueries
@@ -129,7 +130,7 @@ def list_queue(context: CommandContext) -> Exit:
         "unreadable": found.unreadable,
         "partitions": document_of(found.entries, found.log_dirs)["partitions"],
     }
-    lines = [f"{len(found.entries)} partitions wait in the queue ({request}):"]
+    lines = [f"{count_text(len(found.entries), 'partition')} in the queue ({request}):"]
     lines += [f"{partition} -> {ids(target)}" for partition, target in found.entries.items()]
     if found.unreadable is not None:
         lines = [f"The queue cannot be decoded: {found.unreadable}"]

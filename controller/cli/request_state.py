@@ -263,12 +263,18 @@ def exit_of_request(state: RequestState) -> Exit:
 def problem_lines(state: RequestState) -> Iterator[str]:
     """Describe refused entries and other outcomes than done, at most ``DETAILS_MAX``."""
     lines = [
-        *(f"{r.entry} was refused: {r.detail}" for r in state.history.refused),
+        *map(refusal_line, state.history.refused),
         *map(outcome_line, state.history.endings),
     ]
     yield from lines[:DETAILS_MAX]
     if len(lines) > DETAILS_MAX:
         yield f"and {len(lines) - DETAILS_MAX} more; --json lists all of them"
+
+
+def refusal_line(refusal: model.Refusal) -> str:
+    """Describe a refused entry, or those that are refused together."""
+    were = "was" if refusal.entries == 1 else "were"
+    return f"{refusal.entry} {were} refused: {refusal.detail}"
 
 
 def departure_line(entry: Entry, departure: LaterChange) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from controller.core.model import RequestId
+from controller.core.model import RequestId, count_text
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Drain, Pause, Pauses, Quiesce
 from controller.core.reason_kinds import COPYING
@@ -85,7 +85,9 @@ def problem_lines(status: Mapping[str, Any]) -> Iterator[str]:
 def unanswered_line(status: Mapping[str, Any]) -> str:
     """Count the partitions for which the controller has not answered yet; empty without any."""
     number = (status.get("orders") or {}).get("unanswered")
-    return f"the cluster's controller has not answered for {number} partitions" if number else ""
+    if not number:
+        return ""
+    return f"the cluster's controller has not answered for {count_text(number, 'partition')}"
 
 
 def blocked_lines(status: Mapping[str, Any]) -> Iterator[str]:
@@ -115,7 +117,7 @@ def work_line(status: Mapping[str, Any]) -> str:
     copies = f" ({copying} copying)" if copying else ""
     total = pace_words(status["total"]) if "total" in status and is_busy(status) else ""
     return (
-        f"{partitions['in_flight']} partitions in flight{copies}, "
+        f"{count_text(partitions['in_flight'], 'partition')} in flight{copies}, "
         f"{partitions['waiting']} waiting{more}{f'; {total}' if total else ''}"
     )
 
@@ -200,7 +202,8 @@ def state_words(partition: Mapping[str, Any]) -> str:
 def copying_words(partition: Mapping[str, Any]) -> str:
     """Name the brokers to which a partition copies."""
     isr = partition["isr"]
-    return f"{COPYING} to {ids(r for r in partition['adding_replicas'] if r not in isr)}"
+    names = ids(r for r in partition["adding_replicas"] if r not in isr)
+    return f"{COPYING} to {names}" if names else COPYING
 
 
 def wait_words(blocked: Mapping[str, Any]) -> str:

@@ -424,6 +424,11 @@ IDS_MAX: Final = 50
 """The most broker ids in a sentence."""
 
 
+def count_text(count: int, noun: str, plural: str = "") -> str:
+    """Format a number with its noun: ``1 replica``, ``2 replicas``."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def ids(replicas: Iterable[BrokerId]) -> str:
     """Format broker ids for a sentence; of very many only the first."""
     listed = [str(r) for r in islice(replicas, IDS_MAX + 1)]

@@ -194,7 +194,10 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
             "silent_daemon",
             znodes.daemons[0] or LEADER,
             f"the leading daemon does not answer: {snapshot.daemon_problem}",
-            "examine its log; its ZooKeeper session is alive",
+            "set http_token or REASSIGNER_HTTP_TOKEN to a token that the daemon accepts (its "
+            "http_tokens); without its answers some checks are left out"
+            if snapshot.needs_token
+            else "examine its log; its ZooKeeper session is alive",
         )
     for reason in snapshot.daemon_refusals:
         yield critical(

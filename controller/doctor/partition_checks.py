@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from controller.core.model import BrokerId, TopicAssignment, TopicPartition, ids
+from controller.core.model import BrokerId, TopicAssignment, TopicPartition, count_text, ids
 from controller.doctor.broker_answers import Disks
 from controller.doctor.findings import Finding, Severity, critical, orphan_advice, warning
 from controller.doctor.snapshot import Snapshot
@@ -40,7 +40,8 @@ def dead_brokers(snapshot: Snapshot) -> Iterator[Finding]:
         yield warning(
             "dead_broker",
             f"broker {broker}",
-            f"not registered, and a replica of {count} partitions, such as {sample[broker]}",
+            f"not registered, and a replica of {count_text(count, 'partition')}, such as "
+            f"{sample[broker]}",
             "start it, or reassign its partitions to live brokers",
         )
 
@@ -116,8 +117,9 @@ def unexplained_replicas(snapshot: Snapshot) -> Iterator[Finding]:
             yield warning(
                 "unexplained_replicas",
                 str(partition),
-                f"has {len(assignment.replicas)} replicas ({ids(assignment.replicas)}), most "
-                f"partitions of its topic have {usual}; no reassignment of it is in progress",
+                f"has {count_text(len(assignment.replicas), 'replica')} "
+                f"({ids(assignment.replicas)}), most partitions of its topic have {usual}; no "
+                "reassignment of it is in progress",
                 "if that is not intended, submit a plan with the replicas it should have",
             )
 

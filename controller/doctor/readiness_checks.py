@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from controller.core.model import ids
+from controller.core.model import count_text, ids
 from controller.doctor.findings import NO_DAEMON, Finding, keys_text, warning
 from controller.doctor.snapshot import Snapshot
 from controller.znodes.paths import CONTROLLER, DRAINS, LEADER, LEGACY_PLAN, history_path
@@ -20,7 +20,7 @@ def open_submissions(snapshot: Snapshot) -> Iterator[Finding]:
         yield warning("not_accepted", path, "it is not carried out or refused yet", NOTHING)
     plan = snapshot.znodes.legacy
     if plan is not None:
-        listed = f"it exists and lists {len(plan.entries)} partitions"
+        listed = f"it exists and lists {count_text(len(plan.entries), 'partition')}"
         yield warning(
             "not_accepted", LEGACY_PLAN, listed, "wait for its end; a Kafka controller may be at it"
         )

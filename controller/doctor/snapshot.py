@@ -125,6 +125,8 @@ class Snapshot:
     """``jute.maxbuffer`` of the ZooKeeper servers, by the settings."""
     daemon_problem: str | None = None
     """Why the leading daemon did not answer; None if it did, or if there is none."""
+    needs_token: bool = False
+    """Whether that is for the lack of a token that it accepts."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """Brokers that the leading daemon cannot reach while it holds the role, and why."""
     unguarded: Mapping[str, str] = field(default_factory=dict)

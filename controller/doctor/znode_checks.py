@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controller.core.model import BrokerId, TopicPartition, ids
+from controller.core.model import BrokerId, TopicPartition, count_text, ids
 from controller.core.pacing.throttle_settings import Entity, broker_entity, topic_entity
 from controller.doctor.findings import (
     NO_DAEMON,
@@ -154,7 +154,7 @@ def legacy_plan(snapshot: Snapshot) -> Iterator[Finding]:
         yield warning(
             "legacy_plan_left",
             LEGACY_PLAN,
-            f"lists {len(plan.entries)} partitions, and no daemon leads",
+            f"lists {count_text(len(plan.entries), 'partition')}, and no daemon leads",
             "start a daemon; meanwhile a Kafka controller may carry out the whole plan at once",
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from controller.core.model import count_text
 from controller.planning.forecast import DirectoryShare, Forecast, TimeRange, Wait
 from controller.previews.plan_facts import Preview
 from controller.units import names_text, show_bytes, show_duration
@@ -132,7 +133,7 @@ def wait_line(wait: Wait, changes: int) -> str:
     if wait.partitions:
         who = names_text(wait.partitions)
     elif wait.count:
-        who = f"{wait.count} partitions"
+        who = count_text(wait.count, "partition")
     else:
         who = "all" if changes > 1 else "it"
     return f"Will wait for {wait.by.value}: {who}: {wait.detail}"

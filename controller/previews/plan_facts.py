@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.core import model
 from controller.core.core_settings import Options
-from controller.core.model import BlockedBy, BrokerId, Route, TopicPartition
+from controller.core.model import BlockedBy, BrokerId, Route, TopicPartition, count_text
 from controller.core.pacing.controls import UNTHROTTLED, Controls
 from controller.core.requests.submissions import NO_DIRS, NamedDirs, RequestOptions
 from controller.doctor.broker_answers import Disks
@@ -280,7 +280,8 @@ def _notes(plan: ForecastPlan, read: DisksRead, status: Mapping[str, Any]) -> It
         if isinstance(why, str):
             yield f"the log directories of broker {broker} are unknown: {why}"
     if plan.sizeless:
-        yield f"the sizes of {len(plan.sizeless)} partitions are unknown and not counted"
+        unknown = count_text(len(plan.sizeless), "partition")
+        yield f"the sizes of {unknown} are unknown and not counted"
     blind = [b for b, dirs in sorted(plan.disks.items()) if any(d.total is None for d in dirs)]
     if blind:
         yield f"broker {ids(blind)} does not report the size of its volumes (before Kafka 3.3)"
@@ -289,4 +290,4 @@ def _notes(plan: ForecastPlan, read: DisksRead, status: Mapping[str, Any]) -> It
     counts = status.get("partitions") or {}
     others = counts.get("in_flight", 0) + counts.get("waiting", 0)
     if others:
-        yield f"the time does not count {others} partitions of other requests"
+        yield f"the time does not count {count_text(others, 'partition')} of other requests"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from controller.core import model
+from controller.core.model import count_text
 from controller.core.requests.submissions import NO_DIRS, NamedDirs, plan_hash
 from controller.errors import (
     InvalidInputError,
@@ -191,7 +192,8 @@ def check_approval(file: PlanFile, approved: str) -> Plan:
     missing = sorted(file.entries.keys() - file.originals.keys())
     if missing:
         raise NotApprovedError(
-            f"{file.name}: {len(missing)} entries have no original_replicas, {missing[0]} for one: "
+            f"{file.name}: no original_replicas in {count_text(len(missing), 'entry', 'entries')}, "
+            f"{missing[0]} for one: "
             "it was not written by `execute --dry-run --out`"
         )
     found = plan_hash(file.entries, file.originals, file.log_dirs)
@@ -311,8 +313,8 @@ def check_basis(operator: OperatorClient, file: PlanFile) -> None:
     if changed:
         lines = "\n".join(change_lines(changed.items()))
         raise ReassignmentConflictError(
-            f"{file.name}: {len(changed)} of {len(file.entries)} partitions have changed since "
-            f"the plan was made:\n{lines}\n"
+            f"{file.name}: {len(changed)} of {count_text(len(file.entries), 'partition')} changed "
+            f"since the plan was made:\n{lines}\n"
             "Make a new plan, or see `reassigner pipeline rebase --help`"
         )
 

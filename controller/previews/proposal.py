@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import BrokerId, TopicPartition, count_text
 from controller.doctor.broker_answers import Disks
 from controller.errors import InvalidInputError
 from controller.planning.plan_goal import (
@@ -187,8 +187,8 @@ def summary_lines(
     """Summarize a proposal and compare it with the least that any plan copies."""
     amount = f" ({show_bytes(proposal.copied_bytes(sizes))})" if sizes else ""
     yield (
-        f"{len(proposal.changed)} of {len(proposal.after)} partitions change; "
-        f"{proposal.copies} replicas are copied{amount}, no plan copies fewer than "
+        f"{len(proposal.changed)} of {count_text(len(proposal.after), 'partition')} to change; "
+        f"{count_text(proposal.copies, 'replica')} to copy{amount}, no plan copies fewer than "
         f"{proposal.copies_min}."
     )
     brokers = basis.goal.brokers

@@ -43,6 +43,8 @@ LIBRARIES: Final = ("kazoo", "kafka", "confluent_kafka")
 def configure_logging(log_format: LogFormat, level: LogLevel, stream: TextIO) -> QueuedStream:
     """Route structlog and the standard library's loggers to the stream; return its handler."""
     threshold = logging.getLevelNamesMapping()[level.upper()]
+    if log_format == "auto":
+        log_format = "console" if stream.isatty() else "json"
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

@@ -29,7 +29,7 @@ from typing import Any, Final
 import structlog
 import tenacity
 
-from controller.core.model import Instant
+from controller.core.model import Instant, count_text
 from controller.errors import RefusedError, TransientError
 from controller.setting_values import NotificationKind
 from controller.settings import ENVIRONMENT_PREFIX
@@ -132,7 +132,7 @@ class Coalescer:
 
 def _start_text(fields: Mapping[str, Any]) -> str:
     cause = _cause(fields["requested_by"], fields["asked_for"])
-    return f"{fields['request']} has started, {fields['entries']} partitions{cause}"
+    return f"{fields['request']} has started, {count_text(fields['entries'], 'partition')}{cause}"
 
 
 def _end_text(fields: Mapping[str, Any]) -> str:
@@ -170,10 +170,10 @@ def _together(kind: NotificationKind, key: str, gathered: _Gathered, at: datetim
     more = "" if gathered.count <= len(gathered.sample) else ", ..."
     named = "; ".join(gathered.sample) + more
     if kind is NotificationKind.STALLED:
-        text = f"{gathered.count} partitions are stalled ({key}): {named}"
+        text = f"{count_text(gathered.count, 'partition')} stalled ({key}): {named}"
         about: dict[str, Any] = {"by": key, "partitions": gathered.count}
     else:
-        text = f"{gathered.count} entries of {key} were refused: {named}"
+        text = f"{count_text(gathered.count, 'entry', 'entries')} of {key} refused: {named}"
         about = {"request": key, "entries": gathered.count}
     return Notification(kind, at, text, {**about, "sample": list(gathered.sample)})
 

@@ -30,7 +30,7 @@ from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import Summary
 from controller.core.requests.submissions import NO_DIRS, LegacyPlan, NamedDirs
 from controller.doctor.snapshot import Snapshot
-from controller.errors import ReassignmentConflictError, SessionSuspendedError
+from controller.errors import ControllerError, ReassignmentConflictError, SessionSuspendedError
 from controller.settings import HttpAccess, Settings
 from controller.zk.operator_client import OperatorClient
 from tests.cli.families import FakeOperator
@@ -203,6 +203,8 @@ class Terminal:
     at: float = 0.0
     ran: list[Settings] = field(default_factory=list)
     requested: list[str] = field(default_factory=list)
+    problem: ControllerError | None = None
+    """Why the daemon does not answer, in place of its status."""
 
     def run(self, *args: str) -> Result:
         """Run a verb and return how it ended."""
@@ -242,6 +244,8 @@ class Terminal:
 
     def _fetch(self, address: str, access: HttpAccess) -> Mapping[str, Any]:  # noqa: ARG002 - as the port names it
         self.requested.append(address)
+        if self.problem is not None:
+            raise self.problem
         statuses = self.cluster.statuses
         if not statuses:
             raise SessionSuspendedError(f"http://{address}/status does not answer: refused")

@@ -244,6 +244,18 @@ def test_the_throttle_of_a_request_is_one_of_its_limits(terminal: Terminal) -> N
     assert terminal.cluster.controls.limits == Limits()
 
 
+def test_limits_of_a_request_that_has_ended_are_not_in_force(terminal: Terminal) -> None:
+    """They are not shown, and the next change removes them."""
+    terminal.run("limits", "--request", ONE, "--priority", "2")
+    history = terminal.cluster.histories[ONE]
+    summary = Summary(request=ONE, kind="request", total=1, done=1)
+    terminal.cluster.histories[ONE] = replace(history, summary=summary)
+    assert ONE not in terminal.run("limits").stdout
+    assert json.loads(terminal.run("limits", "--json").stdout)["limits"]["requests"] == {}
+    terminal.run("limits", "--max-incoming", "3")
+    assert terminal.cluster.controls.limits == Limits(max_incoming_per_broker=3)
+
+
 def submitted_with(terminal: Terminal, request: RequestId, throttle: int) -> None:
     """Let a request have been accepted with a throttle of its own."""
     part = Part("0", 1, AT_MS, RequestOptions(throttle=throttle))

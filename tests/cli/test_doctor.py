@@ -13,6 +13,7 @@ from controller.core.pacing.throttle_settings import (
     AppliedThrottle,
     Entity,
 )
+from controller.errors import TokenNeededError
 from tests.cli.builders import FakeCluster, Terminal, a_status
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder
@@ -88,6 +89,16 @@ def test_a_leader_that_does_not_answer_is_found() -> None:
     assert result.exit_code == 2
     assert terminal.requested == ["daemon:8095"]
     assert "warning: silent_daemon: daemon:8095: " in result.stdout
+
+
+def test_a_missing_token_is_said_to_be_one() -> None:
+    """The daemon lives; its log has nothing of it."""
+    terminal = Terminal(FakeCluster())
+    terminal.problem = TokenNeededError("http://daemon:8095/status answers 401 without a token")
+    result = terminal.run("doctor")
+    assert "warning: silent_daemon: daemon:8095: " in result.stdout
+    assert "answers 401 without a token" in result.stdout
+    assert "set http_token or REASSIGNER_HTTP_TOKEN" in result.stdout
 
 
 def test_a_leader_that_brokers_refuse_is_found() -> None:

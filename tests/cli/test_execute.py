@@ -234,7 +234,7 @@ def test_dry_run_makes_the_checks_of_acceptance(scene: Scene) -> None:
     scene.write({**plan, tp(9): (1,), tp(1): (1, 9)})
     result = scene.execute("--dry-run", FACTORS)
     assert result.exit_code == 3
-    too_few = "1 replicas are fewer than min.insync.replicas (2): producers would fail"
+    too_few = "1 replica, fewer than min.insync.replicas (2): producers would fail"
     assert sorted(x for x in result.stdout.splitlines() if "would be refused" in x) == [
         "t-1 would be refused: broker 9 is not live and not a replica yet",
         "t-9 would be refused: the partition does not exist",

@@ -110,6 +110,13 @@ def test_a_partition_that_copies_is_not_explained_as_blocked(*, stalled: bool) -
 
 def test_without_a_daemon_zookeeper_alone_explains() -> None:
     """And says so; the steps are those of our own setting."""
+    both = Terminal(a_moving_cluster().assign(tp(1), (1, 2))).run("explain", "t-0", "t-1")
+    assert both.exit_code == 0
+    lines = both.stdout.splitlines()
+    assert (lines[0], "t-1 is not being reassigned" in lines) == ("t-0 is being reassigned", True)
+    as_json = ("explain", "t-0", "t-1", "--json")
+    document = json.loads(Terminal(a_moving_cluster().assign(tp(1), (1, 2))).run(*as_json).stdout)
+    assert [p["partition"] for p in document["partitions"]] == [0, 1]
     result = Terminal(a_moving_cluster()).run("explain", "t", "0")
     assert result.exit_code == 0
     assert "by ZooKeeper alone: http://daemon:8095/explain does not answer" in result.stderr

@@ -66,7 +66,7 @@ def test_holds_are_listed(cluster: FakeCluster) -> None:
     printed = terminal.run("list").stdout
     assert "disabled since 2025-06-15 15:06:40Z: incident" in printed
     assert "broker 4 is paused" in printed
-    assert "1 partitions wait in the queue" in printed
+    assert "1 partition in the queue" in printed
 
 
 def test_with_nothing_open_it_says_so() -> None:

@@ -45,7 +45,7 @@ def test_a_plan_of_another_time_is_refused_with_the_partitions(path: Path) -> No
     terminal = a_terminal((1, 2), (4, 2))
     result = terminal.run("execute", str(path))
     assert result.exit_code == REFUSED
-    assert "1 of 2 partitions have changed since the plan was made" in result.stderr
+    assert "1 of 2 partitions changed since the plan was made" in result.stderr
     assert "t-1: it has changed, and the entry cannot be kept" in result.stderr
     assert not terminal.cluster.submitted
 

@@ -47,7 +47,7 @@ def test_status_of_a_busy_leader() -> None:
         "t-1: waits for limit: full (since 2026-01-02T03:04:05.000Z)",
         "blocked: limit 7",
         "stalled: limit 1",
-        "1 partitions in flight, 0 waiting",
+        "1 partition in flight, 0 waiting",
     ]
 
 

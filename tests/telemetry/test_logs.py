@@ -93,6 +93,25 @@ def test_an_exception_stays_one_line_of_json(stream: io.StringIO) -> None:
     assert line["exception"][0]["exc_type"] == "ValueError"
 
 
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        """Return that it is one."""
+        return True
+
+
+@pytest.mark.parametrize("kind", [io.StringIO, Screen])
+def test_lines_are_for_people_on_a_terminal(kind: type[io.StringIO]) -> None:
+    """And JSON for programs elsewhere, unless the setting says otherwise."""
+    stream = kind()
+    configure_logging("auto", "info", stream)
+    structlog.stdlib.get_logger("controller.test").info("begun", topic="t")
+    written()
+    line = next(line for line in stream.getvalue().splitlines() if "begun" in line)
+    assert line.startswith("{") is (kind is io.StringIO)
+
+
 @pytest.mark.parametrize("log_format", get_args(LogFormat))
 def test_a_trace_shows_no_local_variable(stream: io.StringIO, log_format: LogFormat) -> None:
     """They hold passwords while a connection is made."""

@@ -77,12 +77,12 @@ def sent(coalescer: Coalescer, *events: LogEvent, after_s: float = 0.0) -> list[
         (
             stalled(3),
             NotificationKind.STALLED,
-            "1 partitions are stalled (broker_dead): t-3",
+            "1 partition stalled (broker_dead): t-3",
         ),
         (
             refused(3),
             NotificationKind.REFUSED,
-            "1 entries of r were refused: t-3 -> [9] (unknown_broker: no 9)",
+            "1 entry of r refused: t-3 -> [9] (unknown_broker: no 9)",
         ),
     ],
 )

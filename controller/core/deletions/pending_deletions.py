@@ -32,7 +32,7 @@ from controller.core.calls.client_requests import (
 from controller.core.core_settings import EngineName, TenurePolicy
 from controller.core.deletions.model import DELETION_PATIENCE_S
 from controller.core.deletions.records import DeletionRequestedRecord
-from controller.core.model import START, BrokerId, Instant, TopicPartition, Zxid
+from controller.core.model import START, BrokerId, Instant, TopicPartition, Zxid, count_text
 from controller.core.records import Change
 from controller.core.view import ClusterView
 
@@ -111,7 +111,7 @@ def progress_of(view: ClusterView, topic: str) -> str:
         return "about to begin"
     left = sum(len(n) for b, n in deletion.waiting.items() if b in view.cluster.brokers)
     if left:
-        return f"{left} replicas are being deleted"
+        return f"{count_text(left, 'replica')} {'is' if left == 1 else 'are'} being deleted"
     return "brokers forget the topic" if deletion.informing else "znodes are being deleted"
 
 

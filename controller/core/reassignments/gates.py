@@ -15,7 +15,16 @@ from typing import NamedTuple
 
 from controller.core import core_settings, model
 from controller.core.deletions import pending_deletions
-from controller.core.model import Blocked, BlockedBy, BrokerId, Replicas, Route, TopicPartition, ids
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    Replicas,
+    Route,
+    TopicPartition,
+    count_text,
+    ids,
+)
 from controller.core.reassignments.orphans import is_kept
 from controller.core.reassignments.steps import Step
 from controller.core.view import ClusterView
@@ -279,7 +288,7 @@ def foreign_gate(view: ClusterView, spec: model.ReassignmentSpec) -> Blocked | N
     if view.reassignments_tenure.may_have_foreign:
         return Blocked(BlockedBy.FOREIGN_MOVES, "foreign reassignments are being read")
     count = view.requests.foreign_count
-    detail = f"{count} partitions have a foreign reassignment"
+    detail = f"foreign reassignments of {count_text(count, 'partition')}"
     return Blocked(BlockedBy.FOREIGN_MOVES, detail) if count else None
 
 
@@ -312,7 +321,7 @@ def refusal_for_foreign(
         request,
         entry,
         model.RefusalReason.FOREIGN_MOVE,
-        f"{count} partitions have a foreign reassignment, and foreign_moves is refuse",
+        f"foreign reassignments of {count_text(count, 'partition')}, and foreign_moves is refuse",
         partition,
     )
 

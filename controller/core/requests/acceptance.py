@@ -25,6 +25,7 @@ from controller.core.model import (
     RequestId,
     Route,
     TopicPartition,
+    count_text,
     entry_text,
     ids,
 )
@@ -143,7 +144,7 @@ def _refusal_of_target(  # noqa: PLR0911 - one return per reason
     if config is not None and len(target) < min(config.min_insync_replicas, len(origin)):
         return refuse(
             RefusalReason.BELOW_MIN_ISR,
-            f"{len(target)} replicas are fewer than min.insync.replicas "
+            f"{count_text(len(target), 'replica')}, fewer than min.insync.replicas "
             f"({config.min_insync_replicas}): producers would fail",
         )
     return None

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from controller.core import effects
-from controller.core.model import Instant, Refusal, RefusalReason, RequestId, Route
+from controller.core.model import Instant, Refusal, RefusalReason, RequestId, Route, count_text
 from controller.core.pacing import drained_replicas
 from controller.core.records import Change, Decision
 from controller.core.requests import outcomes, records
@@ -88,7 +88,7 @@ def _refuse_withdrawn(name: RequestId, request: Request) -> Change | None:
         return None
     refusal = Refusal(
         name,
-        f"{left} entries",
+        count_text(left, "entry", "entries"),
         RefusalReason.DROPPED_BY_OPERATOR,
         "the request was withdrawn or changed before they were accepted, or named them twice",
         None,

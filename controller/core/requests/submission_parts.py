@@ -30,6 +30,7 @@ from controller.core.model import (
     Replicas,
     RequestId,
     TopicPartition,
+    count_text,
 )
 from controller.core.pacing.drained_replicas import drained_brokers
 from controller.core.reassignments.model import Reassignment
@@ -145,7 +146,7 @@ def surplus(view: ClusterView, submission: Submission) -> Change | None:
     entries = len(submission.entries) + len(submission.refused)
     refusal = Refusal(
         RequestId(submission.name),
-        f"all {entries} entries",
+        "its entry" if entries == 1 else f"all {entries} entries",
         RefusalReason.TOO_MANY_PARTS,
         f"{submission.request} has {count}, this is one more",
         None,
@@ -282,7 +283,12 @@ def atomic_refused(
     last: tuple[Record, ...] = ()
     if left:
         others = Refusal(
-            request, f"{len(left)} other entries", RefusalReason.ATOMIC, because, None, len(left)
+            request,
+            count_text(len(left), "other entry", "other entries"),
+            RefusalReason.ATOMIC,
+            because,
+            None,
+            len(left),
         )
         last = (records.RefusalRecord((others,)),)
     return [Change((*last, part_ended(submission)))]

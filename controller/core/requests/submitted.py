@@ -107,7 +107,9 @@ def _whole_refused(
             return taken if view.tenure.held is not None else []
     settled = submission_parts.settled_of(view, request)
     left = sum(p not in settled for p in submission.entries)
-    refusal = Refusal(request, f"all {left} entries", reason, detail, None, left)
+    refusal = Refusal(
+        request, "its entry" if left == 1 else f"all {left} entries", reason, detail, None, left
+    )
     written: tuple[Record, ...] = (records.RefusalRecord((refusal,)),) if left else ()
     return [Change((*written, submission_parts.part_ended(submission)))]
 

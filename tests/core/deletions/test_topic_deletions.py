@@ -169,7 +169,7 @@ def test_the_znodes_stay_until_every_replica_is_confirmed() -> None:
         answer(driver, to, partition)
     informed(driver, 4)
     assert not any(isinstance(e, ReadTopicTrees) for e in driver.sent)
-    assert progress_of(driver.view, "t") == "1 replicas are being deleted"
+    assert progress_of(driver.view, "t") == "1 replica is being deleted"
     answer(driver, 3, tp(1))
     assert wrote(driver, TopicDeletedRecord) == 1
 
