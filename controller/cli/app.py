@@ -6,6 +6,7 @@ Each command has a module of its own. An error is one line on standard error wit
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from functools import cache
@@ -51,6 +52,8 @@ COMMANDS: Final = {
 """Module, function and summary of each command, in the order of ``--help``."""
 GROUPS: Final = frozenset({"queue", "pipeline"})
 """Commands with sub-commands: the function returns their application."""
+GARBAGE_THRESHOLD: Final = 100_000
+"""Objects allocated between two collections of garbage."""
 
 
 @cache
@@ -141,5 +144,9 @@ def build_app(context: CommandContext) -> typer.Typer:
 
 def main() -> NoReturn:
     """Run the command line in the environment of this process."""
+    # A command lives for a second and imports for half of it: what imports allocate is not garbage,
+    # and pydantic looks for plug-ins in every distribution that is installed.
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     build_app(CommandContext(environ=os.environ, is_terminal=sys.stdout.isatty))()
     raise SystemExit(Exit.DONE)

@@ -116,14 +116,54 @@ def test_no_help_imports_what_takes_long() -> None:
         assert not modules & (SLOW | DECISIONS), name
 
 
-def test_what_reads_and_writes_for_commands_imports_no_decision() -> None:
-    """A command without a terminal draws no table and logs nothing, and asks no broker."""
-    found = modules_after(
-        "import controller.zk.operator_client, controller.setting_sources\n"
-        "found['client'] = sorted(sys.modules)"
-    )["client"]
-    assert "kazoo" in found
-    assert not found & ((SLOW | DECISIONS) - {"kazoo"})
+STARTS = """
+from controller.cli.app import build_app
+from controller.cli.context import CommandContext
+from controller.errors import SessionSuspendedError
+def connect(settings):
+    import controller.zk.operator_client
+    raise SessionSuspendedError("as far as its start")
+app = build_app(CommandContext(environ={{"REASSIGNER_ZOOKEEPER": "zk:2181"}}, connect=connect))
+for words in {commands!r}:
+    with redirect_stdout(io.StringIO()):
+        try: app(words)
+        except SystemExit as ended: assert ended.code == 1, words
+    found[" ".join(words)] = sorted(sys.modules)
+"""
+
+
+def test_no_command_imports_what_takes_long_to_reach_zookeeper(tmp_path: Path) -> None:
+    """A command without a terminal draws no table and logs nothing; most ask no broker."""
+    plan = tmp_path / "plan.json"
+    entry = {"topic": "t", "partition": 0, "replicas": [1, 2]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    commands = [
+        ["execute", str(plan)],
+        ["verify", str(plan)],
+        ["cancel", "request_0000000000"],
+        ["list"],
+        ["status"],
+        ["explain", "t-0"],
+        ["watch"],
+        ["queue", "list"],
+        ["queue", "add", str(plan)],
+        ["pause"],
+        ["resume"],
+        ["limits"],
+        ["throttle", "5MB"],
+        ["disable"],
+        ["enable"],
+        ["quiesce"],
+        ["generate", "t", "--rebalance"],
+        ["doctor"],
+        ["drain", "5"],
+    ]
+    decide = {"doctor", "drain 5"}
+    """What the daemon would decide: whether it can work here, where replicas would go."""
+    for words, modules in modules_after(STARTS.format(commands=commands)).items():
+        assert "kazoo" in modules
+        assert not modules & (SLOW - {"kazoo"}), words
+        assert words in decide or not modules & DECISIONS, words
 
 
 @pytest.mark.parametrize("name", COMMANDS)
