@@ -22,7 +22,13 @@ from integration.rigs.kafka_tools import ToolResult
 from integration.rigs.processes import ChildProcess
 from integration.rigs.reserved_ports import ReservedPort
 
-DIRECTORY: Final = Path(__file__).resolve().parents[1] / "deploy" / "kubernetes"
+DEPLOY: Final = Path(__file__).resolve().parents[1] / "deploy"
+DIRECTORY: Final = DEPLOY / "kubernetes"
+SHOW: Final = {
+    "kustomize": ("kubectl", "kustomize", str(DIRECTORY)),
+    "helm": ("helm", "template", "moves", str(DEPLOY / "helm" / "reassigner")),
+}
+"""The commands that print the manifests."""
 PROGRAMS: Final = ("kube-apiserver", "etcd", "kubectl", "openssl")
 TOKEN: Final = "of-a-server-that-lives-for-seconds"  # noqa: S105 - as it says
 NAMESPACE: Final = "strict"
@@ -129,17 +135,14 @@ def pod() -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
-def test_the_api_server_takes_every_manifest(api_server: ApiServer) -> None:
+@pytest.mark.parametrize("tool", SHOW)
+def test_the_api_server_takes_every_manifest(api_server: ApiServer, tool: str) -> None:
     """Without a warning: no unknown field, and nothing that the strictest standard refuses."""
-    applied = api_server.kubectl(
-        "--namespace",
-        NAMESPACE,
-        "apply",
-        "--server-side",
-        "--validate=strict",
-        "--kustomize",
-        str(DIRECTORY),
-    )
+    if shutil.which(SHOW[tool][0]) is None:
+        pytest.skip(f"{tool} is not installed")
+    shown = subprocess.run(SHOW[tool], check=True, capture_output=True, text=True)
+    where = ("--namespace", NAMESPACE, "apply", "--server-side", "--validate=strict")
+    applied = api_server.kubectl(*where, "--filename", "-", stdin=shown.stdout)
     assert applied.code == 0, applied.stdout
     assert "Warning" not in applied.stdout, applied.stdout
     assert applied.stdout.count("serverside-applied") == 5, applied.stdout
