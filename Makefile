@@ -35,7 +35,7 @@ ON_CONTAINERS := --cluster containers --timeout 1200 --durations 8 \
 	-o log_cli=true -o log_cli_level=INFO -o log_cli_format='%(asctime)s %(message)s'
 CODE := controller tests integration benchmarks docs/generate
 
-.PHONY: diagram recovery reference picture cast help setup check unit exhaustive first-histories test test-all integration kafka-tests containers smoke acceptance sim explore mutants histories oracle chaos forecasts bench bench-pipeline demo cluster clean
+.PHONY: diagram recovery reference picture cast help setup check unit exhaustive first-histories test test-all integration kafka-tests containers smoke acceptance sim explore mutants histories oracle chaos forecasts bench bench-pipeline demo cluster deb clean
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -166,6 +166,9 @@ demo: $(PACKAGE) ## a real cluster, a real reassignment, and the proof
 
 cluster: $(PACKAGE) ## a real cluster without a daemon, to try the commands on, until Ctrl-C; PROTOCOL=3.9
 	$(BIN)/python -m integration.playground $(if $(PROTOCOL),--protocol $(PROTOCOL)) $(if $(DISK_MB),--disk-mb $(DISK_MB))
+
+deb: $(PACKAGE) ## a Debian package for the release that has this Python: build/deb/*.deb
+	deploy/debian/build $(BIN)/python
 
 clean: ## remove what was made here
 	rm -rf $(VENV) .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build *.egg-info

@@ -14,87 +14,33 @@ from typing import Final
 
 import pytest
 
-from integration.containers.deployment import LABEL, Deployment
-from integration.containers.engines import Engine, EngineError
+from integration.containers.deployment import Deployment
 from integration.containers.images import ROOT, standin
-from integration.rigs.waiting import GaveUpError, eventually
+from integration.containers.machines import SETTINGS, UNIT, Machine
+from integration.rigs.waiting import eventually
 
-UNIT: Final = "reassigner.service"
-SETTINGS: Final = 'zookeeper = "zookeeper:2181/kafka"\ninter_broker_listener = "INTERNAL"\n'
-_FETCH: Final = """\
-from urllib.request import urlopen
-for path in ("readyz", "status"):
-    print(urlopen(f"http://127.0.0.1:8095/{path}", timeout=5).read().decode())"""
 EXPOSURE_AT_MOST: Final = 2.0
 """Of systemd's measure from 0 to 10; its own word for this is OK."""
-
-
-class Machine:
-    """A container in which systemd runs."""
-
-    def __init__(self, engine: Engine, container: str) -> None:
-        self._engine = engine
-        self.container = container
-
-    def shell(self, command: str) -> str:
-        """Return what a command wrote, both streams; its exit code does not matter."""
-        return self._engine.tried("exec", self.container, "sh", "-c", f"{command} 2>&1").stdout
-
-    def state(self, name: str) -> str:
-        """Return a property of the unit."""
-        return self.shell(f"systemctl show {UNIT} --property {name} --value").strip()
 
 
 @pytest.fixture(scope="module")
 def machine(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """Give a machine with the unit installed, in the network of the deployment."""
-    engine = deployment.engine
     settings: Path = tmp_path_factory.mktemp("systemd") / "reassigner.toml"
     settings.write_text(SETTINGS)
     files = {"reassigner.toml": settings, UNIT: ROOT / "deploy" / "systemd" / UNIT}
-    image = standin(engine, "systemd", deployment.images["DAEMON_IMAGE"], files)
-    as_machine = ("--privileged", *(("--systemd=always",) if "podman" in engine.name else ()))
-    where = ("--network", deployment.network, "--label", LABEL)
-    container = engine.run("run", "--detach", *as_machine, *where, image).strip()
-    found = Machine(engine, container)
-    try:
-        try:
-            eventually(
-                lambda: (
-                    found.shell("systemctl is-system-running").strip() in {"running", "degraded"}
-                ),
-                within_s=30,
-                every_s=0.5,
-            )
-        except (GaveUpError, EngineError) as error:
-            pytest.skip(f"systemd does not run in a container here: {error}")
+    base = deployment.images["DAEMON_IMAGE"]
+    with Machine.running(deployment, standin(deployment.engine, "systemd", base, files)) as found:
         yield found
-    finally:
-        engine.run("rm", "--force", "--volumes", container)
 
 
 @pytest.fixture
 def started(machine: Machine) -> Iterator[Machine]:
     """Give the machine with the daemon started by its unit, and stop it afterwards."""
     assert machine.shell(f"systemctl start {UNIT}") == ""
-    eventually(
-        lambda: '"role"' in served(machine),
-        within_s=40,
-        every_s=0.5,
-        what=lambda: f"the daemon is ready: {log_of(machine)[-2000:]}",
-    )
+    machine.await_ready()
     yield machine
     machine.shell(f"systemctl stop {UNIT}")
-
-
-def log_of(machine: Machine) -> str:
-    """Return what the daemon wrote."""
-    return machine.shell(f"journalctl --unit {UNIT} --output cat --no-pager")
-
-
-def served(machine: Machine) -> str:
-    """Return ``/readyz`` and ``/status`` as seen on the machine."""
-    return machine.shell(f"/opt/reassigner/bin/python -c '{_FETCH}'")
 
 
 def test_systemd_understands_the_installed_unit(machine: Machine) -> None:
@@ -112,7 +58,7 @@ def test_systemd_finds_little_exposed(machine: Machine) -> None:
 
 def test_the_daemon_works_within_its_sandbox(started: Machine) -> None:
     """It has a ZooKeeper session, no right, filtered system calls, and a read-only system."""
-    assert '"role"' in served(started)
+    assert '"role"' in started.served()
     pid = started.state("MainPID")
     status = started.shell(f"cat /proc/{pid}/status")
     assert re.findall(r"^Cap\w+:\s*(\w+)$", status, re.MULTILINE) == ["0" * 16] * 5
@@ -124,7 +70,7 @@ def test_the_daemon_works_within_its_sandbox(started: Machine) -> None:
     assert "ro" in root.split(",")
     journal = started.shell("ls /var/lib/reassigner/journal")
     assert journal.strip(), "the journal is empty"
-    assert '"level": "error"' not in log_of(started)
+    assert '"level": "error"' not in started.log()
 
 
 def test_the_daemon_ends_when_systemd_stops_it(started: Machine) -> None:
