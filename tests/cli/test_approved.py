@@ -92,7 +92,7 @@ def test_a_plan_whose_partitions_changed_is_refused_by_the_command(scene: Scene)
     scene.cluster.assign(tp(0), (2, 1))
     result = run(scene, out, "--approved", hash_of_plan)
     assert result.exit_code == 3
-    assert "have changed" in result.output
+    assert "changed since the plan was made" in result.output
     assert scene.cluster.submitted == {}
 
 
