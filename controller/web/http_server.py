@@ -35,6 +35,7 @@ from controller.settings import Settings
 from controller.telemetry.metrics import Metrics
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.web.access import Access, Tokens
+from controller.web.broker_survey import BrokerSurvey
 from controller.web.forms import READ_ONLY, Attempt, ControlForm, PlanForm
 from controller.web.http_connections import HttpConnection
 from controller.web.http_messages import HttpRequest, Response, is_number, text
@@ -232,8 +233,8 @@ def build_http(  # noqa: PLR0913 - what it answers from
     check_exposure(settings)
     access = _access(settings, clock)
     form = None
+    connect = partial(OperatorClient, settings, connect_s=CONNECT_S)
     if access is not None:
-        connect = partial(OperatorClient, settings, connect_s=CONNECT_S)
         status = partial(_status_of, publisher)
         plans = PlanForm(PagePlans(settings, connect, status), clock)
         steering = Steering(connect, status=status)
@@ -245,6 +246,7 @@ def build_http(  # noqa: PLR0913 - what it answers from
         wall=wall,
         access=access,
         form=form,
+        survey=BrokerSurvey(settings, connect, clock),
         reports=None if settings.reports_dir is None else ReportIndex(settings.reports_dir),
     )
     return HttpServer(settings.http, routes, names=_names(settings), tls=_tls(settings))

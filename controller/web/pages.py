@@ -36,6 +36,7 @@ from controller.telemetry.partition_documents import IN_FLIGHT, Filter
 from controller.telemetry.timelines import Timeline, TrendPoint
 from controller.units import ids, percent, show_bytes, show_duration, show_estimate, show_rate
 from controller.web.access import ANYONE, Identity
+from controller.web.broker_survey import SurveyedBroker, SurveyedCluster
 from controller.web.limits_form import FIELDS, SHOWN
 from controller.web.pictures import COLORS, charts_of, copy_matrix, fill_of, phase_timeline
 from controller.web.report_index import IndexedReport
@@ -112,6 +113,7 @@ def render_page(  # noqa: PLR0913 - what it shows
     reports: Sequence[IndexedReport],
     points: Sequence[TrendPoint],
     is_still: bool,
+    surveyed: SurveyedCluster | None = None,
 ) -> str:
     """
     Return the overview.
@@ -140,7 +142,7 @@ def render_page(  # noqa: PLR0913 - what it shows
         copying_shown=len({(p["topic"], p["partition"]) for p, _ in copies}),
         directories=_directories(status["disks"]),
         matrix=copy_matrix(loads, status["routes"]),
-        busy_brokers=[load for load in loads if any(load[key] for key in LOADS)][:BROKERS_MAX],
+        brokers=_brokers(status, surveyed),
         examples=_examples(status),
         phases=_PHASES,
         in_flight=IN_FLIGHT,
@@ -279,6 +281,39 @@ def _copies(status: Document) -> list[tuple[Document, Document | None]]:
     copying = [p for p in status["in_flight"] if p["state"] == COPYING]
     copying.sort(key=lambda p: not p["stalled"])
     return [(p, copy) for p in copying[:COPYING_MAX] for copy in p["copies"] or [None]]
+
+
+def _brokers(status: Document, surveyed: SurveyedCluster | None) -> list[dict[str, Any]]:
+    """Return the brokers: of too many, the dead ones and those with work."""
+    dead = set(status["dead_brokers"])
+    facts = surveyed or SurveyedCluster()
+
+    def row(load: Document) -> dict[str, Any]:
+        broker = load["broker"]
+        known = facts.brokers.get(broker, SurveyedBroker())
+        fill, label = None, ""
+        if known.fullest is not None:
+            volume = {**asdict(known.fullest), "total_bytes": known.fullest.total}
+            volume |= {"usable_bytes": known.fullest.usable, "reserved_bytes": 0}
+            fill = fill_of(volume, status["disks"])
+        if fill is not None and known.fullest is not None:
+            label = f"{fill['used']:.0f} % of {known.fullest.path}"
+        leaders = load["leaders"]
+        if leaders is None and facts.leaders is not None:
+            leaders = facts.leaders.get(broker, 0)
+        return {
+            **load,
+            "leaders": leaders,
+            "is_dead": broker in dead,
+            "size": known.size,
+            "problem": known.problem,
+            "fill": fill,
+            "label": label,
+        }
+
+    rows = [row(load) for load in status["broker_loads"]]
+    rows.sort(key=lambda r: (not r["is_dead"], not any(r[key] for key in LOADS), r["broker"]))
+    return sorted(rows[:BROKERS_MAX], key=lambda r: r["broker"])
 
 
 def _directories(disks: Document) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from controller.telemetry.partition_documents import Filter
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.web import pages
 from controller.web.access import ANYONE, Access, Identity
+from controller.web.broker_survey import BrokerSurvey
 from controller.web.forms import CONTROL, LIMITS, LOGIN, NEEDS_OPERATE, PLAN, READ_ONLY, ControlForm
 from controller.web.http_messages import (
     FORM_BYTES_MAX,
@@ -90,7 +91,7 @@ class Routes:
     Answers paths and forms; safe from any thread.
 
     Without ``access`` everyone may read; without ``form`` nothing can be changed; without
-    ``reports`` none are shown.
+    ``reports`` none are shown; without ``survey`` bytes and disks of idle brokers are unknown.
     """
 
     def __init__(  # noqa: PLR0913 - the sources of the responses
@@ -103,6 +104,7 @@ class Routes:
         access: Access | None = None,
         form: ControlForm | None = None,
         reports: ReportIndex | None = None,
+        survey: BrokerSurvey | None = None,
     ) -> None:
         self._metrics = metrics
         self._publisher = publisher
@@ -111,6 +113,7 @@ class Routes:
         self._access = access
         self._form = form
         self._reports = reports
+        self._survey = survey
         pages.name_cluster(lambda: publisher.cluster)
         self._public: Mapping[str, Callable[[HttpRequest], Response]] = {
             "/metrics": lambda _: self.metrics(),
@@ -220,6 +223,7 @@ class Routes:
             ended=self._publisher.timelines.summaries(),
             reports=self._newest_reports(),
             points=self._publisher.trend,
+            surveyed=None if self._survey is None else self._survey.latest(),
             is_still=bool(fields.get("still")),
         )
         return html(page)

@@ -131,6 +131,10 @@ class FakePartitionZnodes(PartitionZnodes):
     def __init__(self, found: FakeCluster) -> None:
         self._found = found
 
+    def topic_names(self) -> list[str]:
+        """Return the names of all topics."""
+        return sorted(self._found.topics)
+
     def topics(self, names: Iterable[str]) -> dict[str, model.TopicAssignment | str | None]:
         """Return topics."""
         return {n: self._found.topics.get(n) for n in names}

@@ -19,6 +19,7 @@ from controller.core.model import (
     BlockedBy,
     BrokerId,
     Instant,
+    LogDir,
     MinFree,
     OutcomeKind,
     Refusal,
@@ -53,6 +54,7 @@ from controller.telemetry.partition_documents import Filter, PartitionDocuments
 from controller.telemetry.status_document import status_of
 from controller.telemetry.timelines import Timeline, Timelines
 from controller.web.access import Identity, TokenRole
+from controller.web.broker_survey import SurveyedBroker, SurveyedCluster
 from controller.web.pages import (
     UNGUARDED_MAX,
     render_form,
@@ -130,7 +132,11 @@ def a_timeline() -> Timeline:
     return found
 
 
-def page(view: ClusterView, counted: Incremental[AssignedReplicas] | None = None) -> str:
+def page(
+    view: ClusterView,
+    counted: Incremental[AssignedReplicas] | None = None,
+    surveyed: SurveyedCluster | None = None,
+) -> str:
     """Return the overview of a view."""
     assigned = AssignedReplicas() if counted is None else run_to_end(counted)
     clocks = Clocks(NOW, START)
@@ -158,6 +164,7 @@ def page(view: ClusterView, counted: Incremental[AssignedReplicas] | None = None
         reports=(),
         points=(),
         is_still=False,
+        surveyed=surveyed,
     )
 
 
@@ -262,6 +269,30 @@ def test_dead_brokers_are_named_in_red_where_brokers_are_counted() -> None:
     html = page(view, assigned_replicas(view))
     assert '<dd class="bad">2 <small>live, 1 dead: 4</small></dd>' in html
     assert '<b class="bad">dead: 4</b>' in html
+    assert '>4</a> <span class="pill bad">dead</span>' in html
+
+
+def test_every_broker_is_shown_with_what_it_has() -> None:
+    """Also without work: what the daemon counts, and what brokers answered for the page."""
+    built = a_view(1, 2).with_partition(tp(), (1, 2), state=partition_state(1, (1, 2)))
+    view = built.view
+    view.role.leading = True
+    surveyed = SurveyedCluster(
+        {
+            BrokerId(1): SurveyedBroker(5_000_000, LogDir("/<data>", 100, 25)),
+            BrokerId(2): SurveyedBroker(problem="<not allowed>"),
+        },
+        {BrokerId(1): 7},
+    )
+    view.leadership.states.clear()
+    html = page(view, assigned_replicas(view), surveyed)
+    rows = re.search(r'aria-label="brokers">(.*?)</table>', html, re.DOTALL)
+    assert rows is not None
+    words = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", rows[1]))
+    words = words.replace("\N{EN DASH}", "-")
+    assert "1 - 1 7 5 MB 75 % of /&lt;data&gt; 75 %" in words
+    assert "2 - 1 0 - -" in words
+    assert 'title="&lt;not allowed&gt;"' in html
 
 
 def test_a_partition_that_copies_is_not_shown_as_blocked() -> None:

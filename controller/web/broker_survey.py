@@ -1,0 +1,141 @@
+"""
+What brokers have, for the table of brokers: bytes, the fill of their disks, and who leads.
+
+The daemon asks brokers for their disks only while it works, and knows all leaders only during a
+tenure of the native engine. So a page that is shown asks here, which asks the brokers and ZooKeeper
+on a thread of its own, at most once a minute; a page never waits for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from controller.core.model import (
+    NO_LEADER,
+    BrokerId,
+    Instant,
+    LogDir,
+    PartitionState,
+    TopicAssignment,
+    TopicPartition,
+)
+from controller.doctor.broker_answers import Disks
+from controller.errors import ControllerError
+from controller.previews.cluster_queries import QueryBrokers, query_brokers
+from controller.reactor.ports import Clock
+from controller.settings import Settings
+from controller.zk.operator_client import OperatorClient
+
+REFRESH_S: Final = 60.0
+SHARE: Final = 0.05
+"""The largest part of the time that surveys take: they need processor time of the daemon."""
+LEADERS_MAX: Final = 20_000
+"""Of more partitions the leaders are not read: each is a znode."""
+
+_log: Final = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedBroker:
+    """What one broker answered."""
+
+    size: int | None = None
+    """Bytes of its replicas; None: it did not answer."""
+    fullest: LogDir | None = None
+    """The log directory whose volume is filled most; None: no size of a volume is known."""
+    problem: str = ""
+    """Why it did not answer, or which directories are offline."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedCluster:
+    """The answers of all live brokers."""
+
+    brokers: Mapping[BrokerId, SurveyedBroker] = field(default_factory=dict)
+    leaders: Mapping[BrokerId, int] | None = None
+    """Partitions that each broker leads; None: unknown, or too many partitions."""
+
+
+def _on_thread(survey: Callable[[], None]) -> None:
+    threading.Thread(target=survey, name="broker survey", daemon=True).start()
+
+
+class BrokerSurvey:
+    """Surveys brokers for pages; safe from any thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        connect: Callable[[], AbstractContextManager[OperatorClient]],
+        clock: Clock,
+        *,
+        query_brokers: QueryBrokers = query_brokers,
+        start: Callable[[Callable[[], None]], None] = _on_thread,
+    ) -> None:
+        self._settings = settings
+        self._connect = connect
+        self._clock = clock
+        self._query_brokers = query_brokers
+        self._start = start
+        self._lock = threading.Lock()
+        self._latest: SurveyedCluster | None = None
+        self._next_at = Instant(float("-inf"))
+
+    def latest(self) -> SurveyedCluster | None:
+        """Return the latest survey, None before the first, and begin another if it is due."""
+        with self._lock:
+            is_due = self._clock.now() >= self._next_at
+            if is_due:
+                self._next_at = Instant(float("inf"))
+        if is_due:
+            self._start(self._survey)
+        return self._latest
+
+    def _survey(self) -> None:
+        began = self._clock.now()
+        try:
+            self._latest = self._surveyed()
+        except ControllerError as error:
+            _log.warning("broker_survey_failed", error=str(error))
+        finally:
+            ended = self._clock.now()
+            self._next_at = Instant(ended + max(REFRESH_S, (ended - began) / SHARE))
+
+    def _surveyed(self) -> SurveyedCluster:
+        with self._connect() as operator:
+            brokers = operator.cluster.brokers()
+            leaders = _leaders(operator)
+        answers = self._query_brokers(self._settings, list(brokers.values()), ())
+        return SurveyedCluster({b: _broker_of(a) for b, a in answers.disks.items()}, leaders)
+
+
+def _leaders(operator: OperatorClient) -> Mapping[BrokerId, int] | None:
+    """Count the partitions that each broker leads, as ZooKeeper has it."""
+    topics = operator.partitions.topics(operator.partitions.topic_names())
+    partitions = [
+        TopicPartition(name, number)
+        for name, topic in topics.items()
+        if isinstance(topic, TopicAssignment)
+        for number in topic.partitions
+    ]
+    if len(partitions) > LEADERS_MAX:
+        return None
+    states = operator.partitions.states(partitions).values()
+    found = (s.leader for s in states if isinstance(s, PartitionState))
+    return Counter(leader for leader in found if leader != NO_LEADER)
+
+
+def _broker_of(answer: Disks | str) -> SurveyedBroker:
+    if isinstance(answer, str):
+        return SurveyedBroker(problem=answer)
+    offline = f"offline: {', '.join(answer.failed)}" if answer.failed else ""
+    known = [d for d in answer.dirs if d.total and d.usable is not None]
+    fullest = max(known, key=lambda d: 1 - (d.usable or 0) / (d.total or 1), default=None)
+    return SurveyedBroker(sum(answer.sizes.values()), fullest, offline)
