@@ -84,7 +84,10 @@ class DrainRules:
             return
         self._specs[partition] = spec
         is_led_elsewhere = before is None or before.target != spec.target
-        if spec.request in self._contents and not spec.rolls_back and is_led_elsewhere:
+        # The topic may have been deleted since the daemon read it.
+        is_there = self._world.concerns_present_topic(partition, spec)
+        is_judged = is_there and not spec.rolls_back and is_led_elsewhere
+        if spec.request in self._contents and is_judged:
             is_present = before is not None and before.topic_czxid == spec.topic_czxid
             there = self._world.assignment(partition).target_replicas
             self._accepted(partition, before.target if before and is_present else there, spec)
