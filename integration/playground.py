@@ -3,15 +3,19 @@
 
 For trying the commands by hand where there is no Docker. Runs no daemon: starting one is the first
 thing to try. Everything is on this machine's loopback interface and gone at the end.
+``build/cluster.env`` has what a shell exports to find commands and cluster.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import signal
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from rich.console import Console
@@ -24,6 +28,8 @@ from integration.rigs.servers import BrokerOptions
 from integration.rigs.waiting import GaveUpError
 
 RACKS: Final = ("a", "b", "c")
+ROOT: Final = Path(__file__).resolve().parent.parent
+EXPORTS: Final = ROOT / "build" / "cluster.env"
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -45,15 +51,30 @@ def main() -> int:
             for topic, partitions in spread(TOPICS, tuple(cluster.brokers)).items():
                 cluster.create_topic(topic, partitions, {"min.insync.replicas": "2"})
             preload(cluster, console.print)
+            _write_exports(cluster)
             console.print(_welcome(cluster))
-            with suppress(KeyboardInterrupt):
-                signal.pause()
+            try:
+                with suppress(KeyboardInterrupt):
+                    signal.pause()
+            finally:
+                EXPORTS.unlink(missing_ok=True)
     except KeyboardInterrupt:
         console.print("interrupted")
     except (JarsUnavailableError, GaveUpError) as error:
         console.print(f"[red]the cluster did not come up:[/] {error}")
         return 1
     return 0
+
+
+def _write_exports(cluster: Cluster) -> None:
+    """Write what another terminal sources."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}$PATH"
+    EXPORTS.parent.mkdir(exist_ok=True)
+    EXPORTS.write_text(
+        f'export PATH="{path}"\n'
+        f"export REASSIGNER_ZOOKEEPER={shlex.quote(cluster.zookeeper_connect)}\n",
+        encoding="utf-8",
+    )
 
 
 def _welcome(cluster: Cluster) -> str:
@@ -63,10 +84,12 @@ brokers   {cluster.bootstrap_servers}
 topics    {topics}; three replicas each
 logs      {cluster.directory}
 
-In another terminal, where the reassigner is installed:
+In another terminal, in this directory:
 
-  export REASSIGNER_ZOOKEEPER={cluster.zookeeper_connect}
-  reassigner run --journal-dir /tmp/reassigner-journal
+  . {EXPORTS.relative_to(ROOT)}
+  reassigner run --journal-dir build/journal
+
+The variable REASSIGNER_ZOOKEEPER is then {cluster.zookeeper_connect}.
 
 Ctrl-C here ends the cluster and removes its data."""
 

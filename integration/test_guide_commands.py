@@ -35,11 +35,11 @@ from integration.rigs.waiting import eventually
 ROOT: Final = Path(__file__).resolve().parent.parent
 GUIDE: Final = ROOT / "docs" / "guide"
 PLAN: Final = re.compile(r'^ *(\{"version":1,"partitions":\[.*\]\})$', re.MULTILINE)
-"""The plan that the quick start shows."""
+"""The plan that the guide shows."""
 SCRIPT: Final = re.compile(r"^```sh\n(#!.*?)^```", re.MULTILINE | re.DOTALL)
 """The program that the page on notifications shows."""
-BEFORE: Final = {number: [1, 2, 3 + number // 4] for number in range(8)}
-"""Some on broker 4, which a page drains."""
+BEFORE: Final = {number: [1, 2, 3 + number // 3] for number in range(8)}
+"""Some on brokers 4 and 5, which pages drain."""
 RECORDS: Final = 2_000
 """So that the forecasts of the documents have something to copy."""
 HTTP: Final = "127.0.0.1:8095"
@@ -77,6 +77,8 @@ class Scene:
             "/var/lib/reassigner": str(self.directory / "journal"),
             "/usr/local/bin/notify": str(self.directory / "notify"),
             "request_0000000000": self.request,
+            "drain 6": "drain 4",
+            "add 6": "add 5",
         }
         for text, here in places.items():
             command = command.replace(text, here)
@@ -152,7 +154,7 @@ def scene(cluster: Cluster, nothing_turned: None) -> Iterator[Scene]:
     del nothing_turned
     port = ReservedPort()
     with scratch_directory() as directory:
-        plan = PLAN.search((GUIDE / "quickstart.md").read_text(encoding="utf-8"))
+        plan = PLAN.search((GUIDE / "plans.md").read_text(encoding="utf-8"))
         assert plan is not None
         (directory / "plan.json").write_text(plan[1], encoding="utf-8")
         other = {"topic": TOPIC, "partition": 1, "replicas": [3, 4, 5]}

@@ -18,10 +18,13 @@ from integration.rigs.processes import dying_with_parent
 
 PROGRAMS: Final = frozenset(
     {
+        ".",
+        "apt",
         "curl",
         "docker",
         "export",
         "for",
+        "helm",
         "kafka-acls.sh",
         "kafka-reassign-partitions.sh",
         "kubectl",

@@ -63,6 +63,10 @@ INSTALLS: Final = "installs from a package index; `make setup` made the environm
 ACLS: Final = (
     "needs brokers with an authorizer; integration/test_locked_clusters.py gives these permissions"
 )
+KUBERNETES: Final = "needs a Kubernetes cluster"
+PACKAGED: Final = "integration/containers/test_debian.py builds and installs the package"
+TYPED: Final = "integration/test_quickstart.py types it into terminals"
+ENDS: Final = "changes the whole cluster; tests of its own"
 SAMPLE: Final = "stands for many commands: it has an ellipsis"
 
 RUN: Final = Serve("reassigner run --journal-dir /var/lib/reassigner")
@@ -76,13 +80,14 @@ HELD: Final = (prepare("reassigner pause --broker 1"), prepare("reassigner execu
 IDLE: Final = prepare("reassigner watch --until-idle")
 """So that no cancellation lasts into the next document, whose topic has the same name."""
 EXPORT: Final = "export REASSIGNER_ZOOKEEPER=zk1:2181,zk2:2181/kafka"
+UNDONE: Final = "[Uu]nd|back"
 STATUS: Final = Run("reassigner status", r"\d+ partitions in flight", (0, 2))
 HISTORY: Final = Run("reassigner list --history", r"request_\d+ \(request\): 1 of 1 done")
 
 PAGES: Final = {
     "README.md": Page(
         steps=(
-            Run(EXPORT.replace(" ", " PATH=$PWD/.venv/bin:$PATH ", 1)),
+            Run(EXPORT.replace(" ", " PATH=/opt/reassigner/bin:$PATH ", 1)),
             DOCTOR,
             RUN,
             Run("make help", "make it again|a real cluster"),
@@ -95,14 +100,24 @@ PAGES: Final = {
             Run("reassigner cancel --topic orders", "There is nothing to cancel"),
             Run("reassigner verify plan.json", "Reassignment of partition orders-0 is completed"),
             HISTORY,
+            Run("reassigner generate orders --drain 5 --output plan.json", '"topic":"orders"'),
+            Run("reassigner undo REQUEST", UNDONE, (0, 2)),
+            IDLE,
+            Run("reassigner leaders --evacuate 5", "broker 5 leads no partition"),
+            prepare("reassigner leaders --return 5 --wait"),
+            Run("reassigner drain 5 --wait", "broker 5 is empty: it can be shut down"),
+            prepare("reassigner drain --stop"),
+            IDLE,
         ),
         not_run={
             "make demo": MINUTES,
             "make test": MINUTES,
-            "make setup": "made the environment in which this test runs",
             "make cluster": "runs until Ctrl-C; these tests start the same cluster",
+            "python3.11 -m venv /opt/reassigner": INSTALLS,
+            "PIP_CONSTRAINT=constraints.txt /opt/reassigner/bin/pip install .": INSTALLS,
             "docker compose up --build --wait": DOCKER,
             "make containers": CONTAINERS,
+            "reassigner quiesce": NAME,
         },
     ),
     "coexistence.md": Page(steps=(DAEMON, DOCTOR, Run("reassigner pause", "everything is paused"))),
@@ -127,9 +142,17 @@ PAGES: Final = {
             DOCTOR,
         ),
         not_run={
+            "apt purge": PACKAGED,
+            "apt install ./build/deb/kafka-reassigner_0.1.0-1_amd64.deb": PACKAGED,
+            "make deb": PACKAGED,
+            "systemctl enable --now reassigner": PACKAGED,
+            "pip install .": INSTALLS,
+            "helm install reassigner deploy/helm/reassigner "
+            "--set settings.zookeeper=zk1:2181/kafka": KUBERNETES,
+            "helm package deploy/helm/reassigner": KUBERNETES,
             "docker build -f deploy/Dockerfile -t kafka-reassigner:0.1.0 .": DOCKER,
             "docker compose up --build --wait": DOCKER,
-            "kubectl apply --kustomize deploy/kubernetes": "needs a Kubernetes cluster",
+            "kubectl apply --kustomize deploy/kubernetes": KUBERNETES,
             "make containers": CONTAINERS,
             "make integration CLUSTER=containers": CONTAINERS,
             "make acceptance": MINUTES,
@@ -150,12 +173,23 @@ PAGES: Final = {
         ),
         not_run={
             "reassigner cancel": NAME,
+            "reassigner doctor --config FILE": NAME,
+            "reassigner pause": NAME,
+            "reassigner status": NAME,
             "python -m tests.sim.delegated_campaigns": MINUTES,
             "make test": MINUTES,
             "make test-all": MINUTES,
         },
     ),
-    "failures.md": Page(steps=(DAEMON, DOCTOR, STATUS)),
+    "failures.md": Page(
+        steps=(DAEMON, DOCTOR, STATUS),
+        not_run={
+            "reassigner cancel": NAME,
+            "reassigner doctor --fix --no-daemon": ENDS,
+            "reassigner list": NAME,
+            "reassigner undo REQUEST": NAME,
+        },
+    ),
     "migration.md": Page(
         steps=(
             DAEMON,
@@ -210,6 +244,31 @@ PAGES: Final = {
         steps=(
             DAEMON,
             DOCTOR,
+            *HELD,
+            STATUS,
+            Run("reassigner explain TOPIC-PARTITION", r"waits for   paused: .*\n  what to do"),
+            Run("reassigner limits", "max-partitions-in-flight: 100"),
+            Run("reassigner limits --under-min-isr warn", "under-min-isr: warn"),
+            Run("reassigner throttle none --request ID", "throttle none"),
+            Run("reassigner resume", r"\Abroker 1 is paused since"),
+            prepare("reassigner disable"),
+            Run("reassigner enable", "Enabled: new reassignments are accepted"),
+            prepare("reassigner resume --all"),
+            Run("reassigner watch", r"request request_\d+: ", (0, 2), interrupt_after_s=6),
+            IDLE,
+            Run(
+                'reassigner quiesce --deadline 30m --wait --reason "end of ZooKeeper"',
+                "[Rr]eady",
+            ),
+            Run("reassigner quiesce --cancel", "[Rr]eady"),
+            Run("reassigner quiesce --export history.json", "[Rr]eady"),
+            prepare("reassigner resume"),
+        ),
+        not_run={"reassigner drain --stop": NAME, "reassigner quiesce": NAME},
+    ),
+    "plans.md": Page(
+        steps=(
+            DAEMON,
             Run(
                 "reassigner execute plan.json --dry-run --throttle 50MB",
                 r"orders-0: 1,2,3 -> 3,4,5 \(adds 4,5, drops 1,2\)\n(.*\n)*Time: .*"
@@ -222,18 +281,132 @@ PAGES: Final = {
             prepare("reassigner pause --broker 1"),
             Run("reassigner execute approved.json --approved HASH --approved-by NAME", ACCEPTED),
             Run("reassigner list", "0 of 1 done"),
-            STATUS,
-            Run("reassigner explain TOPIC-PARTITION", r"waits for   paused: .*\n  what to do"),
-            Run("reassigner limits", "max-partitions-in-flight: 100"),
-            Run("reassigner throttle none --request ID", "throttle none"),
-            Run("reassigner pause", "everything is paused"),
-            Run("reassigner resume", r"\Abroker 1 is paused since"),
-            prepare("reassigner disable"),
-            Run("reassigner enable", "Enabled: new reassignments are accepted"),
             prepare("reassigner resume --all"),
-            Run("reassigner watch", r"request request_\d+: ", (0, 2), interrupt_after_s=6),
+            IDLE,
+            Run("reassigner undo REQUEST", UNDONE, (0, 2)),
+            IDLE,
+            Run("reassigner verify REQUEST", "was undone since", (4,)),
+            Run("reassigner replication orders 2", "", (0, 2)),
+            IDLE,
+            Run("reassigner rebalance", "", (0, 2)),
+            IDLE,
+            Run("reassigner drain 4", "broker 4", (0, 2)),
+            prepare("reassigner drain 4 --wait"),
+            prepare("reassigner drain --stop"),
+            Run("reassigner add 5", "", (0, 2)),
+            IDLE,
         ),
-        not_run={"make forecasts": MINUTES},
+        not_run={
+            "make forecasts": MINUTES,
+            "reassigner generate": NAME,
+            "reassigner stock": NAME,
+        },
+    ),
+    "tenures.md": Page(
+        steps=(
+            DAEMON,
+            *HELD,
+            Run("reassigner pause", "everything is paused"),
+            STATUS,
+            Run("reassigner resume", r"\Abroker 1 is paused since"),
+            prepare("reassigner resume --all"),
+            IDLE,
+            DOCTOR,
+        ),
+        not_run={"reassigner explain": NAME},
+    ),
+    "doctor.md": Page(steps=(DAEMON, DOCTOR)),
+    "leaders.md": Page(
+        steps=(
+            DAEMON,
+            Run(
+                'reassigner leaders --evacuate 5 --reason "kernel update"',
+                "broker 5 leads no partition: it can be restarted",
+            ),
+            Run("reassigner leaders", "5"),
+            Run("reassigner limits --leader-moves 5", "5"),
+            Run("reassigner leaders --return 5", "the leaderships of broker 5 are back"),
+            prepare("reassigner leaders --evacuate 4 --wait"),
+            DOCTOR,
+            prepare("reassigner leaders --return 4 --wait"),
+        ),
+        not_run={"reassigner cancel": NAME, "reassigner leaders --forget 5": NAME},
+    ),
+    "cookbook.md": Page(
+        steps=(
+            Run(EXPORT),
+            DAEMON,
+            Run("reassigner drain 5 --dry-run", r"orders-\d: .*drops 5"),
+            Run(
+                'reassigner drain 5 --reason "out of warranty" --throttle 50MB --wait',
+                "broker 5 is empty: it can be shut down",
+            ),
+            Run("reassigner drain --stop 5", "broker 5"),
+            IDLE,
+            Run("reassigner add 6 --dry-run", "copy"),
+            Run("reassigner add 6 --throttle 50MB --wait", "broker 5 has its share"),
+            Run("reassigner leaders --evacuate 5", "broker 5 leads no partition"),
+            Run("reassigner leaders --return 5", "the leaderships of broker 5 are back"),
+            Run("reassigner rebalance --dry-run", ""),
+            Run("reassigner rebalance --throttle 50MB --wait", ""),
+            prepare("reassigner replication orders 2 --wait"),
+            Run("reassigner replication orders 3 --dry-run", "copy"),
+            Run("reassigner replication orders 3 --throttle 50MB --wait", "3"),
+            Run("reassigner list --history", r"request_\d+ \(request\): "),
+            Run("reassigner undo request_0000000000 --dry-run", UNDONE),
+            Run("reassigner undo request_0000000000 --throttle 50MB --wait", UNDONE),
+            DOCTOR,
+            STATUS,
+            Run("reassigner generate orders --broker-list 1,2,3,4 --output away.json", "orders"),
+            Run("reassigner execute away.json --dry-run", ""),
+            Run("reassigner execute away.json --throttle 50MB --wait", ""),
+            Run("reassigner cancel request_0000000000", "There is nothing to cancel"),
+            *HELD,
+            Run("reassigner throttle", "throttle"),
+            Run("reassigner throttle 20MB", "20 MB/s"),
+            Run("reassigner throttle 20MB --request request_0000000000", "20 MB/s"),
+            Run("reassigner limits --max-partitions-in-flight 10", "10"),
+            Run('reassigner limits --window "22:00-05:00 Europe/Berlin"', "22:00-05:00"),
+            prepare("reassigner limits --unset window"),
+            Run("reassigner explain orders-0", "waits for   paused"),
+            Run("reassigner cancel --partition orders-0", "Cancelling|complete"),
+            Run("reassigner pause", "everything is paused"),
+            Run("reassigner resume", "paused"),
+            prepare("reassigner resume --all"),
+            IDLE,
+        ),
+        not_run={
+            "reassigner cancel": NAME,
+            'reassigner quiesce --deadline 2h --wait --reason "KRaft" --export history.json': ENDS,
+            "reassigner doctor --migration": ENDS,
+        },
+    ),
+    "drain.md": Page(
+        steps=(
+            DAEMON,
+            Run("reassigner drain 5 --dry-run", r"orders-\d: .*drops 5"),
+            Run(
+                'reassigner drain 5 --reason "disk swap" --throttle 50MB --wait',
+                "broker 5 is empty: it can be shut down",
+            ),
+            Run("reassigner drain 6", "6", (0, 1, 2)),
+            Run("reassigner drain", "broker 5"),
+            Run("reassigner drain --stop 5", "broker 5"),
+            IDLE,
+        ),
+        not_run={"reassigner drain 5 --approved-by NAME": "needs require_approval"},
+    ),
+    "kraft.md": Page(
+        steps=(DAEMON, DOCTOR),
+        not_run={
+            'reassigner quiesce --deadline 2h --wait --reason "KRaft" --export history.json': ENDS,
+            "reassigner doctor --migration": ENDS,
+            "reassigner resume": ENDS,
+            "systemctl start reassigner": "integration/test_kraft_migration.py starts a daemon",
+        },
+    ),
+    "rollout.md": Page(
+        steps=(DAEMON, DOCTOR, Run("reassigner execute plan.json --dry-run", "orders-0")),
     ),
     "pipeline.md": Page(
         steps=(
@@ -249,7 +422,7 @@ PAGES: Final = {
             ),
             Run(
                 "reassigner pipeline rebase plan/requests/wave-0001.json --out now.json",
-                r"4 unchanged: now\.json",
+                r"3 unchanged: now\.json",
             ),
             Run(
                 "for request in plan/requests/*.json; do\n"
@@ -272,44 +445,54 @@ PAGES: Final = {
         },
     ),
     "quickstart.md": Page(
-        steps=(
-            Run("export PATH=/opt/reassigner/bin:$PATH"),
-            Run("export PATH=$PWD/.venv/bin:$PATH"),
-            Run(EXPORT),
-            DOCTOR,
-            RUN,
-            Run(
-                "reassigner execute plan.json --dry-run --throttle 50MB",
-                r"orders-0: 1,2,3 -> 3,4,5 \(adds 4,5, drops 1,2\)",
-            ),
-            prepare("reassigner pause --broker 1"),
-            Run(
-                "reassigner execute plan.json --throttle 50MB",
-                rf"(?s)Current partition replica assignment.*{ACCEPTED}",
-            ),
-            prepare("sleep 3"),  # the daemon's status is up to a few seconds old
-            Run("reassigner status", r"request request_\d+: waiting", (2,)),
-            Run("reassigner throttle 20MB --request request_0000000000", "throttle 20 MB/s"),
-            Run("reassigner pause", "everything is paused"),
-            Run("reassigner resume", r"\Abroker 1 is paused since"),
-            Run(
-                "reassigner cancel request_0000000000 --wait",
-                "is complete: 1 cancelled before their first step",
-            ),
-            prepare("reassigner resume --all"),
-            prepare("reassigner execute plan.json"),
-            Run("reassigner watch --until-idle", "0 partitions in flight, 0 waiting"),
-            Run("reassigner verify plan.json", "Reassignment of partition orders-0 is completed"),
-            Run("reassigner explain orders-0", r"replicas    3,4,5\n  leader      3"),
-            HISTORY,
-        ),
+        steps=(Run("export PATH=/opt/reassigner/bin:$PATH"), Run(EXPORT), DOCTOR, RUN),
         not_run={
             "make demo": MINUTES,
-            "make cluster": "runs until Ctrl-C; these tests start the same cluster",
             "python3.11 -m venv /opt/reassigner": INSTALLS,
             "PIP_CONSTRAINT=constraints.txt /opt/reassigner/bin/pip install .": INSTALLS,
             "docker compose up --build --wait": DOCKER,
             "docker compose exec reassigner reassigner status": DOCKER,
+            **dict.fromkeys(
+                (
+                    "make cluster",
+                    ". build/cluster.env",
+                    "reassigner run --journal-dir build/journal",
+                    "reassigner generate --all-topics --drain 5 --output build/plan.json",
+                    "reassigner execute build/plan.json --dry-run --throttle 200KB",
+                    "reassigner execute build/plan.json --throttle 200KB",
+                    "reassigner watch",
+                    "reassigner status",
+                    "reassigner pause",
+                    "reassigner explain orders-0",
+                    "reassigner resume",
+                    "reassigner throttle 500KB --request request_0000000000",
+                    "reassigner watch request_0000000000",
+                    "reassigner verify build/plan.json",
+                    "reassigner list --history",
+                    "reassigner undo request_0000000000 --wait",
+                ),
+                TYPED,
+            ),
+        },
+    ),
+    "faq.md": Page(
+        steps=(
+            DAEMON,
+            Run("reassigner execute plan.json --dry-run", "orders-0"),
+            *HELD,
+            STATUS,
+            Run("reassigner explain TOPIC-PARTITION", "waits for   paused: .*broker 1"),
+            Run("reassigner disable", "[Dd]isabled"),
+            prepare("reassigner enable"),
+            Run("reassigner pause", "everything is paused"),
+            prepare("reassigner resume --all"),
+            Run("reassigner watch", "", (0, 2), interrupt_after_s=4),
+            IDLE,
+        ),
+        not_run={
+            "reassigner cancel --everything": "asks for confirmation on a terminal",
+            "reassigner quiesce": NAME,
+            "reassigner stock": NAME,
         },
     ),
     "security.md": Page(
@@ -319,14 +502,22 @@ PAGES: Final = {
             "pip install '.[zookeeper-sasl]'": INSTALLS,
             "kafka-acls.sh --bootstrap-server broker1:9093 --command-config admin.properties \\\n"
             "--add --allow-principal User:reassigner --cluster \\\n"
-            "--operation ClusterAction --operation Describe --operation Alter": ACLS,
+            "--operation ClusterAction --operation Describe --operation Alter "
+            "--operation DescribeConfigs": ACLS,
+            "kafka-acls.sh --bootstrap-server broker1:9093 --command-config admin.properties \\\n"
+            "--add --allow-principal User:reassigner --topic '*' --operation AlterConfigs": ACLS,
+            "reassigner doctor": NAME,
             "kafka-acls.sh --bootstrap-server broker1:9093 --command-config admin.properties \\\n"
             "--add --allow-principal User:reassigner --topic '*' --operation DescribeConfigs": ACLS,
         },
     ),
     "status-page.md": Page(
         steps=(DAEMON, prepare("reassigner execute plan.json --wait"), HISTORY),
-        not_run={"reassigner pipeline report ... --out DIR/NAME": SAMPLE},
+        not_run={
+            "reassigner drain": NAME,
+            "reassigner status": NAME,
+            "reassigner pipeline report ... --out DIR/NAME": SAMPLE,
+        },
     ),
     "stock.md": Page(
         steps=(
@@ -343,6 +534,7 @@ PAGES: Final = {
             "--reassignment-json-file plan.json --throttle 50000000": "a script of Kafka's "
             "distribution; integration/test_stock.py runs the same tool",
             "reassigner stock": NAME,
+            "reassigner execute": NAME,
             "reassigner generate": NAME,
         },
     ),

@@ -155,6 +155,11 @@ def test_no_command_imports_what_takes_long_to_reach_zookeeper(tmp_path: Path) -
         ["enable"],
         ["quiesce"],
         ["generate", "t", "--rebalance"],
+        ["undo", "request_0000000000"],
+        ["add", "5"],
+        ["replication", "t", "2"],
+        ["rebalance"],
+        ["leaders"],
         ["doctor"],
         ["drain", "5"],
     ]
