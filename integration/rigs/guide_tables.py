@@ -81,7 +81,7 @@ IDLE: Final = prepare("reassigner watch --until-idle")
 """So that no cancellation lasts into the next document, whose topic has the same name."""
 EXPORT: Final = "export REASSIGNER_ZOOKEEPER=zk1:2181,zk2:2181/kafka"
 UNDONE: Final = "[Uu]nd|back"
-STATUS: Final = Run("reassigner status", r"\d+ partitions in flight", (0, 2))
+STATUS: Final = Run("reassigner status", r"\d+ partitions? in flight", (0, 2))
 HISTORY: Final = Run("reassigner list --history", r"request_\d+ \(request\): 1 of 1 done")
 
 PAGES: Final = {
