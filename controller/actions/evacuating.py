@@ -16,6 +16,7 @@ from controller.core.model import BrokerId
 from controller.core.pacing.controls import Evacuation, Evacuations
 from controller.core.requests.submissions import RequestOptions
 from controller.errors import InvalidInputError, ReassignmentConflictError
+from controller.previews.entries import check_brokers
 from controller.previews.evacuation_preview import BrokerLeaderships, LeaderMoves
 from controller.previews.plan_files import PlanFile
 from controller.units import ids
@@ -43,13 +44,8 @@ def evacuate(
         ReassignmentConflictError: nothing may be submitted, or the evacuations are unreadable.
 
     """
+    check_brokers(operator, brokers)
     leaderships = BrokerLeaderships(operator, brokers)
-    unknown = sorted(set(brokers) - leaderships.known)
-    if unknown:
-        raise InvalidInputError(
-            f"there is no broker {ids(unknown)}: it is not live, and no partition has a replica on "
-            "it"
-        )
 
     def change(found: Evacuations) -> tuple[Evacuations, LeaderMoves]:
         moves = leaderships.moves_away(found, brokers)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.core.core_settings import EngineName
 from controller.core.model import BrokerId, RequestId
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Pause, Pauses, Quiesce
@@ -15,7 +16,7 @@ from controller.core.requests.submissions import (
     legacy_request_id,
     queue_request_id,
 )
-from controller.errors import InvalidInputError
+from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.cancel_preview import CancelPreview, cancel_preview
 from controller.previews.entries import check_brokers
 from controller.units import names_text
@@ -39,6 +40,7 @@ NAMES: Final[Mapping[str, str]] = {
     "window": "window",
     "priority": "priority",
     "throttle": "throttle",
+    "tolerate_lagging": "tolerate-lagging",
 }
 """The name of the option of each limit, by its field."""
 
@@ -242,6 +244,22 @@ class LimitChanges:
 
 def _not_empty(found: Mapping[Any, Any], empty: object) -> dict[Any, Any]:
     return {name: value for name, value in found.items() if value != empty}
+
+
+def check_tolerance(status: Mapping[str, Any] | None) -> None:
+    """
+    Check by the status of the leading daemon that it can tolerate lagging replicas.
+
+    Raises:
+        ReassignmentConflictError: the cluster's controller carries out the steps.
+
+    """
+    if status is not None and status.get("engine") == EngineName.DELEGATED:
+        raise ReassignmentConflictError(
+            "--tolerate-lagging needs the native engine, and the delegated one is in use: the "
+            "cluster's controller ends no step before every replica of its target is in sync "
+            "(KAFKA-19975)"
+        )
 
 
 def change_limits(

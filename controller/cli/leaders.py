@@ -20,7 +20,7 @@ from controller.cli.options import command, flag, option
 from controller.cli.output import Exit, print_lines, print_note
 from controller.cli.progress_display import display_of
 from controller.cli.request_state import problem_lines, read_request
-from controller.cli.status_text import pause_lines, status_about
+from controller.cli.status_text import status_about
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.core.pacing.controls import Evacuation, Evacuations
 from controller.core.requests.submissions import RequestOptions
@@ -29,7 +29,7 @@ from controller.previews.entries import read_entries
 from controller.previews.evacuation_preview import BrokerLeaderships, LeaderMoves, by_reason
 from controller.previews.holds import since_words
 from controller.previews.plan_changes import changes_of
-from controller.units import MS_PER_S, ids, names_text, show_duration
+from controller.units import ids, names_text
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -48,13 +48,15 @@ def leaders(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
     *,
     evacuate: list[int] | None = option(
-        "BROKER", "Move the leaderships of this broker elsewhere; may be repeated."
+        "BROKER", "Move the leaderships of this broker elsewhere; may be repeated. Default: none."
     ),
     send_back: list[int] | None = option(
-        "BROKER", "Move leaderships back to this broker; may be repeated.", "--return"
+        "BROKER",
+        "Move leaderships back to this broker; may be repeated. Default: none.",
+        "--return",
     ),
     forget: list[int] | None = option(
-        "BROKER", "Keep the present order of replicas for good; may be repeated."
+        "BROKER", "Keep the present order of replicas for good; may be repeated. Default: none."
     ),
     window: str | None = options.WINDOW,
     reason: str = options.REASON,
@@ -161,11 +163,7 @@ class LeadersRun(ABC):
 
     def _holds(self) -> Iterator[str]:
         """Describe what keeps leaderships where they are although nothing is wrong."""
-        controls, unix_s = self.operator.requests.controls(), self.context.wall_ms() / MS_PER_S
-        yield from pause_lines(controls.pauses)
-        for window in (self.wanted.window, controls.limits.window):
-            if window is not None and not window.is_open(unix_s):
-                yield f"the window {window} opens in {show_duration(window.opens_in_s(unix_s))}"
+        return submitting.hold_lines(self.context, self.operator, self.wanted.window)
 
     def _preview(self) -> Exit:
         moves, _ = self.begin(dry_run=True)

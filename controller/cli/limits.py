@@ -16,6 +16,7 @@ from controller.actions.work_control import (
     AnyLimits,
     LimitChanges,
     change_limits,
+    check_tolerance,
     limits_in_force,
     request_ids,
 )
@@ -25,7 +26,7 @@ from controller.cli.options import argument, command, option
 from controller.core.model import BrokerId, RequestId
 from controller.core.pacing import controls
 from controller.errors import InvalidInputError
-from controller.units import parse_bytes, show_bytes, show_rate
+from controller.units import ids, parse_bytes, show_bytes, show_rate
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -74,6 +75,7 @@ def limits(  # noqa: PLR0913 - the options of the command
     priority: int | None = option(
         "N", "With --request: requests of a higher priority start first. Default: unchanged."
     ),
+    tolerate_lagging: list[int] | None = options.TOLERATE_LAGGING,
     unset: list[str] | None = option(
         "NAME",
         "Remove this limit, so that the setting applies again; may be repeated. Default: none.",
@@ -98,6 +100,7 @@ def limits(  # noqa: PLR0913 - the options of the command
         "under-min-isr": under_min_isr,
         "window": options.parse(options.parse_window, "--window", window),
         "priority": options.parse(options.check_priority, "--priority", priority),
+        "tolerate-lagging": options.brokers_of(tolerate_lagging) or None,
     }
     changes = LimitChanges(
         values={name: value for name, value in given.items() if value is not None},
@@ -106,6 +109,8 @@ def limits(  # noqa: PLR0913 - the options of the command
         request=next(iter(request_ids([] if request is None else [request])), None),
     )
     with context.connected() as operator:
+        if tolerate_lagging:
+            check_tolerance(context.status_of_leader(operator))
         if changes:
             _print_changes(context, operator, changes)
         else:
@@ -191,7 +196,7 @@ def _document(found: AnyLimits) -> dict[str, Any]:
         name: None
         if name == "throttle" and value == controls.UNTHROTTLED
         else value
-        if isinstance(value, int)
+        if isinstance(value, int | tuple)
         else str(value)
         for name, value in _values(found)
     }
@@ -222,7 +227,7 @@ def _value_text(name: str, value: object) -> str:
         return show_bytes(value)
     if name == "throttle" and isinstance(value, int):
         return show_rate(value)
-    return str(value)
+    return ids(value) if isinstance(value, tuple) else str(value)
 
 
 # --- the throttle --------------------------------------------------------------------------------

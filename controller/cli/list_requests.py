@@ -258,6 +258,7 @@ def _option_lines(options: RequestOptions) -> Iterable[str]:
         "window": options.window,
         "max partitions in flight": options.max_partitions_in_flight,
         "atomic": "yes" if options.atomic else None,
+        "tolerates lagging": ids(options.tolerate_lagging) or None,
     }
     return (f"{name}: {value}" for name, value in values.items() if value is not None)
 
@@ -277,7 +278,7 @@ def request_document(state: request_state.RequestState) -> dict[str, Any]:
             **_origin(options),
             **_parts(options, "step_size", "throttle", "log_dirs_throttle"),
             "window": None if options.window is None else str(options.window),
-            **_parts(options, "max_partitions_in_flight", "atomic"),
+            **_parts(options, "max_partitions_in_flight", "atomic", "tolerate_lagging"),
         },
         "parts": [
             {"znode": p.name, "total": p.total, "submitted_ms": p.created_ms}

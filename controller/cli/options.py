@@ -12,7 +12,7 @@ import typer
 
 from controller.cli.context import CommandContext, context_of
 from controller.cli.output import print_note
-from controller.core.model import TopicPartition
+from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.core.requests.submissions import PRIORITY_MAX, RequestOptions, StepSize, Window
 from controller.errors import InvalidInputError
 from controller.previews.plan_files import PlanFile, read_plan
@@ -105,6 +105,12 @@ MAY_CHANGE_FACTORS: Final = flag(
     "--allow-replication-factor-change",
     "Accept a plan that changes replication factors. Default: refuse it.",
 )
+TOLERATE_LAGGING: Final = option(
+    "BROKER",
+    "Do not wait for the replica on this broker where it stays and is not in sync (native engine); "
+    "may be repeated. Default: wait.",
+    "--tolerate-lagging",
+)
 REASON: Final = option("TEXT", "Reason, recorded in ZooKeeper. Default: none.", default="")
 BY: Final = option("NAME", "Name of the requester. Default: user@host.", "--requested-by")
 _OF_REQUESTS: Final[Mapping[str, tuple[object, object]]] = {
@@ -138,6 +144,7 @@ _OF_REQUESTS: Final[Mapping[str, tuple[object, object]]] = {
             least=1,
         ),
     ),
+    "tolerate_lagging": (list[int] | None, TOLERATE_LAGGING),
     "atomic": (bool, flag("--atomic", "Start nothing if any entry is refused.")),
 }
 """The options of each command that submits a plan, by the field of ``RequestOptions``."""
@@ -158,6 +165,7 @@ def _requested(context: CommandContext, given: dict[str, Any]) -> RequestOptions
         log_dirs_throttle=parse(parse_bytes, "--log-dirs-throttle", values["log_dirs_throttle"]),
         window=parse(parse_window, "--window", values["window"]),
         max_partitions_in_flight=values["max_partitions_in_flight"],
+        tolerate_lagging=brokers_of(values["tolerate_lagging"]),
         atomic=values["atomic"],
     )
 
@@ -255,6 +263,11 @@ def topics_of(texts: Iterable[str] | None) -> list[str]:
         if not valid_topic(text):
             raise InvalidInputError(f"{text!r} is not the name of a topic")
     return found
+
+
+def brokers_of(numbers: Iterable[int] | None) -> Replicas:
+    """Return brokers, each once and in order."""
+    return tuple(BrokerId(n) for n in sorted(set(numbers or ())))
 
 
 def parse_step_size(option: str, text: str) -> StepSize:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tenacity import RetryCallState, Retrying, retry_if_result, wait_random
 
 from controller.actions.submission import CheckedSubmission, PlanSubmission, check
+from controller.actions.work_control import check_tolerance
 from controller.cli import plan_preview
 from controller.cli.context import CommandContext
 from controller.cli.failover import LeaderSearch
@@ -146,6 +147,8 @@ class PlanExecution(ABC):
     def run(self) -> Exit:
         """Preview or submit the plan, wait as the options say, and report."""
         operator, log_dirs = self.operator, self.wanted.plan.log_dirs
+        if self.wanted.options.tolerate_lagging:
+            check_tolerance(self.context.status_of_leader(operator))
         checked = check(operator, self.wanted)
         if self.context.dry_run:
             found, approval = checked.dry_run(operator, self.queries), None

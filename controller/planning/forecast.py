@@ -72,6 +72,8 @@ class ForecastPlan:
     """What brokers received in past copies without a throttle."""
     holds: Sequence[Wait] = ()
     """What keeps all of the plan from beginning."""
+    tolerated: Collection[BrokerId] = ()
+    """Brokers whose lagging replicas are not awaited where they stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,23 +273,26 @@ def _entry_waits(plan: ForecastPlan) -> Iterable[Wait]:
     """Yield what keeps single entries from beginning until an operator acts."""
     found: dict[tuple[BlockedBy, str], list[TopicPartition]] = {}
     for move in plan.moves:
-        why = _why_blocked(move, plan.live)
+        why = _why_blocked(move, plan.live, plan.tolerated)
         if why is not None:
             found.setdefault(why, []).append(move.partition)
     for (by, detail), partitions in found.items():
         yield Wait(by, detail, tuple(partitions))
 
 
-def _why_blocked(move: ForecastMove, live: Collection[BrokerId]) -> tuple[BlockedBy, str] | None:
+def _why_blocked(
+    move: ForecastMove, live: Collection[BrokerId], tolerated: Collection[BrokerId]
+) -> tuple[BlockedBy, str] | None:
     if move.leader not in live:
         return BlockedBy.NO_LEADER, "no live leader"
-    dead = [b for b in move.target if b not in live]
+    awaited = [b for b in move.target if b not in tolerated or b not in move.before]
+    dead = [b for b in awaited if b not in live]
     if dead:
         return BlockedBy.BROKER_DEAD, f"broker {ids(dead)} is not live"
     isr = move.before if move.isr is None else move.isr
-    lagging = [b for b in move.before if b in move.target and b not in isr]
+    lagging = [b for b in awaited if b in move.before and b not in isr]
     if lagging:
-        return BlockedBy.REPLICA_NOT_IN_ISR, f"replica {ids(lagging)} is not in the ISR"
+        return BlockedBy.REPLICA_NOT_IN_ISR, f"replica {ids(lagging)}, which stays, is not in ISR"
     return None
 
 

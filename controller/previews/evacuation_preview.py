@@ -90,7 +90,6 @@ class BrokerLeaderships:
         self._specs = {p: s for p, s in specs.items() if p in self._assignments and s is not None}
         self._states = operator.partitions.states(self._assignments)
         self.live = frozenset(operator.cluster.brokers())
-        self.known = self.live | {r for a in self._assignments.values() for r in a.replicas}
 
     def _concerned(
         self, operator: OperatorClient

@@ -137,6 +137,7 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
         relocation_throttle=wanted.log_dirs_throttle,
         measured=_rates(status),
         holds=tuple(_holds(controls, wanted, moves, queries.unix_s())),
+        tolerated=wanted.tolerate_lagging,
     )
     relocated = {m.partition: m.relocations for m in moves if m.relocations}
     notes = (*factor_lines(changing), *_notes(plan, read, status))

@@ -43,9 +43,11 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     BlockedBy.NO_LEADER: "start a broker of the ISR again; if its records are expendable, set "
     "unclean.leader.election.enable=true on the topic",
     BlockedBy.REPLICA_NOT_IN_ISR: "check that broker's log, disk and network, and whether a "
-    "replication throttle is lower than the produce rate",
+    "replication throttle is lower than the produce rate; if the replica stays, `reassigner limits "
+    "--request ID --tolerate-lagging BROKER` continues without it (native engine)",
     BlockedBy.BROKER_DEAD: "start the broker again or repair its disk, or submit a plan with "
-    "another target for this partition",
+    "another target for this partition; if the replica stays, `reassigner limits --request ID "
+    "--tolerate-lagging BROKER` continues without it (native engine)",
     BlockedBy.MIN_ISR: "repair lagging replicas, or lower the topic's min.insync.replicas; the "
     "daemon never shrinks the ISR below it",
     BlockedBy.LIMIT: "nothing: other partitions come first; raise max_partitions_in_flight, "

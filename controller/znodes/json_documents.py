@@ -356,6 +356,12 @@ class Members:
             raise self.error(f'{key} is a number from 1 on or "all", not {excerpt(value)}')
         return None
 
+    def broker_ids(self, key: str) -> Replicas | None:
+        """Read a list of broker ids, possibly empty."""
+        if key not in self:
+            return None
+        return read_broker_ids(self._document[key], f"{self._where}{key}: ")
+
     def window(self, key: str) -> Window | None:
         """Read a window."""
         if key not in self:

@@ -163,6 +163,7 @@ def _request_limits(members: Members) -> RequestLimits:
         max_partitions_in_flight=members.number("max_partitions_in_flight"),
         throttle=members.rate("throttle"),
         window=members.window("window"),
+        tolerate_lagging=members.broker_ids("tolerate_lagging"),
     )
 
 

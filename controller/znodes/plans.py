@@ -300,6 +300,7 @@ def read_options(document: documents.Document) -> RequestOptions:
         atomic=members.flag("atomic"),
         keep_leaders=members.flag("keep_leaders"),
         elect_leaders=members.flag("elect_leaders"),
+        tolerate_lagging=members.broker_ids("tolerate_lagging") or (),
         part_of=part_of,
         parts=members.number("parts") or 1,
     )

@@ -40,8 +40,9 @@ RECORDS: Final[Mapping[str, Kind]] = {
                 (
                     "name, total (entries), created_ms, options (reason, requested_by, approved, "
                     "approved_by, priority, step_size, throttle, log_dirs_throttle, window, "
-                    "max_partitions_in_flight, atomic, keep_leaders, elect_leaders, part_of, "
-                    "parts), approved_version (of the znode that was verified, or null)"
+                    "max_partitions_in_flight, atomic, keep_leaders, elect_leaders, "
+                    "tolerate_lagging, part_of, parts), approved_version (of the znode that was "
+                    "verified, or null)"
                 ),
             ),
         },

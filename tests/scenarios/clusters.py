@@ -36,6 +36,7 @@ from controller.core.pacing.controls import (
     Limits,
     Pause,
     Pauses,
+    RequestLimits,
     UnderMinIsr,
 )
 from controller.core.pacing.records import WallClockRead
@@ -193,6 +194,8 @@ class ScenarioCluster:
         world.fabric.needs_producer_ids = False
         world.fabric.network.delay_s = (0.01, 0.01)
         self._disks = SimDisks(world.fabric, DISK_BYTES, RECORD_BYTES)
+        self._tolerated: set[BrokerId] = set()
+        world.invariants.records.tolerated_of = lambda _: self._tolerated
         world.run_for(5.0)
         self._transcript = Transcript(world)
         self._start_daemon()
@@ -317,11 +320,13 @@ class ScenarioCluster:
             throttle=_number(given.pop("throttle", None)),
             max_partitions_in_flight=_number(given.pop("max_partitions_in_flight", None)),
             atomic=given.pop("atomic", "false") == "true",
+            tolerate_lagging=_ids(given.pop("tolerate_lagging", "")),
             elect_leaders=given.pop("elect_leaders", "false") == "true",
         )
         if given:
             raise ScenarioError(f"no option {', '.join(given)}")
         plan = _plan(command)
+        self._tolerated.update(options.tolerate_lagging)
         self._world.submit_request(plan, options, dict.fromkeys(plan, log_dirs) if named else {})
 
     def _legacy_plan(self, command: Command) -> None:
@@ -358,8 +363,13 @@ class ScenarioCluster:
         named: dict[str, Any] = {
             k: UnderMinIsr(v) if k == "under_min_isr" else int(v)
             for k, v in command.options.items()
+            if k != "tolerate_lagging"
         }
-        self._world.limit(Limits(**named))
+        brokers = _ids(command.options.get("tolerate_lagging", ""))
+        tolerated = RequestLimits(tolerate_lagging=brokers or None)
+        self._tolerated.update(brokers)
+        requests = {RequestId(w): tolerated for w in command.words}
+        self._world.limit(Limits(**named, requests=requests))
 
     def _throttle(self, command: Command) -> None:
         (rate,) = command.words
@@ -427,7 +437,7 @@ class ScenarioCluster:
 
 
 def _ids(text: str) -> tuple[BrokerId, ...]:
-    return ids([int(n) for n in text.split(",")])
+    return ids([int(n) for n in text.split(",") if n])
 
 
 def _brokers(command: Command) -> Iterator[BrokerId]:

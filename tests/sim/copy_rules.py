@@ -4,7 +4,8 @@ The rule about redundancy: a daemon gives up no good copy that the partition sti
 A good copy is a replica that is in the ISR, on a live broker. No write of a daemon that takes good
 copies out of the ISR leaves fewer than the smaller of the original and the target assignment has. A
 replication factor that shrinks asks for fewer. A replica that is dead or out of sync is no good
-copy, so nothing is judged when it leaves.
+copy, so nothing is judged when it leaves. One that stays and that the request tolerates was no good
+copy before: the original assignment counts without it.
 
 A deletion needs no count of its own: no log of an ISR member is deleted at all
 (``Rule.ISR_MEMBER_KEPT``), so a write that is judged here comes before each.
@@ -78,7 +79,7 @@ class CopyRules:
             waiver = Waiver.BOUNCED
         elif self._waits_for_the_dead_only(partition, left, is_live):
             waiver = Waiver.DEAD_ORIGINAL
-        needed = self._needed(partition)
+        needed = self._needed(partition, lambda r: r in before.isr and is_live(r))
         self._judge.ensure(
             len(left) >= needed or waiver is not None,
             f"{partition}: good copies {given_up} left the ISR {before.isr}, only {left} stay of "
@@ -87,10 +88,14 @@ class CopyRules:
             Rule.COPIES_KEPT,
         )
 
-    def _needed(self, partition: TopicPartition) -> int:
+    def _needed(self, partition: TopicPartition, is_good: IsLive) -> int:
         spec, assignment = self._records.spec_of(partition), self._znodes.assignment(partition)
         if spec is not None:
-            return min(len(spec.original or spec.target), len(spec.target))
+            original, added = spec.original or (), assignment and assignment.adding_replicas
+            staying = {*original} & {*spec.target} - {*(added or ())}
+            tolerated = () if spec.rolls_back else staying & {*self._records.tolerated_of(spec)}
+            lacking = sum(not is_good(r) for r in tolerated)
+            return min(len(original or spec.target) - lacking, len(spec.target))
         if assignment is None:
             return 0
         return min(len(assignment.origin_replicas), len(assignment.target_replicas))

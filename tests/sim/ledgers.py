@@ -92,6 +92,8 @@ class Ledger:
         """The last of them."""
         self._led: dict[TopicPartition, set[BrokerId]] = {}
         """The leaders of each partition since its spec was written."""
+        self._stepped: set[TopicPartition] = set()
+        """Partitions of which replicas were added or removed since they have a spec."""
         self._origins: dict[TopicPartition, set[frozenset[BrokerId]]] = {}
         """The former replicas that the topic znode has shown since the reassignment began."""
         self._originals: dict[TopicPartition, set[Replicas]] = {}
@@ -172,6 +174,7 @@ class Ledger:
         for number, assignment in self._world.invariants.assignments(topic).items():
             partition = TopicPartition(topic, number)
             if assignment.is_reassigning:
+                self._stepped.add(partition)
                 shown = frozenset(assignment.origin_replicas)
                 self._origins.setdefault(partition, set()).add(shown)
             else:
@@ -280,6 +283,8 @@ class Ledger:
         self, transaction: Transaction, partition: TopicPartition, written: Written
     ) -> None:
         before = self._specs.pop(partition, None)
+        if before is None:
+            self._stepped.discard(partition)
         if written.after is None:
             if before is not None and transaction.session != NO_SESSION:
                 self._ended(partition, before.spec)
@@ -391,7 +396,8 @@ class Ledger:
             f"{partition}: {spec} ended ({fate or 'done'}) while the topic znode says {assignment}",
             Rule.ENDED_WHERE_IT_LED,
         )
-        is_order_alone = spec.original is not None and {*spec.original} == {*spec.target}
+        is_order_alone = {*(spec.original or ())} == {*spec.target}
+        is_order_alone = is_order_alone and partition not in self._stepped
         is_elected = spec.target[0] in self._led.get(partition, ())
         elects = requested is not None and requested.elects_leaders and fate is None
         self._judge.ensure(

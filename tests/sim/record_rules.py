@@ -8,7 +8,7 @@ controller alone left behind does not count: no controller repairs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from controller.core.model import (
@@ -44,6 +44,8 @@ class RecordRules:
         """The daemons' setting; None for the single step, which has no bound."""
         self.step_size_of: Callable[[ReassignmentSpec], int | None] = lambda _: self.step_size
         """Returns the largest step size that may apply to a spec."""
+        self.tolerated_of: Callable[[ReassignmentSpec], Collection[BrokerId]] = lambda _: ()
+        """Returns the brokers whose lagging replicas may not be awaited."""
         self.lowest_min_isr: Callable[[str], int] = lambda _: 1
         """The lowest ``min.insync.replicas`` of a topic that a daemon may decide by."""
 

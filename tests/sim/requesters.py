@@ -180,7 +180,13 @@ class Requesters:
             window=self._window() if chance.random() < 0.15 else None,
             max_partitions_in_flight=chance.choice((None, None, None, 1, 3)),
             atomic=chance.random() < 0.2,
+            tolerate_lagging=self._tolerated() or (),
         )
+
+    def _tolerated(self) -> Replicas | None:
+        """Draw brokers whose lagging replicas are not awaited, mostly none."""
+        some = sorted(self._world.brokers)
+        return tuple(self._chance.sample(some, 2)) if self._chance.random() < 0.25 else None
 
     def _step_size(self) -> StepSize | None:
         sizes: tuple[StepSize | None, ...] = (None, None, None, 1, 2, "all")
@@ -335,6 +341,7 @@ class Requesters:
                 step_size=self._step_size(),
                 throttle=chance.choice((None, *RATES)),
                 max_partitions_in_flight=chance.choice((None, 1)),
+                tolerate_lagging=self._tolerated(),
             )
             for request in self._requests[-1:]
         }

@@ -162,6 +162,8 @@ class RequestLimits:
     throttle: int | None = None
     """Bytes per second and broker; ``UNTHROTTLED`` lifts any throttle of the request or of all."""
     window: Window | None = None
+    tolerate_lagging: Replicas | None = None
+    """Brokers whose replicas are not waited for where they stay and are not in sync."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from controller.core import effects, wakeups
 from controller.core.model import Instant, ZkVersion
@@ -15,11 +15,15 @@ from controller.core.pacing.controls import (
     THROTTLE,
     Controls,
     Drains,
+    Limits,
     Pause,
+    RequestLimits,
 )
 from controller.core.pacing.throttle_settings import Entity, EntityConfig, ThrottleRefusal
 from controller.core.records import Change
 from controller.core.view import ClusterView
+
+_AS_SUBMITTED: Final = RequestLimits()
 
 
 def fold_event(view: ClusterView, event: records.PacingEvent, now: Instant) -> None:
@@ -31,7 +35,7 @@ def fold_event(view: ClusterView, event: records.PacingEvent, now: Instant) -> N
             _entity_configs_read(view, event, now)
         case records.ControlsRead(controls=controls):
             process = view.pacing_process
-            before = process.controls.drains
+            before, limits = process.controls.drains, process.controls.limits
             process.controls = _understood(view, controls)
             process.controls_known = process.controls_known or not controls.unreadable
             view.pacing_session.controls_read = True
@@ -39,6 +43,7 @@ def fold_event(view: ClusterView, event: records.PacingEvent, now: Instant) -> N
             if process.controls.drains != before:
                 drained_replicas.judge_all(view)
             process.participants.note_all(process.applied_throttles)
+            _examine_tolerant(view, limits)
         case records.WallClockRead(unix_s=unix_s):
             view.pacing_process.wall = (now, unix_s)
         case _:
@@ -70,6 +75,21 @@ def fold_record(view: ClusterView, record: records.PacingRecord, now: Instant) -
             drained_replicas.judge_all(view)
         case _:
             assert_never(record)
+
+
+def _examine_tolerant(view: ClusterView, before: Limits) -> None:
+    """Have partitions examined whose request tolerates other lagging replicas than before."""
+    old, new = before.requests, view.pacing_process.controls.limits.requests
+    names = {*old, *new}
+    changed = {
+        name
+        for name in names
+        if old.get(name, _AS_SUBMITTED).tolerate_lagging
+        != new.get(name, _AS_SUBMITTED).tolerate_lagging
+    }
+    if changed:
+        running = view.reassignments.by_partition.items()
+        view.due.add(p for p, r in running if r.spec.request in changed)
 
 
 def _understood(view: ClusterView, read: Controls) -> Controls:

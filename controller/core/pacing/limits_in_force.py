@@ -16,7 +16,14 @@ from math import ceil
 from typing import Final, TypeVar
 
 from controller.core.effects import SetTimer
-from controller.core.model import BrokerId, Instant, ReassignmentSpec, RequestId, Route
+from controller.core.model import (
+    BrokerId,
+    Instant,
+    ReassignmentSpec,
+    Replicas,
+    RequestId,
+    Route,
+)
 from controller.core.pacing import controls
 from controller.core.pacing.records import PaceRecord
 from controller.core.records import Change, Decision
@@ -71,6 +78,12 @@ def step_size_of(view: ClusterView, spec: ReassignmentSpec) -> int | None:
         if size is not None:
             return None if size == "all" else size
     return view.options.step_size
+
+
+def tolerated_brokers(view: ClusterView, request: RequestId) -> Replicas:
+    """Return the brokers whose lagging replicas a request does not wait for."""
+    submitted = _submitted(view, request).tolerate_lagging
+    return _first(_live(view, request).tolerate_lagging, submitted)
 
 
 def throttle_of(view: ClusterView, request: RequestId) -> int | None:

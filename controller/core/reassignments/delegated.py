@@ -196,6 +196,7 @@ class DelegatedContext(ReplicaPlacement):
         blocked = gates.begin_gate(
             self.view, self.partition, self.spec, self.state, current, step, by_others=True
         )
+        blocked = self.said_intolerant(blocked)
         if blocked is None and adding:
             blocked = self.bound_gate(current, step)
         if blocked is None and self.awaited_leader is not None:

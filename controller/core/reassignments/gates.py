@@ -45,13 +45,15 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     step: Step,
     *,
     by_others: bool = False,
+    tolerated: Replicas = (),
 ) -> Blocked | None:
     """
     Return what keeps a step from beginning: settings, a dead broker, a replica out of the ISR.
 
     A step that another controller carries out (``by_others``) need not wait for old copies, which
     that controller fences, nor for deletions, as it has the role for both. One that changes only
-    the order gives up no copy: it need not wait for the ISR.
+    the order gives up no copy: it need not wait for the ISR, and no step for the ``tolerated``
+    replicas.
     """
     blocked = None if by_others else _deletion_gate(view, partition.topic)
     if blocked is None and partition.topic not in view.topics.configs:
@@ -60,9 +62,10 @@ def begin_gate(  # noqa: PLR0913, PLR0917 - the facts of one step
     if blocked is None and not by_others:
         blocked = _orphan_gate(view, partition, step.adding)
     # A rollback is judged by the resulting ISR, not by whether every original replica is live.
-    lagging = tuple(r for r in current if r not in state.isr and r not in step.hopeless)
+    behind = tuple(r for r in current if r not in state.isr and r not in step.hopeless)
+    lagging = tuple(r for r in behind if r not in tolerated)
     if blocked is None and lagging and step.changes_replicas and not spec.rolls_back:
-        blocked = _not_in_isr(view, partition, lagging)
+        blocked = _not_in_isr(view, partition, lagging, staying=current)
     return blocked
 
 
@@ -145,20 +148,34 @@ def sync_gate(
     assignment = view.topics.known_assignment(partition)
     adding = () if assignment is None else assignment.adding_replicas
     is_copying = view.is_live(state.leader, partition) and set(lagging) <= set(adding)
-    return _not_in_isr(view, partition, lagging, is_copying=is_copying)
+    staying = tuple(r for r in lagging if r not in adding)
+    return _not_in_isr(view, partition, lagging, is_copying=is_copying, staying=staying)
 
 
 def _not_in_isr(
-    view: ClusterView, partition: TopicPartition, lagging: Replicas, *, is_copying: bool = False
+    view: ClusterView,
+    partition: TopicPartition,
+    lagging: Replicas,
+    *,
+    is_copying: bool = False,
+    staying: Replicas = (),
 ) -> Blocked:
+    """Return the block of lagging replicas; those that stay are said to, as they bring nothing."""
     dead = tuple(r for r in lagging if not view.is_live(r, partition))
     if dead:
-        return _broker_dead(view, dead, f"replica {ids(dead)} is not live")
+        return _broker_dead(view, dead, f"{_replica_text(dead, staying)} is not live")
     conflict = id_conflict(view, partition, lagging)
     if conflict is not None:
         return Blocked(BlockedBy.REPLICA_NOT_IN_ISR, conflict)
-    detail = f"replica {ids(lagging)} is not in ISR"
+    detail = f"{_replica_text(lagging, staying)} is not in ISR"
     return Blocked(BlockedBy.REPLICA_NOT_IN_ISR, detail, is_copying)
+
+
+def _replica_text(replicas: Replicas, staying: Replicas) -> str:
+    kept = tuple(r for r in replicas if r in staying)
+    if kept == replicas:
+        return f"replica {ids(replicas)}, which stays,"
+    return f"replica {ids(replicas)}" + (f" ({ids(kept)} stays)" if kept else "")
 
 
 def id_conflict(

@@ -98,7 +98,9 @@ class NativeContext(ReplicaPlacement):
             self.step_size,
             lambda r: r in state.isr and self.is_live(r),
         )
-        blocked = begin_gate(self.view, self.partition, self.spec, state, current, step)
+        blocked = begin_gate(
+            self.view, self.partition, self.spec, state, current, step, tolerated=self.tolerated
+        )
         if blocked is None:
             blocked = _given_up_now(before, step)
         if blocked is None:

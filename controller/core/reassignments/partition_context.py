@@ -7,7 +7,7 @@ One partition in one cycle: its facts, and the writes and sends that phases cons
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Final, Self
 
 from controller.core import effects, model
 from controller.core.leadership import leader_selection
@@ -22,13 +22,18 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.pacing.limits_in_force import step_size_of
+from controller.core.pacing.limits_in_force import step_size_of, tolerated_brokers
 from controller.core.reassignments import gates, orphans, phases, records
 from controller.core.reassignments.model import Reassignment
 from controller.core.records import Change, Record
 from controller.core.requests import submissions
 from controller.core.requests.records import LegacyEntryRecord, RefusalRecord
 from controller.core.view import ClusterView
+
+INTOLERANT: Final = (
+    "(the cluster's controller waits for every replica of a target: only the native engine "
+    "tolerates lagging ones)"
+)
 
 
 def elects_leader(view: ClusterView, spec: model.ReassignmentSpec) -> bool:
@@ -101,6 +106,22 @@ class PartitionContext:
     def step_size(self) -> int | None:
         """The most replicas that a step adds; None is all at once."""
         return step_size_of(self.view, self.spec)
+
+    @property
+    def tolerated(self) -> Replicas:
+        """
+        The replicas that no step waits for, where they are not in sync.
+
+        They stay: they were there before, are there now and are to be there afterwards, so they
+        are no replacement of a copy that is dropped. Kafka's controller waits for every replica of
+        a target: there is no such choice where it carries out the steps.
+        """
+        spec, assignment = self.spec, self.assignment
+        if not self.view.is_native or spec.rolls_back or spec.original is None:
+            return ()
+        there = [r for r in assignment.target_replicas if r not in assignment.adding_replicas]
+        staying = {*spec.original} & {*spec.target} & {*there}
+        return tuple(r for r in tolerated_brokers(self.view, spec.request) if r in staying)
 
     def phase(self, phase: phases.Phase, cause: str) -> records.PhaseRecord:
         """Return the record of a phase change."""
@@ -184,11 +205,15 @@ class PartitionContext:
         Return whether enough good copies remain without these replicas, or none of these is one.
 
         As many as the smaller of the original and the target assignment: a good copy leaves only
-        after its replacement is in sync. A dead or lagging replica may leave at any time.
+        after its replacement is in sync. A dead or lagging replica may leave at any time. A
+        tolerated replica that is no good copy was none before, either: of the original assignment
+        it does not count.
         """
         good = self.view.live(self.state.isr, self.partition)
         left = [r for r in good if r not in dropping]
-        copies = min(len(self.spec.original or self.spec.target), len(self.spec.target))
+        lacking = sum(r not in good for r in self.tolerated)
+        original, target = self.spec.original or self.spec.target, self.spec.target
+        copies = min(len(original) - lacking, len(target))
         return len(left) >= copies or len(left) == len(good)
 
     def copies_gate(self, dropping: Replicas, current: Replicas | None = None) -> Blocked | None:
@@ -204,13 +229,28 @@ class PartitionContext:
         if self.spec.rolls_back:
             awaited = self.view.live(awaited, self.partition)
         left = replace(self.state, isr=tuple(r for r in self.state.isr if r not in dropping))
-        return gates.sync_gate(self.view, self.partition, self.spec, left, awaited)
+        blocked = gates.sync_gate(self.view, self.partition, self.spec, left, awaited)
+        if blocked is None or not self.tolerated:
+            return blocked
+        lost = f"{blocked.detail}, and without {model.ids(dropping)} a copy would be given up"
+        return replace(blocked, detail=lost)
 
     def in_sync_gate(self, target: Replicas) -> Blocked | None:
-        """Return which of these replicas are not in sync; a rollback awaits added ones only."""
+        """Return which of these replicas are awaited; a rollback awaits added ones only."""
         if self.spec.rolls_back:
             target = tuple(r for r in target if r in self.assignment.adding_replicas)
-        return gates.sync_gate(self.view, self.partition, self.spec, self.state, target)
+        target = tuple(r for r in target if r not in self.tolerated)
+        blocked = gates.sync_gate(self.view, self.partition, self.spec, self.state, target)
+        return self.said_intolerant(blocked)
+
+    def said_intolerant(self, blocked: Blocked | None) -> Blocked | None:
+        """Say, where that is so, that a replica is awaited although the request tolerates it."""
+        if blocked is None or self.view.is_native or blocked.is_copying:
+            return blocked
+        is_of_replica = blocked.by in {BlockedBy.REPLICA_NOT_IN_ISR, BlockedBy.BROKER_DEAD}
+        if not is_of_replica or not tolerated_brokers(self.view, self.spec.request):
+            return blocked
+        return replace(blocked, detail=f"{blocked.detail} {INTOLERANT}")
 
     def leader_within(self, target: Replicas) -> BrokerId | None:
         """Return the leader among these replicas: the present one where possible."""

@@ -178,6 +178,8 @@ class RequestOptions:
 
     The setting ``preferred_election`` does not matter then.
     """
+    tolerate_lagging: Replicas = ()
+    """Brokers whose replicas are not waited for where they stay and are not in sync."""
     part_of: RequestId | None = None
     """The request that this one is a part of: all parts share one id, progress and cancellation."""
     parts: int = 1
