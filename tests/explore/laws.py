@@ -345,6 +345,12 @@ def _copies_kept(system: System, session: int, before: Any, after: Any) -> Itera
     if dropped & set(before.isr) - set(after.isr) and len(after.isr) < floor:
         yield f"a step drops {dropped}: {after.isr} is below min.insync.replicas {floor}"
     live = {b.id for b in system.brokers.values() if b.is_alive}
+    if shape.tolerates and dropped & set(before.isr) & live - set(after.isr):
+        tolerated = {*shape.tolerates} & {*shape.before} & {*shape.target}
+        lacking = len(tolerated - live.intersection(before.isr))
+        needed = min(len(shape.before) - lacking, len(shape.target))
+        if len(live.intersection(after.isr)) < needed:
+            yield f"a step drops {dropped}: {after.isr} has fewer good copies than {needed}"
     good = [m for m in before.isr if m in live and _is_complete(system, m)]
     if good and all(_is_known_lost(system, view, m) for m in after.isr):
         yield f"the ISR {after.isr} keeps no complete copy, and {good} had one"

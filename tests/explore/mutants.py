@@ -118,6 +118,13 @@ MUTANTS: Final = (
         """        if self.assignment.removing_replicas:""",
     ),
     Mutant(
+        "give up a copy for a tolerated replica",
+        CONTEXT,
+        "copies = min(len(original) - lacking, len(target))",
+        "copies = min(len(original), len(target)) - lacking",
+        ("RF 3 to 2, a tolerated follower lags",),
+    ),
+    Mutant(
         "complete a step before it is in sync",
         GATES,
         "    if not lagging:\n        return None\n    assignment",

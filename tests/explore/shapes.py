@@ -50,6 +50,7 @@ def native(
     retarget: tuple[int, ...] = (),
     drained: int = 0,
     throttle: int | None = None,
+    tolerates: tuple[int, ...] = (),
     acts_early: bool = False,
 ) -> Shape:
     """Return a shape of the native engine; its brokers are those that it names."""
@@ -72,6 +73,7 @@ def native(
         retarget=retarget,
         drained=drained,
         throttle=throttle,
+        tolerates=tolerates,
         acts_early=acts_early,
     )
 
@@ -305,6 +307,14 @@ KILL: Final = frozenset({"kill"})
 LOSE: Final = frozenset({"lose log"})
 FOCUSED: Final = (
     native("move, a follower lags", *MOVE, faults=frozenset({"slow"})),
+    native("move, a tolerated follower lags", *MOVE, faults=frozenset({"slow"}), tolerates=(2,)),
+    native(
+        "RF 3 to 2, a tolerated follower lags",
+        (1, 2, 3),
+        (1, 2),
+        faults=frozenset({"slow"}),
+        tolerates=(2,),
+    ),
     native("min ISR", (1, 2), (3, 4), faults=frozenset({"slow"}), min_isr=2),
     native("move, broker 1 dies", *MOVE, faults=KILL, mortal=(1,)),
     native("move, broker 2 dies", *MOVE, faults=KILL, mortal=(2,)),

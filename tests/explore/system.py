@@ -95,6 +95,8 @@ class Shape(NamedTuple):
     """Whether Kafka's controller does not come to carry out reassignments."""
     throttle: int | None = None
     """The throttle of the request, in bytes per second; 0: none, but operators set throttles."""
+    tolerates: tuple[int, ...] = ()
+    """The brokers of which the request tolerates that they lag."""
     acts_early: bool = False
     """Whether the operator acts before the first step alone: around the claim."""
     recovers_freely: bool = False
@@ -1027,7 +1029,11 @@ def submit(system: System) -> None:
 def request(system: System, replicas: tuple[int, ...]) -> None:
     """Submit a request for the partition."""
     target = tuple(p.BrokerId(r) for r in replicas)
-    options = p.RequestOptions(throttle=system.shape.throttle or None)
+    shape = system.shape
+    options = p.RequestOptions(
+        throttle=shape.throttle or None,
+        tolerate_lagging=tuple(map(p.BrokerId, shape.tolerates)),
+    )
     data = p.encode_submission({PARTITION: target}, options)
     make = p.Make(p.paths.NEW_SUBMISSION, data, sequential=True)
     system.zookeeper.transact(p.NO_SESSION, [make])

@@ -283,8 +283,7 @@ class Ledger:
         self, transaction: Transaction, partition: TopicPartition, written: Written
     ) -> None:
         before = self._specs.pop(partition, None)
-        if before is None:
-            self._stepped.discard(partition)
+        self._stepped.difference_update((partition,) if before is None else ())
         if written.after is None:
             if before is not None and transaction.session != NO_SESSION:
                 self._ended(partition, before.spec)
