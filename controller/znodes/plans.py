@@ -309,11 +309,14 @@ def read_options(document: documents.Document) -> RequestOptions:
 def write_options(options: RequestOptions) -> dict[str, object]:
     """Return the options as members, without those that have their default."""
     given = ((option, getattr(options, option.name)) for option in fields(options))
-    return {
-        option.name: str(value) if isinstance(value, Window) else value
-        for option, value in given
-        if value != option.default
-    }
+    return {option.name: _member(value) for option, value in given if value != option.default}
+
+
+def _member(value: object) -> object:
+    """Return the value of an option as JSON has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, Window) else value
 
 
 # --- parts ---------------------------------------------------------------------------------------

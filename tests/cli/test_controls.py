@@ -328,3 +328,17 @@ def test_the_kill_switch_is_turned_off(terminal: Terminal) -> None:
         "disabled": False,
         "was_disabled": False,
     }
+
+
+def test_a_request_in_progress_can_tolerate_brokers_that_lag(terminal: Terminal) -> None:
+    """Until that is unset; with the native engine."""
+    changed = terminal.run("limits", "--request", ONE, "--tolerate-lagging", "3")
+    assert changed.stdout == f"request {ONE}: tolerate-lagging 3\n"
+    assert terminal.cluster.controls.limits.requests[ONE].tolerate_lagging == (3,)
+    shown = json.loads(terminal.run("limits", "--json").stdout)
+    assert shown["limits"]["requests"][ONE] == {"tolerate_lagging": [3]}
+    unset = terminal.run("limits", "--request", ONE, "--unset", "tolerate-lagging")
+    assert unset.stdout == f"request {ONE}: as submitted\n"
+    assert terminal.run("limits", "--tolerate-lagging", "3").exit_code == 1
+    terminal.cluster.statuses = [a_status(engine="delegated")]
+    assert terminal.run("limits", "--request", ONE, "--tolerate-lagging", "3").exit_code == 3

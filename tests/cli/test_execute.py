@@ -485,3 +485,20 @@ def test_no_way_back_is_printed_of_unknown_partitions(scene: Scene) -> None:
     scene.write({tp(7): (2, 3)})
     scene.terminal.steps = [accept]
     assert "rollback" not in scene.execute().stdout
+
+
+def test_brokers_that_lag_are_tolerated_by_the_native_engine_alone(scene: Scene) -> None:
+    """The delegated one could not: the command says so, and writes nothing."""
+    scene.cluster.statuses = [a_status(engine="delegated")]
+    refused = scene.execute("--tolerate-lagging", "2")
+    assert refused.exit_code == 3
+    assert "--tolerate-lagging needs the native engine" in refused.stderr
+    assert not scene.cluster.submitted
+    scene.cluster.statuses = [a_status()]
+    seen = scene.note_options()
+    accepted = scene.execute("--tolerate-lagging", "3", "--tolerate-lagging", "2")
+    assert accepted.exit_code == 0, repr(accepted.exception) + accepted.output
+    assert [options.tolerate_lagging for options in seen] == [(2, 3)]
+    (history,) = scene.cluster.histories.values()
+    shown = scene.terminal.run("list", history.request).stdout
+    assert "tolerates lagging: 2,3" in shown

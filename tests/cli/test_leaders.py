@@ -238,7 +238,7 @@ def test_a_window_is_a_window_of_the_request(terminal: Terminal) -> None:
     terminal.steps = [lambda c: c.take_up()]
     result = terminal.run("leaders", "--evacuate", "1", "--window", "22:00-05:00", "--timeout", "5")
     assert result.exit_code == 2
-    assert "the window 22:00-05:00 UTC opens in" in result.stderr
+    assert "outside of the window 22:00-05:00 UTC, which opens" in result.stderr
     (history,) = terminal.cluster.histories.values()
     assert history.options.window == Window(22 * 60, 5 * 60)
 

@@ -194,8 +194,6 @@ class ScenarioCluster:
         world.fabric.needs_producer_ids = False
         world.fabric.network.delay_s = (0.01, 0.01)
         self._disks = SimDisks(world.fabric, DISK_BYTES, RECORD_BYTES)
-        self._tolerated: set[BrokerId] = set()
-        world.invariants.records.tolerated_of = lambda _: self._tolerated
         world.run_for(5.0)
         self._transcript = Transcript(world)
         self._start_daemon()
@@ -326,7 +324,6 @@ class ScenarioCluster:
         if given:
             raise ScenarioError(f"no option {', '.join(given)}")
         plan = _plan(command)
-        self._tolerated.update(options.tolerate_lagging)
         self._world.submit_request(plan, options, dict.fromkeys(plan, log_dirs) if named else {})
 
     def _legacy_plan(self, command: Command) -> None:
@@ -367,7 +364,6 @@ class ScenarioCluster:
         }
         brokers = _ids(command.options.get("tolerate_lagging", ""))
         tolerated = RequestLimits(tolerate_lagging=brokers or None)
-        self._tolerated.update(brokers)
         requests = {RequestId(w): tolerated for w in command.words}
         self._world.limit(Limits(**named, requests=requests))
 

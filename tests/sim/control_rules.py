@@ -60,14 +60,11 @@ class ControlRules:
         """Step sizes that the limits ever contained for all requests."""
         self._turned: dict[RequestId, set[StepSize]] = {}
         """Step sizes that the limits ever contained for a request."""
-        self._tolerated: dict[RequestId, set[BrokerId]] = {}
-        """Brokers that the limits ever named for a request, to be tolerated where they lag."""
         self._options: dict[RequestId, RequestOptions] = {}
         self._begun: set[TopicPartition] = set()
         """Partitions whose assignment has changed since their spec was created."""
         self._assignments: dict[TopicPartition, PartitionAssignment] = {}
         world.invariants.records.step_size_of = self._step_size_of
-        world.invariants.records.tolerated_of = self._tolerated_of
         # Before the ledger: a spec that a step's write deletes is still known here.
         world.zookeeper.listeners.insert(1, self._transacted)
 
@@ -132,13 +129,6 @@ class ControlRules:
         for request, limits in read.requests.items():
             if limits.step_size is not None:
                 self._turned.setdefault(request, set()).add(limits.step_size)
-            self._tolerated.setdefault(request, set()).update(limits.tolerate_lagging or ())
-
-    def _tolerated_of(self, spec: ReassignmentSpec) -> set[BrokerId]:
-        """Return the brokers of which a daemon may tolerate that they lag."""
-        options = self._options.get(spec.request)
-        submitted = () if options is None else options.tolerate_lagging
-        return {*submitted, *self._tolerated.get(spec.request, ())}
 
     def _step_size_of(self, spec: ReassignmentSpec) -> int | None:
         """Return the largest step size that may apply to a spec; None: all at once."""

@@ -13,21 +13,28 @@ A deletion needs no count of its own: no log of an ISR member is deleted at all
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from controller.core.model import (
     BrokerId,
     PartitionState,
+    ReassignmentSpec,
     Replicas,
+    RequestId,
     TopicPartition,
+    ZkVersion,
+    Zxid,
 )
+from controller.znodes.operator_controls import decode_limits
+from controller.znodes.plans import decode_submission
 from tests.sim.rules import Rule
 
 if TYPE_CHECKING:
     from tests.sim.judges import Judge, Znodes
     from tests.sim.record_rules import RecordRules
+    from tests.sim.zookeeper import SimZooKeeper, Transaction
 
 IsLive = Callable[[BrokerId], bool]
 
@@ -37,6 +44,35 @@ class Waiver(StrEnum):
 
     BOUNCED = "a replica whose broker restarted leaves the ISR, as with Kafka's controller"
     DEAD_ORIGINAL = "a rollback does not wait for original replicas that are dead"
+
+
+class Tolerance:
+    """The brokers of which each request ever tolerated that they lag."""
+
+    def __init__(self, zookeeper: SimZooKeeper) -> None:
+        self._named: dict[RequestId, set[BrokerId]] = {}
+        zookeeper.listeners.append(self._transacted)
+
+    def of(self, spec: ReassignmentSpec) -> Collection[BrokerId]:
+        """Return those of the request of a spec."""
+        return self._named.get(spec.request, ())
+
+    def _transacted(self, transaction: Transaction) -> None:
+        for written in transaction.written:
+            data = None if written.after is None else written.after.data
+            match written.path.split("/")[1:]:
+                case ["reassigner", "control", "limits"] if data is not None:
+                    limits = decode_limits(data)
+                    for request, own in () if isinstance(limits, str) else limits.requests.items():
+                        self._name(request, own.tolerate_lagging or ())
+                case ["admin", "reassignment_requests", name] if data is not None:
+                    read = decode_submission(name, data, ZkVersion(0), Zxid(0), created_ms=0)
+                    self._name(read.request, read.options.tolerate_lagging)
+                case _:
+                    pass
+
+    def _name(self, request: RequestId, brokers: Replicas) -> None:
+        self._named.setdefault(request, set()).update(brokers)
 
 
 class CopyRules:

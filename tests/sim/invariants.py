@@ -27,6 +27,7 @@ from controller.reactor.ports import Check, LeaderAndIsr, LeaderAndIsrState
 from controller.znodes import paths
 from controller.znodes.brokers_and_controller import decode_controller
 from controller.znodes.plans import decode_legacy_plan
+from tests.sim.copy_rules import Tolerance
 from tests.sim.data_rules import DataRules
 from tests.sim.decoded import read_topic
 from tests.sim.deletion_rules import DeletionRules
@@ -54,6 +55,7 @@ class Invariants:
         self.judge = Judge(fabric.schedule)
         self._data = DataRules(fabric, self.judge, self._znodes)
         self.records = RecordRules(fabric, self.judge, self._znodes)
+        self.records.tolerated_of = Tolerance(fabric.zookeeper).of
         self._fences: dict[int, int] = {}
         """The session that wrote under each version of ``/controller_epoch``."""
         self._daemons: set[int] = set()
