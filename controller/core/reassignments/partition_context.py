@@ -117,11 +117,12 @@ class PartitionContext:
         a target: there is no such choice where it carries out the steps.
         """
         spec, assignment = self.spec, self.assignment
-        if not self.view.is_native or spec.rolls_back or spec.original is None:
+        named = tolerated_brokers(self.view, spec.request)
+        if not named or not self.view.is_native or spec.rolls_back or spec.original is None:
             return ()
         there = [r for r in assignment.target_replicas if r not in assignment.adding_replicas]
         staying = {*spec.original} & {*spec.target} & {*there}
-        return tuple(r for r in tolerated_brokers(self.view, spec.request) if r in staying)
+        return tuple(r for r in named if r in staying)
 
     def phase(self, phase: phases.Phase, cause: str) -> records.PhaseRecord:
         """Return the record of a phase change."""
