@@ -62,6 +62,10 @@ def _broken(system: System) -> Iterator[str]:  # noqa: C901, PLR0912 - one law e
         is_moving = assignment is not None and assignment.is_reassigning
         if is_moving and system.zookeeper.get(path) is None:
             yield f"the record of the reassignment ended while {assignment} is in flight"
+        first, state = system.shape.target[0], system.state()
+        is_led = not system.shape.elects or state is None or state.leader == first
+        if system.zookeeper.get(path) is None and not is_led:
+            yield f"the record ended, and {first}, the first replica of its target, does not lead"
     if system.zookeeper.written:
         yield from topic_laws(system)
         yield from settings_kept(system)

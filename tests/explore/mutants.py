@@ -352,6 +352,13 @@ MUTANTS: Final = (
         "            written = (AssignmentRecord(self.partition, self.assignment),)",
     ),
     Mutant(
+        "end with another order and the former leader",
+        NATIVE,
+        "        leader = self.awaited_leader\n        if leader is None:",
+        "        leader = self.awaited_leader\n        if leader or not leader:",
+        ("leadership moves",),
+    ),
+    Mutant(
         "end after the first step",
         NATIVE,
         "        if target == self.spec.target:\n            written = ()",

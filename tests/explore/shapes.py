@@ -51,6 +51,7 @@ def native(
     drained: int = 0,
     throttle: int | None = None,
     tolerates: tuple[int, ...] = (),
+    elects: bool = False,
     acts_early: bool = False,
 ) -> Shape:
     """Return a shape of the native engine; its brokers are those that it names."""
@@ -74,6 +75,7 @@ def native(
         drained=drained,
         throttle=throttle,
         tolerates=tolerates,
+        elects=elects,
         acts_early=acts_early,
     )
 
@@ -163,6 +165,7 @@ SMALL: Final = (
     native("swap", (1, 2), (3, 4)),
     native("jump", *MOVE, faults=IN_DAEMON, options=replace(OPTIONS, step_size=None)),
     native("order alone", (1, 2), (2, 1), faults=IN_DAEMON),
+    native("leadership moves", (1, 2), (2, 1), faults=IN_DAEMON, elects=True),
     native("RF 1 to 2", (1,), (1, 2), faults=IN_DAEMON),
     native("RF 2 to 1", (1, 2), (2,), faults=IN_DAEMON),
     native("RF 1 moves", (1,), (2,), faults=IN_DAEMON),

@@ -97,6 +97,8 @@ class Shape(NamedTuple):
     """The throttle of the request, in bytes per second; 0: none, but operators set throttles."""
     tolerates: tuple[int, ...] = ()
     """The brokers of which the request tolerates that they lag."""
+    elects: bool = False
+    """Whether the request ends when the first replica of its target leads."""
     acts_early: bool = False
     """Whether the operator acts before the first step alone: around the claim."""
     recovers_freely: bool = False
@@ -1033,6 +1035,7 @@ def request(system: System, replicas: tuple[int, ...]) -> None:
     options = p.RequestOptions(
         throttle=shape.throttle or None,
         tolerate_lagging=tuple(map(p.BrokerId, shape.tolerates)),
+        elect_leaders=shape.elects,
     )
     data = p.encode_submission({PARTITION: target}, options)
     make = p.Make(p.paths.NEW_SUBMISSION, data, sequential=True)
