@@ -72,6 +72,7 @@ def test_every_surface_submits_and_refuses_alike(
     daemon.token = TOKEN
     daemon.start()
 
+    assert "set http_token or REASSIGNER_HTTP_TOKEN" in reassigner(cluster, "doctor").stdout
     path = plan_file(tmp_path, there)
     where = ("--zookeeper", cluster.zookeeper_connect)
     command = ("execute", path, "--wait", "--json", "--reason", "why", *where)
@@ -103,6 +104,25 @@ def test_every_surface_submits_and_refuses_alike(
         assert (status, said in html.unescape(body)) == (http.HTTPStatus.CONFLICT, True), said
     assert cluster.zk.exists(CANCEL) is None
 
+    assert reassigner(cluster, "disable", "--reason", "incident").code == 0
+    status, body = sent(daemon, "/plan", plan=plan)
+    said = reassigner(cluster, "execute", path).stdout.strip().removeprefix("reassigner: ")
+    assert "new reassignments are disabled" in said
+    assert (status, said in html.unescape(body)) == (http.HTTPStatus.CONFLICT, True), said
+    assert reassigner(cluster, "enable").code == 0
+    assert outcome(cluster, by_page) is not None
+
+
+def test_a_replication_factor_changes_only_when_that_is_requested(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
+) -> None:
+    """By terminal and page alike; plans of Kafka's tool and of its znode are carried out."""
+    topic = make_topic({0: (1, 2)})
+    there = {(topic, 0): (1, 3)}
+    servers = ("--bootstrap-server", cluster.bootstrap_servers)
+    daemon = daemons.make(*with_tokens(tmp_path))
+    daemon.token = TOKEN
+    daemon.start()
     wide, narrow = {(topic, 0): (1, 2, 3)}, {(topic, 0): (1, 2)}
     path = plan_file(tmp_path, wide)
     refused = reassigner(cluster, "execute", path)
@@ -119,14 +139,6 @@ def test_every_surface_submits_and_refuses_alike(
     assert reassigner(cluster, "execute", path, FACTORS, "--wait").code == 0
     submit(cluster, plan_of(there))
     await_end(cluster, there, within_s=60)
-
-    assert reassigner(cluster, "disable", "--reason", "incident").code == 0
-    status, body = sent(daemon, "/plan", plan=plan)
-    said = reassigner(cluster, "execute", path).stdout.strip().removeprefix("reassigner: ")
-    assert "new reassignments are disabled" in said
-    assert (status, said in html.unescape(body)) == (http.HTTPStatus.CONFLICT, True), said
-    assert reassigner(cluster, "enable").code == 0
-    assert outcome(cluster, by_page) is not None
 
 
 def test_tasks_are_planned_carried_out_and_undone(
@@ -190,6 +202,8 @@ def test_consequences_are_said_before_and_while_they_last(
         assert (waits in reassigner(cluster, "status").stdout) is is_native
         assert (waits in daemon.get("/")[1]) is is_native
         assert reassigner(cluster, "pause", "--broker", "5").code == 0
+        assert reassigner(cluster, "throttle", "50MB", "--request", first).code == 0
+        assert f"request {first}: throttle 50 MB/s" in reassigner(cluster, "limits").stdout
         plan = plan_file(tmp_path, {(topic, 0): (1, 4), (topic, 1): (1, 4)})
         done = reassigner(cluster, "execute", plan, "--window", window)
         assert done.code == 0, done.stdout
@@ -198,13 +212,15 @@ def test_consequences_are_said_before_and_while_they_last(
         assert "Note: broker 5 is paused since " in done.stdout
         assert f"It supersedes 1 partition of request {first}: {topic}-0" in done.stdout
         assert (waits in done.stdout) is is_native
-        words = reassigner(cluster, "explain", f"{topic}-1").stdout
-        assert f"outside of the window {window} UTC, which opens at 20" in words
+        words = reassigner(cluster, "explain", f"{topic}-0", f"{topic}-1").stdout
+        assert f"{topic}-0 is " in words
+        assert words.count(f"outside of the window {window} UTC, which opens at 20") >= 1
         let_go()
     (request,) = set(re.findall(r"Accepted as (request_\d+)", done.stdout))
     assert reassigner(cluster, "undo", request, "--wait").code == 0
     await_end(cluster, {(topic, 0): (1, 2), (topic, 1): (1, 2)}, within_s=60)
     assert reassigner(cluster, "resume", "--all").code == 0
+    assert first not in reassigner(cluster, "limits").stdout
     eventually(
         lambda: waits not in reassigner(cluster, "status").stdout,
         within_s=30,
