@@ -216,7 +216,7 @@ def test_scope_all_moves_back_what_was_finished(
         await_adding(cluster, topic, 1)
         eventually(lambda: cluster.isr(topic, 0) == {3, 4}, within_s=20)
         eventually(lambda: cluster.zk.exists(f"{REASSIGNMENTS}/{topic}/0") is None, within_s=20)
-        code, text = reassigner(cluster, "undo", request, "--wait")
+        code, text = reassigner(cluster, "undo", request, "--throttle", "50MB", "--wait")
         assert code == 0, text
         assert "1 rolled back, 1 finished ones moved back" in text
         await_end(cluster, {(topic, 0): (1, 2), (topic, 1): (1, 2)}, within_s=10)

@@ -117,7 +117,30 @@ def submit_cancellation(
     preview = cancel_preview(operator, wanted, is_whole=False)
     if not preview:
         return nothing_text(operator, wanted)
+    if wanted.throttle is not None:
+        _throttle_open(operator, wanted.requests, wanted.throttle)
     return Cancelled(operator.writes.cancel(wanted, wait_s=wait_s), preview)
+
+
+def _throttle_open(
+    operator: OperatorClient, requests: frozenset[RequestId], bytes_per_s: int
+) -> None:
+    """
+    Change the throttle of requests that are open: what is in flight rolls back as a part of them.
+
+    It comes before the cancellation: where that fails, they continue with this throttle.
+    """
+    ended, unknown = _not_open(operator, requests)
+    left = requests - ended - unknown
+    if not left:
+        return
+
+    def changed(found: controls.Limits) -> controls.Limits:
+        own = {r: found.requests.get(r, controls.RequestLimits()) for r in sorted(left)}
+        throttled = {r: replace(limits, throttle=bytes_per_s) for r, limits in own.items()}
+        return replace(found, requests={**found.requests, **throttled})
+
+    operator.writes.edit_limits(changed)
 
 
 def nothing_text(operator: OperatorClient, wanted: Cancellation) -> str:

@@ -124,8 +124,8 @@ def undo(  # noqa: PLR0913 - the options of the command
     Example: reassigner undo request_0000000004 --throttle 50MB --wait --zookeeper zk1:2181/kafka
 
     What is in progress is cancelled, what is done is moved back. A partition that another request
-    or client has moved since is left alone and named. Partitions in flight roll back at once, with
-    the throttle of their request. Exit code: 0 taken up (with --wait: undone) or nothing to undo,
+    or client has moved since is left alone and named. Partitions in flight roll back at once,
+    whatever --window says. Exit code: 0 taken up (with --wait: undone) or nothing to undo,
     1 error, 2 not taken up yet or interrupted, 3 a partition could not be moved back, or an earlier
     cancellation is in the way.
     """

@@ -19,6 +19,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.pacing.controls import RequestLimits
 from controller.core.requests.outcomes import Part, RequestHistory
 from controller.core.requests.submissions import (
     AcceptedEntry,
@@ -256,6 +257,17 @@ def test_undo_moves_back_what_is_finished() -> None:
     assert again.stdout.splitlines() == ["There is nothing to undo.", undone]
     document = json.loads(Terminal(cluster).run("undo", ONE, "--json").stdout)
     assert document == {"cancellation": None, "result": "nothing_to_do", "answer": undone}
+
+
+def test_undo_throttles_what_is_in_flight_as_well() -> None:
+    """It rolls back as a part of its request, whose throttle changes; others keep theirs."""
+    terminal = Terminal(a_cluster(), steps=[take_up])
+    assert terminal.run("undo", ONE, "--throttle", "5MB").exit_code == 0
+    limits = terminal.cluster.controls.limits
+    assert limits.requests == {ONE: RequestLimits(throttle=5_000_000)}
+    terminal = Terminal(a_cluster(), steps=[take_up])
+    assert terminal.run("undo", ONE).exit_code == 0
+    assert terminal.cluster.controls.limits.requests == {}
 
 
 @pytest.mark.parametrize("verb", ["cancel", "undo"])
