@@ -40,7 +40,7 @@ from controller.core.pacing.controls import (
     UnderMinIsr,
 )
 from controller.core.pacing.records import WallClockRead
-from controller.core.requests.submissions import CancelScope, RequestOptions, StepSize
+from controller.core.requests.submissions import CancelScope, RequestOptions, StepSize, Window
 from controller.core.view import ClusterView
 from controller.reactor.loop import Reactor
 from controller.setting_values import parse_min_free
@@ -50,6 +50,7 @@ from controller.telemetry.partition_documents import Filter, PartitionDocuments
 from controller.telemetry.progress import ProgressTracker
 from controller.units import parse_bytes
 from controller.znodes import paths
+from controller.znodes.json_documents import read_window
 from controller.znodes.plans import encode_legacy_plan
 from integration.rigs.failpoint_names import NamedFailpoints
 from integration.rigs.failpoints import Failpoint
@@ -342,7 +343,14 @@ class ScenarioCluster:
         requests = [RequestId(w) for w in command.words if paths.is_submission(w)]
         partitions = [_partition(w) for w in command.words if not paths.is_submission(w)]
         scope = CancelScope(command.options.get("scope", CancelScope.IN_FLIGHT))
-        self._world.cancel(requests=requests, partitions=partitions, scope=scope)
+        throttle, window = command.options.get("throttle"), command.options.get("window")
+        self._world.cancel(
+            requests=requests,
+            partitions=partitions,
+            scope=scope,
+            throttle=None if throttle is None else int(throttle),
+            window=None if window is None else cast("Window", read_window(window)),
+        )
 
     def _pause(self, command: Command) -> None:
         pause = Pause(reason=command.options.get("reason", ""))

@@ -33,6 +33,7 @@ from controller.core.requests.submissions import (
     CancelScope,
     NamedDirs,
     RequestOptions,
+    Window,
 )
 from controller.errors import ReassignmentConflictError
 from controller.znodes import paths
@@ -279,6 +280,8 @@ class World:
         topics: Iterable[str] = (),
         partitions: Iterable[TopicPartition] = (),
         scope: CancelScope = CancelScope.IN_FLIGHT,
+        throttle: int | None = None,
+        window: Window | None = None,
     ) -> bool:
         """
         Cancel everything in progress, or what is selected, as the command does.
@@ -293,6 +296,8 @@ class World:
             frozenset(topics),
             frozenset(partitions),
             scope,
+            throttle=throttle,
+            window=window,
         )
         znode = self.zookeeper.get(paths.CANCEL)
         found = None if znode is None else cancellation_of(znode)
