@@ -133,7 +133,7 @@ def main() -> None:
 
 
 class Portrait:
-    """The pictures of one daemon: idle, after a move, busy, with a preview, and stalled."""
+    """The pictures of a daemon: idle, after a move, busy, its forms, stalled; and of a standby."""
 
     def __init__(self, cluster: Cluster, daemons: Daemons, page: Page, directory: Path) -> None:
         """Write the pictures into this directory."""
@@ -171,9 +171,10 @@ class Portrait:
 
     def _preview(self, daemon: Daemon) -> None:
         self._page.show(f"{daemon.url}/plan")
-        self._page.fill("broker", str(self._brokers[0]))
+        self._page.check(f"broker-{self._brokers[0]}")
         self._page.fill("reason", "replace the machine")
         self._page.fill("throttle", "50MB")
+        self._shoot("forms")
         self._page.press("Preview")
         self._shoot("preview")
 
@@ -186,6 +187,11 @@ class Portrait:
         )
         time.sleep(10)
         self._take(daemon, "stalled", "/", dark=(WIDE,))
+        stalled = next(p for p in daemon.status()["in_flight"] if p["stalled"])
+        name = f"{stalled['topic']}-{stalled['partition']}"
+        self._take(daemon, "partition", f"/partition?partition={name}")
+        standby = self._daemons.start()
+        self._take(standby, "standby", "/")
         self._cluster.start_brokers(dead)
 
     def _submit(self, names: Sequence[str], first: int, **options: object) -> str:

@@ -34,6 +34,7 @@ from integration.shown_moves import (
     TOKEN,
     WIDE,
     await_request,
+    await_status,
     configured,
     journal,
     metric,
@@ -217,7 +218,7 @@ def test_operator_drains_a_broker_in_the_browser(
         assert "alice (operate)" in window.words
         window.follow("submit a plan")
         _has_no_faults(window)
-        window.fill("broker", "2")
+        window.check("broker-2")
         window.fill("reason", "<b>drain</b>")
         window.press("Preview the drain")
         assert "<b>drain</b>" in window.words
@@ -252,6 +253,58 @@ def test_operator_drains_a_broker_in_the_browser(
     )
     for text in (daemon.log.read_text(), (daemon.journal_directory / "journal.jsonl").read_text()):
         assert TOKEN not in text
+
+
+def test_operator_sets_a_throttle_rebalances_and_undoes_it_in_the_browser(
+    cluster: Cluster, moved: tuple[str, Targets, int], daemons: Daemons, tmp_path: Path
+) -> None:
+    """Each by a form that is filled in; the page of a partition explains it meanwhile."""
+    browser = Browser.required()
+    topic, _, _ = moved
+    daemon = daemons.make(*with_tokens(tmp_path), "--copy-refresh", "1")
+    daemon.token = TOKEN
+    daemon.start()
+    before = {n: cluster.replicas(topic, n) for n in range(PARTITIONS)}
+    with browser.window() as window:
+        window.log_in(f"{daemon.url}/?still=1", TOKEN)
+        window.follow("change")
+        _has_no_faults(window)
+        window.fill("throttle", "2MB")
+        window.fill("max-incoming", "3")
+        window.press("Change")
+        await_status(
+            daemon,
+            lambda s: s["controls"]["throttle"] == 2_000_000,
+            within_s=20,
+            what="the throttle is set",
+        )
+        assert daemon.status()["limits"]["max_incoming_per_broker"] == 3
+        window.follow("rebalance")
+        window.press("Preview the rebalance")
+        assert "replicas to copy" in window.words
+        window.press("Submit")
+        (request,) = set(re.findall(r"request_\d{10}", window.words))
+        await_status(
+            daemon, lambda s: bool(s["in_flight"]), within_s=60, what="a partition is in flight"
+        )
+        name = "{topic}-{partition}".format_map(daemon.status()["in_flight"][0])
+        window.show(f"{daemon.url}/partition?partition={name}")
+        assert name in window.words
+        assert request in window.words
+        _has_no_faults(window)
+        await_outcome(cluster, request, within_s=180)
+        assert {n: cluster.replicas(topic, n) for n in range(PARTITIONS)} != before
+        await_request(daemon, request, lambda r: r["state"] == "done", within_s=20)
+        window.show(f"{daemon.url}/history?request={request}")
+        window.follow("undo")
+        _has_no_faults(window)
+        window.press("Undo")
+        eventually(
+            lambda: {n: cluster.replicas(topic, n) for n in range(PARTITIONS)} == before,
+            within_s=180,
+            what="the partitions have the replicas of before",
+        )
+    assert run_reassigner("throttle", "none", "--zookeeper", cluster.zookeeper_connect).code == 0
 
 
 def test_commands_query_a_daemon_with_tls_and_tokens(

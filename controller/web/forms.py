@@ -24,8 +24,9 @@ from controller.actions.draining import NewDrains
 from controller.actions.submission import PlanSubmission
 from controller.core.model import BrokerId, Instant, RequestId
 from controller.core.pacing.controls import Drain
-from controller.core.requests.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions, Window
 from controller.errors import ControllerError, InvalidInputError
+from controller.previews.proposal import Goal
 from controller.reactor.ports import Clock
 from controller.units import parse_bytes
 from controller.web import pages
@@ -50,6 +51,10 @@ NOT_A_FORM: Final = "not a form"
 PLAN: Final = "/plan"
 SUBMIT: Final = "/submit"
 LIMITS: Final = "/limits"
+TASKS: Final = frozenset({"add", "rebalance"})
+"""Kinds of the form for plans that are planned here."""
+CHOSEN: Final = "broker-"
+"""Begins the name of the box of a broker, before its id."""
 PLAN_BYTES_MAX: Final = 8 << 20
 """The largest encoded form; larger plans are submitted with ``execute``."""
 DRAFTS_MAX: Final = 8
@@ -75,18 +80,27 @@ class PlanForm:
         self._previewing = threading.Lock()
         """A preview takes processor time of the daemon: one at a time."""
 
+    def page(
+        self,
+        form: Mapping[str, str],
+        who: Identity,
+        problem: str = "",
+        status: HTTPStatus = HTTPStatus.CONFLICT,
+    ) -> Response:
+        """Return the forms, filled in as one of them was sent, with what is wrong with it."""
+        page = pages.render_plan_form(who, form, self._plans.brokers(), problem=problem)
+        return html(page, status if problem else HTTPStatus.OK)
+
     def preview(self, form: Mapping[str, str], who: Identity) -> Response:
         """Make a draft of a form and show what it would do."""
         if not self._previewing.acquire(blocking=False):
             why = "another preview is being computed; try again"
-            page = pages.render_plan_form(who, form, problem=why)
-            return html(page, HTTPStatus.SERVICE_UNAVAILABLE)
+            return self.page(form, who, why, HTTPStatus.SERVICE_UNAVAILABLE)
         try:
             wanted = self._wanted_by(form)
             shown = self._plans.preview(wanted)
         except ControllerError as error:
-            page = pages.render_plan_form(who, form, problem=str(error))
-            return html(page, HTTPStatus.CONFLICT)
+            return self.page(form, who, str(error))
         finally:
             self._previewing.release()
         draft = secrets.token_urlsafe(16)
@@ -111,13 +125,15 @@ class PlanForm:
             name = self._plans.submit(draft.wanted, author(who.name))
         except ControllerError as error:
             why = " ".join((str(error), *getattr(error, "__notes__", ())))
-            page = pages.render_plan_form(who, {}, problem=why)
-            return html(page, HTTPStatus.CONFLICT), why, None
+            return self.page({}, who, why), why, None
         return html(pages.render_submitted(who, name, draft.wanted)), "done", name
 
     def _wanted_by(self, form: Mapping[str, str]) -> Wanted:
         if form.get("kind") == "drain":
             return drains_of(form)
+        if form.get("kind") in TASKS:
+            options = options_of(form)
+            return PlanSubmission(plan=self._plans.propose(goal_of(form)), options=options)
         return PlanSubmission(
             plan=self._plans.parse(form.get("plan", "")),
             options=options_of(form),
@@ -127,21 +143,30 @@ class PlanForm:
 
 def drains_of(form: Mapping[str, str]) -> NewDrains:
     """Return the drains that a form asks for; a wrong value raises ``InvalidInputError``."""
-    brokers = form.get("broker", "").replace(",", " ").split()
-    if not brokers or not all(map(is_number, brokers)):
-        raise InvalidInputError("broker: must be the id of a broker, or several: 5, 6")
-    hours = form.get("window", "").strip()
-    window = read_window(hours) if hours else None
-    if isinstance(window, str):
-        raise InvalidInputError(f"window: {window}")
     return NewDrains(
-        brokers=[BrokerId(int(broker)) for broker in brokers],
+        brokers=brokers_of(form),
         about=Drain(
             reason=form.get("reason", "").strip(), approved_by=form.get("approved_by", "").strip()
         ),
         throttle=_throttle_of(form),
-        window=window,
+        window=_window_of(form),
     )
+
+
+def goal_of(form: Mapping[str, str]) -> Goal:
+    """Return the goal of a task, as its command has it."""
+    if form.get("kind") == "add":
+        return Goal(all_topics=True, added=frozenset(brokers_of(form)))
+    return Goal(all_topics=True, rebalance=True)
+
+
+def brokers_of(form: Mapping[str, str]) -> list[BrokerId]:
+    """Return the brokers that a form names: those chosen, or a list of ids."""
+    chosen = [name.removeprefix(CHOSEN) for name in form if name.startswith(CHOSEN)]
+    brokers = chosen or form.get("broker", "").replace(",", " ").split()
+    if not brokers or not all(map(is_number, brokers)):
+        raise InvalidInputError("broker: choose a broker, or several")
+    return [BrokerId(int(broker)) for broker in brokers]
 
 
 def options_of(form: Mapping[str, str]) -> RequestOptions:
@@ -149,8 +174,17 @@ def options_of(form: Mapping[str, str]) -> RequestOptions:
     return RequestOptions(
         reason=form.get("reason", "").strip(),
         throttle=_throttle_of(form),
+        window=_window_of(form),
         atomic=bool(form.get("atomic")),
     )
+
+
+def _window_of(form: Mapping[str, str]) -> Window | None:
+    hours = form.get("window", "").strip()
+    window = read_window(hours) if hours else None
+    if isinstance(window, str):
+        raise InvalidInputError(f"window: {window}")
+    return window
 
 
 def _throttle_of(form: Mapping[str, str]) -> int | None:
@@ -283,6 +317,10 @@ class ControlForm:
             return self.limits(sent.who, sent.form, str(error))
         self._audit(sent.attempt("done"))
         return redirect("/")
+
+    def plan(self, who: Identity, broker: str) -> Response:
+        """Return the forms for drains, tasks and plans; perhaps with a broker that is chosen."""
+        return self._plans.page({"broker": broker, "kind": "drain"}, who)
 
     def _submit(self, sent: Sent) -> Response:
         response, result, name = self._plans.submit(sent.form, sent.who)

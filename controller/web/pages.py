@@ -40,7 +40,7 @@ from controller.web.broker_survey import SurveyedBroker, SurveyedCluster
 from controller.web.limits_form import FIELDS, SHOWN
 from controller.web.pictures import COLORS, charts_of, copy_matrix, fill_of, phase_timeline
 from controller.web.report_index import IndexedReport
-from controller.web.steering import MEANINGS, PageAction, PlanPreview, Wanted
+from controller.web.steering import MEANINGS, BrokerChoice, PageAction, PlanPreview, Wanted
 
 Document = Mapping[str, Any]
 
@@ -230,9 +230,14 @@ def render_login(target: str, *, problem: str = "") -> str:
     return _render("login", "log in", target=target, problem=problem)
 
 
-def render_plan_form(who: Identity, form: Mapping[str, str], *, problem: str = "") -> str:
-    """Return the form for a plan, filled in as it was sent."""
-    return _render("plan", "submit a plan", who=who, form=form, problem=problem)
+def render_plan_form(
+    who: Identity, form: Mapping[str, str], brokers: Sequence[BrokerChoice], *, problem: str = ""
+) -> str:
+    """Return the forms for drains, tasks and plans, one of them filled in as it was sent."""
+    chosen = form.get("broker", "").replace(",", " ").split()
+    return _render(
+        "plan", "plan", who=who, form=form, brokers=brokers, chosen=chosen, problem=problem
+    )
 
 
 def render_preview(who: Identity, draft: str, shown: PlanPreview, wanted: Wanted) -> str:

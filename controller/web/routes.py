@@ -127,7 +127,7 @@ class Routes:
             "/explain": lambda request, _: self.explain(request),
             "/history": self.history,
             "/partition": self.partition,
-            **({} if form is None else {CONTROL: _form, PLAN: _plan, LIMITS: self.limits}),
+            **({} if form is None else {CONTROL: _form, PLAN: self.plan, LIMITS: self.limits}),
         }
 
     def answer(self, request: HttpRequest) -> Response:
@@ -184,6 +184,12 @@ class Routes:
         found = json.loads(response.body)
         page = pages.render_partition(f"{found['topic']}-{found['partition']}", found, who)
         return html(page, HTTPStatus.OK if found["known"] else HTTPStatus.NOT_FOUND)
+
+    def plan(self, request: HttpRequest, who: Identity) -> Response:
+        """Return the forms for drains, tasks and plans."""
+        if not who.may_operate or self._form is None:
+            return text(HTTPStatus.FORBIDDEN, NEEDS_OPERATE)
+        return self._form.plan(who, request.query.get("broker", ""))
 
     def limits(self, _: HttpRequest, who: Identity) -> Response:
         """Return the form for throttle, window and limits."""
@@ -290,12 +296,6 @@ def _form(request: HttpRequest, who: Identity) -> Response:
     if action is None:
         return text(HTTPStatus.NOT_FOUND, f"there are {' '.join(PAGE_ACTIONS)}")
     return html(pages.render_form(action, request.query.get("request", ""), who))
-
-
-def _plan(request: HttpRequest, who: Identity) -> Response:
-    if not who.may_operate:
-        return text(HTTPStatus.FORBIDDEN, NEEDS_OPERATE)
-    return html(pages.render_plan_form(who, {"broker": request.query.get("broker", "")}))
 
 
 def _with_log_in(request: HttpRequest, refused: Response) -> Response:

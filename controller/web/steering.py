@@ -9,7 +9,7 @@ is refused raises ``InvalidInputError`` or ``ReassignmentConflictError``, as for
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple, assert_never
 from controller.actions import draining, work_control
 from controller.actions.draining import NewDrains
 from controller.actions.submission import PlanSubmission, check
-from controller.core.model import BrokerId, RequestId
+from controller.core.model import BrokerId, RequestId, count_text
 from controller.core.pacing.controls import Pause, UnderMinIsr
-from controller.core.requests.submissions import Cancellation
+from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError, ReassignmentConflictError
-from controller.previews import forecast_table
+from controller.previews import forecast_table, proposal
 from controller.previews.cluster_queries import (
     ClusterQueries,
     QueryBrokers,
@@ -30,6 +30,7 @@ from controller.previews.cluster_queries import (
     query_brokers,
     query_min_insync,
 )
+from controller.previews.drafts import propose_apart
 from controller.previews.drain_preview import preview_drains
 from controller.previews.plan_facts import DryRun
 from controller.previews.plan_files import PlanFile, plan_of
@@ -56,6 +57,7 @@ class PageAction(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     CANCEL = "cancel"
+    UNDO = "undo"
     STOP_DRAIN = "stop_drain"
     WARN = "warn"
     WAIT = "wait"
@@ -77,6 +79,8 @@ MEANINGS: Final[Mapping[PageAction, str]] = {
     PageAction.RESUME: "Steps begin again. Other pauses stay.",
     PageAction.CANCEL: "Partitions in flight go back to their original replicas, or to the nearest "
     "assignment that is safe. Partitions that are done stay where they are.",
+    PageAction.UNDO: "Partitions get the replicas that they had before the request. One that "
+    "another request or client has moved since is left alone.",
     PageAction.STOP_DRAIN: "New replicas may be placed on the broker again. What has not begun "
     "does not begin; what has begun continues.",
     PageAction.WARN: "Steps begin although other partitions are below min.insync.replicas; these "
@@ -136,8 +140,13 @@ class Steering:
                     )
                 case PageAction.RESUME:
                     work_control.resume(operator, named)
-                case PageAction.CANCEL:
-                    wanted = Cancellation(requests=frozenset(named), requested_by=author(by))
+                case PageAction.CANCEL | PageAction.UNDO:
+                    is_undo = action is PageAction.UNDO
+                    wanted = Cancellation(
+                        requests=frozenset(named),
+                        scope=CancelScope.ALL if is_undo else CancelScope.IN_FLIGHT,
+                        requested_by=author(by),
+                    )
                     done = work_control.submit_cancellation(operator, wanted, wait_s=_SELECTION_S)
                     if isinstance(done, str):
                         raise ReassignmentConflictError(done)
@@ -158,6 +167,13 @@ def _broker_of(text: str) -> BrokerId:
 
 Wanted = PlanSubmission | NewDrains
 """What the form for plans asks for."""
+
+
+class BrokerChoice(NamedTuple):
+    """A broker that a form offers."""
+
+    id: BrokerId
+    about: str
 
 
 class PreviewTable(NamedTuple):
@@ -200,6 +216,7 @@ class PagePlans:
     ) -> None:
         self._connect = connect
         self._now_ms = now_ms
+        self._status = status
         self._queries = ClusterQueries(
             settings=settings,
             status=lambda _: status(),
@@ -211,6 +228,29 @@ class PagePlans:
     def parse(self, text: str) -> PlanFile:
         """Read a plan as ``execute`` reads a file."""
         return plan_of(text.encode(), "the plan")
+
+    def brokers(self) -> Sequence[BrokerChoice]:
+        """Return the brokers that forms offer, dead ones included."""
+        status = self._status() or {}
+        dead = status.get("dead_brokers", ())
+        drained = {drain["broker"] for drain in status.get("drains", ())}
+        return [
+            BrokerChoice(b, ", ".join(filter(None, _about(load, b in dead, b in drained))))
+            for load in status.get("broker_loads", ())
+            for b in (load["broker"],)
+        ]
+
+    def propose(self, goal: proposal.Goal) -> PlanFile:
+        """Return the plan that ``add`` or ``rebalance`` would submit for a goal."""
+        with self._connect() as operator:
+            basis = proposal.read_basis(operator, goal)
+            disks = self._queries.log_dirs(operator.cluster.brokers().values())
+        sizes = proposal.sizes_of(disks)
+        found = propose_apart(basis.before, basis.goal, sizes)
+        notes = (*proposal.silence_lines(disks), *proposal.summary_lines(found, basis, sizes))
+        if not found.changed:
+            raise InvalidInputError("\n".join((proposal.NOTHING, *notes)))
+        return PlanFile(entries=found.changed, notes=notes)
 
     def preview(self, wanted: Wanted) -> PlanPreview:
         """Return what ``--dry-run`` shows of a plan, or of a drain."""
@@ -230,6 +270,13 @@ class PagePlans:
                 return check(operator, replace(wanted, options=options)).write(operator).request
             about = replace(wanted.about, by=by, since_ms=self._now_ms())
             return draining.drain(operator, replace(wanted, about=about)).request
+
+
+def _about(load: Mapping[str, Any], is_dead: bool, is_drained: bool) -> Iterator[str]:  # noqa: FBT001 - both are words
+    yield "dead" if is_dead else ""
+    yield "drained" if is_drained else ""
+    yield f"rack {load['rack']}" if load.get("rack") else ""
+    yield "" if load.get("replicas") is None else count_text(load["replicas"], "replica")
 
 
 def _shown(found: DryRun, notes: Sequence[str]) -> PlanPreview:

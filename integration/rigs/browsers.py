@@ -62,6 +62,10 @@ class Page:
         field.clear()
         field.send_keys(value)
 
+    def check(self, name: str) -> None:
+        """Check a box, or take the check out of it."""
+        self._driver.find_element("name", name).click()
+
     def press(self, words: str) -> None:
         """Press the button whose text begins with these words."""
         buttons = self._driver.find_elements("tag name", "button")

@@ -48,6 +48,7 @@ COMMANDS: Final[Mapping[PageAction, Callable[[str], Sequence[str]]]] = {
     PageAction.PAUSE: lambda r: ("pause", *(("--request", r) if r else ())),
     PageAction.RESUME: lambda r: ("resume", *(("--request", r) if r else ())),
     PageAction.CANCEL: lambda r: ("cancel", *((r,) if r else ("--everything", "--yes"))),
+    PageAction.UNDO: lambda r: ("undo", *((r,) if r else ("--everything", "--yes"))),
     PageAction.STOP_DRAIN: lambda broker: ("drain", "--stop", broker),
     PageAction.WARN: lambda _: ("limits", "--under-min-isr", "warn"),
     PageAction.WAIT: lambda _: ("limits", "--under-min-isr", "wait"),
@@ -110,8 +111,9 @@ def written(cluster: FakeCluster) -> object:
 
 def text_of(result: Result) -> str:
     """Return why a command wrote nothing; empty if it wrote."""
-    if "nothing to cancel" in result.stdout:
-        return result.stdout.strip()
+    if "nothing to cancel" in result.stdout or "nothing to undo" in result.stdout:
+        # `undo` also says what the cluster has now.
+        return result.stdout.splitlines()[0]
     _, _, why = result.stderr.strip().rpartition("reassigner: ")
     return why if result.exit_code in (1, 3) else ""
 
@@ -125,7 +127,9 @@ def test_every_action_of_the_page_has_a_command() -> None:
     "subject", [EVERYTHING, OPEN, ENDED, WAITING, QUEUE, REQUEST, UNKNOWN, MALFORMED]
 )
 @pytest.mark.parametrize("make", [a_cluster, idle, cancelling, paused])
-@pytest.mark.parametrize("action", [PageAction.PAUSE, PageAction.RESUME, PageAction.CANCEL])
+@pytest.mark.parametrize(
+    "action", [PageAction.PAUSE, PageAction.RESUME, PageAction.CANCEL, PageAction.UNDO]
+)
 def test_page_and_command_decide_the_same(
     action: PageAction, make: Callable[[], FakeCluster], subject: str
 ) -> None:

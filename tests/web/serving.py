@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from http import HTTPStatus
@@ -14,13 +14,14 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from controller.actions.draining import NewDrains
-from controller.core.model import RequestId, TopicPartition, Zxid
+from controller.core.model import BrokerId, RequestId, TopicPartition, Zxid
 from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.credentials import ServerTls
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.plan_files import Plan, PlanFile
+from controller.previews.proposal import Goal
 from controller.setting_values import HttpAddress
 from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.status_publisher import StatusPublisher
@@ -30,6 +31,7 @@ from controller.web.http_messages import FORM
 from controller.web.http_server import HttpServer
 from controller.web.routes import Health, Routes
 from controller.web.steering import (
+    BrokerChoice,
     PageAction,
     PagePlans,
     PlanPreview,
@@ -81,7 +83,18 @@ class FakePlans(PagePlans):
 
     def __init__(self) -> None:
         self.submitted: list[tuple[Plan, RequestOptions]] = []
+        self.goals: list[Goal] = []
         self.drained: list[tuple[NewDrains, str]] = []
+
+    def brokers(self) -> Sequence[BrokerChoice]:
+        """Offer three brokers."""
+        words = {5: "rack a, 3 replicas", 6: "dead", 7: "<new>"}
+        return [BrokerChoice(BrokerId(b), about) for b, about in words.items()]
+
+    def propose(self, goal: Goal) -> PlanFile:
+        """Record the goal, and move one partition."""
+        self.goals.append(goal)
+        return PlanFile(entries={TopicPartition("g", 0): replicas(4, 5)})
 
     def parse(self, text: str) -> PlanFile:
         """Take any text for a plan."""

@@ -15,6 +15,7 @@ from controller.core.requests.submissions import RequestOptions
 from controller.doctor.broker_answers import BrokerAnswers
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.plan_files import PlanFile
+from controller.previews.proposal import Goal
 from controller.setting_sources import load_settings
 from controller.web.steering import PagePlans
 from controller.znodes.cancellations import KillSwitch
@@ -62,6 +63,37 @@ def test_a_drain_is_previewed_and_stands() -> None:
     request = plans_of(cluster).submit(drains(1, reason="swap"), "alice")
     found = cluster.controls.drains
     assert (found.request, found.brokers) == (request, {1: Drain("swap", "alice", AT_MS)})
+
+
+def test_tasks_are_planned_in_a_process_of_their_own() -> None:
+    """As `add` and `rebalance` plan; where nothing has to move, the form says so."""
+    cluster = FakeCluster(brokers=frozenset({1, 2, 3})).assign(A, (1, 2)).assign(B, (1, 2))
+    plans = plans_of(cluster.assign(T, (2, 1)))
+    added = plans.propose(Goal(all_topics=True, added=frozenset({BrokerId(3)})))
+    assert {3} == {b for target in added.entries.values() for b in target} - {1, 2}
+    assert added.notes
+    rebalanced = plans.propose(Goal(all_topics=True, rebalance=True))
+    assert any(3 in target for target in rebalanced.entries.values())
+    even = FakeCluster(brokers=frozenset({1, 2})).assign(A, (1, 2)).assign(B, (2, 1))
+    with pytest.raises(InvalidInputError, match="Nothing has to move"):
+        plans_of(even).propose(Goal(all_topics=True, rebalance=True))
+
+
+def test_brokers_are_offered_with_what_they_have() -> None:
+    """Dead and drained ones are named as such; none without a status."""
+    cluster = FakeCluster()
+    assert list(plans_of(cluster).brokers()) == []
+    loads = [{"broker": 1, "rack": "a", "replicas": 1}, {"broker": 4, "replicas": 2}]
+    status = {"broker_loads": loads, "dead_brokers": [4], "drains": [{"broker": 4}]}
+    plans = PagePlans(
+        load_settings({"zookeeper": "zk:2181"}, environ={}),
+        lambda: nullcontext(FakeOperator(cluster)),
+        lambda: status,
+    )
+    assert [tuple(b) for b in plans.brokers()] == [
+        (1, "rack a, 1 replica"),
+        (4, "dead, drained, 2 replicas"),
+    ]
 
 
 def test_plan_is_read_as_execute_does() -> None:

@@ -65,7 +65,7 @@ from controller.web.pages import (
     render_starting,
     render_submitted,
 )
-from controller.web.steering import PageAction
+from controller.web.steering import BrokerChoice, PageAction
 from tests.core.builders import tp
 from tests.telemetry.builders import (
     REQUEST,
@@ -218,7 +218,9 @@ def test_the_page_shows_partitions_and_requests() -> None:
 def test_phases_are_in_words_with_their_names_on_hover() -> None:
     """In the tables, in the filter and in the legend of the timeline."""
     html = page(a_busy_view())
-    assert re.search(r'<span title="A2-syncing: [^"]+">.*?</span>copying</span>', html, re.DOTALL)
+    assert re.search(
+        r'<span title="A2-syncing: [^"]+">.*?</span>copying, blocked</span>', html, re.DOTALL
+    )
     assert '<option value="B5">deleting the old copy</option>' in html
     assert '<option value="in_flight">in flight</option>' in html
     assert 'title="B5: ' in render_history("r", a_timeline(), START)
@@ -352,7 +354,7 @@ def test_hostile_names_stay_text() -> None:
         render_history(HOSTILE, a_timeline(), START, who=who),
         render_form(PageAction.PAUSE, HOSTILE, who, problem=HOSTILE),
         render_login(HOSTILE, problem=HOSTILE),
-        render_plan_form(who, filled, problem=HOSTILE),
+        render_plan_form(who, filled, [BrokerChoice(BrokerId(1), HOSTILE)], problem=HOSTILE),
         render_submitted(who, RequestId(HOSTILE), PlanSubmission(plan=PlanFile(entries={}))),
     ):
         assert "<script>alert" not in html

@@ -7,6 +7,8 @@ from urllib.parse import urlencode
 
 import pytest
 
+from controller.core.model import BrokerId, TopicPartition
+from controller.previews.proposal import Goal
 from controller.web.access import author
 from controller.web.forms import DRAFT_S, DRAFTS_MAX, NEEDS_OPERATE, PLAN, PLAN_BYTES_MAX, SUBMIT
 from controller.web.http_messages import FORM, FORM_BYTES_MAX
@@ -44,7 +46,9 @@ def test_plan_is_previewed_and_submitted(steerable: Served) -> None:
     """Nothing is written by the preview; the request names its author."""
     page = Page(steerable)
     assert 'href="/plan"' in page.get("/")[1]
-    assert 'value="3"' in page.get("/plan?broker=3")[1]
+    chosen = page.get("/plan?broker=6")[1]
+    assert 'name="broker-6" value="1" checked> 6 <span class="muted">dead</span>' in chosen
+    assert chosen.count(" checked>") == 1
     status, body = page.send(PLAN, plan="t", reason="<r>", throttle="50MB", atomic="1")
     assert status == HTTPStatus.OK
     for words in ("1 partition in 2 steps", "t-0: moves", "1 GB", "50 MB/s for each broker"):
@@ -81,6 +85,47 @@ def test_brokers_are_drained_after_a_preview(steerable: Served) -> None:
     assert (wanted.about.reason, wanted.about.approved_by) == ("<swap>", "bob")
     assert (wanted.throttle, str(wanted.window)) == (5_000_000, "22:00-05:00 UTC")
     assert steerable.audited[-1] == ("submit", "drain-<7>", "alice", "127.0.0.1", "done")
+
+
+@pytest.mark.parametrize(
+    ("fields", "goal"),
+    [
+        (
+            {"kind": "add", "broker-6": "1", "broker-7": "1"},
+            Goal(all_topics=True, added=frozenset({BrokerId(6), BrokerId(7)})),
+        ),
+        ({"kind": "rebalance"}, Goal(all_topics=True, rebalance=True)),
+    ],
+)
+def test_tasks_are_planned_as_their_commands_do(
+    steerable: Served, fields: dict[str, str], goal: Goal
+) -> None:
+    """Of brokers that are chosen; with the options of a request."""
+    page = Page(steerable)
+    options = {"reason": "<why>", "throttle": "5MB", "window": "22:00-05:00"}
+    status, body = page.send(PLAN, **fields, **options)
+    assert status == HTTPStatus.OK, body
+    assert steerable.plans.goals == [goal]
+    draft = body.partition('name="draft" value="')[2].partition('"')[0]
+    assert page.send(SUBMIT, draft=draft)[0] == HTTPStatus.OK
+    ((plan, found),) = steerable.plans.submitted
+    assert list(plan) == [TopicPartition("g", 0)]
+    assert (found.reason, found.throttle, str(found.window)) == (
+        "<why>",
+        5_000_000,
+        "22:00-05:00 UTC",
+    )
+
+
+def test_brokers_to_drain_are_chosen(steerable: Served) -> None:
+    """A wrong option keeps what was chosen."""
+    page = Page(steerable)
+    fields = {"kind": "drain", "broker-5": "1", "broker-7": "1"}
+    status, body = page.send(PLAN, **fields, window="<late>")
+    assert status == HTTPStatus.CONFLICT
+    assert 'name="broker-7" value="1" checked> 7 <span class="muted">&lt;new&gt;</span>' in body
+    status, body = page.send(PLAN, **fields)
+    assert "Drain broker 5,7 as alice" in body
 
 
 def test_draft_is_submitted_once_and_by_its_owner(steerable: Served) -> None:
@@ -128,8 +173,10 @@ def test_forged_form_does_nothing(steerable: Served, path: str) -> None:
     ("fields", "why"),
     [
         ({"kind": "drain", "broker": "9"}, "there is no broker &lt;9&gt;"),
-        ({"kind": "drain", "broker": "three"}, "must be the id of a broker"),
-        ({"kind": "drain"}, "must be the id of a broker"),
+        ({"kind": "drain", "broker": "three"}, "choose a broker, or several"),
+        ({"kind": "drain"}, "choose a broker, or several"),
+        ({"kind": "add"}, "choose a broker, or several"),
+        ({"kind": "add", "broker-x": "1"}, "choose a broker, or several"),
         ({"kind": "drain", "broker": "5", "window": "<late>"}, "window: "),
         ({"throttle": "<fast>"}, "throttle: bytes such as"),
     ],
