@@ -239,7 +239,6 @@ def test_a_dead_broker_is_drained_though_the_daemon_is_killed(
     assert said(cluster, "drain").splitlines()[-1] == EMPTY
 
 
-@pytest.mark.acceptance
 @pytest.mark.timeout(400)
 def test_what_leads_to_the_broker_is_retargeted_and_nothing_new_is_accepted(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
@@ -281,7 +280,6 @@ def test_what_leads_to_the_broker_is_retargeted_and_nothing_new_is_accepted(
     assert said(cluster, "drain") == "no broker is drained\n"
 
 
-@pytest.mark.acceptance
 @pytest.mark.parametrize("shared_cluster", [SERVED], ids=["public"], indirect=True)
 def test_topics_of_a_public_endpoint_avoid_the_broker(
     cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, fresh_name: Callable[[], str]
