@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.actions import evacuating
 from controller.cli import options, submitting
 from controller.cli.context import CommandContext
 from controller.cli.options import command, flag, option
-from controller.cli.output import Exit, print_lines, print_note
+from controller.cli.output import Exit, print_note
 from controller.cli.progress_display import display_of
 from controller.cli.request_state import problem_lines, read_request
 from controller.cli.status_text import status_about
-from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.core.model import BrokerId, OutcomeKind, Replicas, RequestId, TopicPartition
 from controller.core.pacing.controls import Evacuation, Evacuations
 from controller.core.requests.submissions import RequestOptions
 from controller.errors import InvalidInputError
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 AGAIN_S: Final = 2.0
 """Between two looks at the leaderships of the cluster."""
+PATIENCE_S: Final = 20.0
+"""After so long without the end of a request, a replica that is to lead may have died."""
 NONE: Final = "no broker is evacuated"
 
 Led = Mapping[BrokerId, Collection[TopicPartition]]
@@ -103,10 +105,8 @@ class LeadersRun(ABC):
     brokers: list[BrokerId]
     about: Evacuation
     wanted: RequestOptions
-    requests: list[str] = field(default_factory=list)
+    requests: list[RequestId] = field(default_factory=list)
     changed: dict[TopicPartition, str] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    """What became of entries that were refused or cancelled."""
 
     def run(self, *, wait: bool) -> Exit:
         """Request what has to move, and wait for it."""
@@ -118,11 +118,8 @@ class LeadersRun(ABC):
             self._move(None if wait else self.context.now() + self.context.timeout)
         except KeyboardInterrupt:
             print_note("Interrupted; what was requested continues.")
-            print_lines(self.problems)
-            return self._report(self._look()[1], is_interrupted=True)
-        print_lines(self.problems)
-        leaderships, moves = self._look()
-        return self._report(moves, leaderships)
+            return self._report(is_interrupted=True)
+        return self._report()
 
     def _move(self, until: float | None) -> None:
         """Request what has to move until nothing new is found, or the time is over."""
@@ -142,7 +139,7 @@ class LeadersRun(ABC):
                 return
 
     def _follow(self, written: WrittenRequest, until: float | None) -> None:
-        """Wait until a request ends, or the time is over."""
+        """Wait until a request ends, but not for ever: what is to move may be another by then."""
         context, operator, names = self.context, self.operator, set(written.names)
         self.requests.append(written.request)
         if not submitting.await_daemon(
@@ -152,14 +149,23 @@ class LeadersRun(ABC):
             print_note(f"Written as {written.request}, but not accepted yet ({why})")
             if until is not None:
                 return
+        patience = context.now() + PATIENCE_S
+        until = patience if until is None else min(until, patience)
         with display_of(context) as show:
-            while operator.outcomes.outcome(written.request) is None:
-                if until is not None and context.now() >= until:
-                    return
+            while operator.outcomes.outcome(written.request) is None and context.now() < until:
                 status = status_about(context.status_of_leader(operator), written.request)
                 show(f"leaderships move as {written.request}", 0, 0, status)
                 context.sleep(submitting.FOLLOW_S)
-        self.problems += problem_lines(read_request(operator, written.request))
+
+    def _problems(self) -> list[str]:
+        """Return what became of entries that were refused or cancelled."""
+        lines: list[str] = []
+        for request in self.requests:
+            state = read_request(self.operator, request)
+            endings = (e for e in state.history.endings if e.fate is not OutcomeKind.SUPERSEDED)
+            history = replace(state.history, endings=tuple(endings))
+            lines += problem_lines(replace(state, history=history))
+        return lines
 
     def _holds(self) -> Iterator[str]:
         """Describe what keeps leaderships where they are although nothing is wrong."""
@@ -176,19 +182,15 @@ class LeadersRun(ABC):
         self.context.print_change(document, lines or ["nothing has to move"])
         return Exit.DONE
 
-    def _report(
-        self,
-        moves: LeaderMoves,
-        leaderships: BrokerLeaderships | None = None,
-        *,
-        is_interrupted: bool = False,
-    ) -> Exit:
+    def _report(self, *, is_interrupted: bool = False) -> Exit:
         """Print what is left, and the answer to the operator's question."""
-        leaderships = leaderships or BrokerLeaderships(self.operator, self.brokers)
+        leaderships = BrokerLeaderships(self.operator, self.brokers)
+        moves = self.moves_left(leaderships, self.operator.requests.evacuations())
+        problems = self._problems()
         led = {broker: leaderships.led(broker) for broker in self.brokers}
-        is_over = moves.is_over and not is_interrupted and not self.problems
+        is_over = moves.is_over and not is_interrupted and not problems
         is_done = is_over and self.is_done(led)
-        code = Exit.DONE if is_done else Exit.REFUSED if self.problems else Exit.IN_PROGRESS
+        code = Exit.DONE if is_done else Exit.REFUSED if problems else Exit.IN_PROGRESS
 
         def document() -> dict[str, Any]:
             return {
@@ -201,6 +203,7 @@ class LeadersRun(ABC):
                     for broker, partitions in led.items()
                 ],
                 "requests": self.requests,
+                "problems": problems,
                 "changed": {str(p): why for p, why in self.changed.items()},
                 **_left_document(moves),
                 "result": code.name.lower(),
@@ -208,13 +211,8 @@ class LeadersRun(ABC):
 
         notes = (f"{names_text(ps)} left as found: {why}" for why, ps in by_reason(self.changed))
         answer = self.answer(led, leaderships) if is_done else self.left_text(led, moves)
-        self.context.print_result(document, (*notes, *_left_lines(moves), *answer))
+        self.context.print_result(document, (*problems, *notes, *_left_lines(moves), *answer))
         return code
-
-    def _look(self) -> tuple[BrokerLeaderships, LeaderMoves]:
-        """Return the leaderships, and what is left to be moved."""
-        leaderships = BrokerLeaderships(self.operator, self.brokers)
-        return leaderships, self.moves_left(leaderships, self.operator.requests.evacuations())
 
     # --- what depends on the direction -----------------------------------------------------------
 

@@ -127,14 +127,15 @@ class BrokerLeaderships:
                 if wanted is not None and present[0] in brokers:
                     moves.under_way[partition] = wanted
                 continue
-            if wanted is not None and wanted[0] not in away:
+            good = self._good(state)
+            if wanted is not None and wanted[0] not in away and wanted[0] in good:
                 moves.under_way[partition] = wanted
                 continue
             why = self._obstacle(partition)
             former = found.former.get(partition, present)
             if not is_as_left(former, present, found.brokers):
                 former = present
-            target = order_without(former, away, self._good(state), leader)
+            target = order_without(former, away, good, leader)
             if why is None and target is None:
                 why = "no other replica is in sync" if len(present) > 1 else "it has no other"
             if why is not None or target is None:

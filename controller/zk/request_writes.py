@@ -337,7 +337,8 @@ class RequestWrites:
         """Change the value of a znode that is there as long as it has brokers."""
         for _ in range(RACES_MAX):
             found = self._connection.get(path)
-            wanted = change(absent if found is None else _read(path, decode, found))
+            before = absent if found is None else _read(path, decode, found)
+            wanted = change(before)
             data = encode(wanted)
             self._check_size(data, f"{path} would take")
             as_written = found or Znode(data, FIRST_VERSION, UNASKED, 0, 0)
@@ -345,7 +346,7 @@ class RequestWrites:
             read = decode(as_written._replace(data=data, version=version))
             if isinstance(read, str):
                 raise InvalidInputError(read)
-            if dry_run or (found is None and not wanted.brokers):
+            if dry_run or wanted == before or (found is None and not wanted.brokers):
                 return wanted
             if found is None:
                 made = self._connection.create(path, data)

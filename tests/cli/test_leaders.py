@@ -204,6 +204,22 @@ def test_a_return_supersedes_an_evacuation_in_progress(terminal: Terminal) -> No
     assert terminal.cluster.evacuations == Evacuations()
 
 
+def test_a_replica_that_dies_before_it_leads_is_replaced(terminal: Terminal) -> None:
+    """A run that waits gives the partition another leader."""
+
+    def lag(cluster: FakeCluster) -> None:
+        cluster.take_up()
+        place(cluster, tp(0), (1, 2, 3), 1, 1, 3)
+        cluster.reach(tp(1))
+        place(cluster, tp(1), (2, 3, 1), 2)
+
+    terminal.steps = [lag, *([lambda _: None] * 45), *([carry_out] * 20)]
+    result = terminal.run("leaders", "--evacuate", "1", "--wait")
+    assert result.exit_code == 0, result.stdout
+    assert orders(terminal)[tp(0)] == (3, 2, 1)
+    assert terminal.cluster.evacuations.former[tp(0)] == (1, 2, 3)
+
+
 def test_refused_entries_are_named(terminal: Terminal) -> None:
     """With exit code 3."""
     terminal.steps = [refuse]
@@ -278,6 +294,7 @@ def test_the_result_as_json(terminal: Terminal) -> None:
     assert document == {
         "brokers": [{"broker": 1, "leads": 1, "under_replicated": []}],
         "requests": ["request_0000000004"],
+        "problems": [],
         "changed": {},
         "left": {"t-3": "it has no other"},
         "under_way": [],
