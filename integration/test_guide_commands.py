@@ -194,6 +194,7 @@ def test_every_listed_command_is_run_or_has_a_reason(name: str) -> None:
     assert set(listed_commands(path_of(name).read_text(encoding="utf-8"))) == page.listed
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if page.steps])
 def test_the_commands_of_a_document_work_as_written(name: str, scene: Scene) -> None:
     """Each ends with the exit code, and prints what the table expects."""
