@@ -355,6 +355,7 @@ PAGES: Final = {
             Run("reassigner list --history", r"request_\d+ \(request\): "),
             Run("reassigner undo request_0000000000 --dry-run", UNDONE),
             Run("reassigner undo request_0000000000 --throttle 50MB --wait", UNDONE),
+            prepare("reassigner replication orders 3 --wait"),
             DOCTOR,
             STATUS,
             Run("reassigner generate orders --broker-list 1,2,3,4 --output away.json", "orders"),
