@@ -66,6 +66,7 @@ ACLS: Final = (
 KUBERNETES: Final = "needs a Kubernetes cluster"
 PACKAGED: Final = "integration/containers/test_debian.py builds and installs the package"
 TYPED: Final = "integration/test_quickstart.py types it into terminals"
+LAGGING: Final = "integration/test_lagging_replicas.py has a replica that stays out of sync"
 ENDS: Final = "changes the whole cluster; tests of its own"
 SAMPLE: Final = "stands for many commands: it has an ellipsis"
 
@@ -264,7 +265,13 @@ PAGES: Final = {
             Run("reassigner quiesce --export history.json", "[Rr]eady"),
             prepare("reassigner resume"),
         ),
-        not_run={"reassigner drain --stop": NAME, "reassigner quiesce": NAME},
+        not_run={
+            "reassigner drain --stop": NAME,
+            "reassigner quiesce": NAME,
+            "reassigner execute plan.json --tolerate-lagging 3": LAGGING,
+            "reassigner limits --request request_0000000007 --tolerate-lagging 3": LAGGING,
+            "reassigner limits --request request_0000000007 --unset tolerate-lagging": LAGGING,
+        },
     ),
     "plans.md": Page(
         steps=(
@@ -515,8 +522,8 @@ PAGES: Final = {
     "status-page.md": Page(
         steps=(DAEMON, prepare("reassigner execute plan.json --wait"), HISTORY),
         not_run={
-            "reassigner drain": NAME,
             "reassigner status": NAME,
+            "reassigner undo": NAME,
             "reassigner pipeline report ... --out DIR/NAME": SAMPLE,
         },
     ),
