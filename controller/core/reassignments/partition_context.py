@@ -236,11 +236,12 @@ class PartitionContext:
         lost = f"{blocked.detail}, and without {model.ids(dropping)} a copy would be given up"
         return replace(blocked, detail=lost)
 
-    def in_sync_gate(self, target: Replicas) -> Blocked | None:
+    def in_sync_gate(self, target: Replicas, *, tolerates: bool = True) -> Blocked | None:
         """Return which of these replicas are awaited; a rollback awaits added ones only."""
         if self.spec.rolls_back:
             target = tuple(r for r in target if r in self.assignment.adding_replicas)
-        target = tuple(r for r in target if r not in self.tolerated)
+        tolerated = self.tolerated if tolerates else ()
+        target = tuple(r for r in target if r not in tolerated)
         blocked = gates.sync_gate(self.view, self.partition, self.spec, self.state, target)
         return self.said_intolerant(blocked)
 

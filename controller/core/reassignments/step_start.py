@@ -205,7 +205,8 @@ class StepStart(PartitionContext):
         is_below_min_isr = waits_for is not None and waits_for.by is BlockedBy.MIN_ISR
         if not is_below_min_isr and self.copies_gate(removing) is None:
             return False
-        if self.in_sync_gate(assignment.target_replicas) is not None:
+        # A tolerated replica is one that the removed ones wait for: no other step would help.
+        if self.in_sync_gate(assignment.target_replicas, tolerates=False) is not None:
             return False
         live = self.view.live(self.spec.target, self.partition)
         return all(r in self.state.isr for r in live if r in assignment.replicas)

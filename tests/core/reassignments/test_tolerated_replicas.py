@@ -107,6 +107,17 @@ def test_no_copy_in_sync_is_given_up_for_one_that_lags() -> None:
     assert not is_open(driver)
 
 
+def test_a_dead_replica_for_which_another_would_be_given_up_is_waited_for() -> None:
+    """The step is begun once, not again and again."""
+    driver = Driver({tp(): (1, 2, 3)}, brokers=(1, 2, 3))
+    driver.observe(BrokersRead({b: driver.registration(b) for b in replicas(1, 3)}))
+    submit(driver, wanted(1, 2, tolerated=(2,)))
+    by, detail = blocked(driver)
+    assert by is BlockedBy.BROKER_DEAD
+    assert "without 3 a copy would be given up" in detail
+    assert set(isr(driver)) == {1, 3}
+
+
 def test_min_insync_replicas_holds() -> None:
     """Producers would be refused."""
     driver = Driver({tp(): (1, 2)}, min_isr=2)
