@@ -66,7 +66,8 @@ class ControlRules:
         self._assignments: dict[TopicPartition, PartitionAssignment] = {}
         world.invariants.records.step_size_of = self._step_size_of
         # Before the ledger: a spec that a step's write deletes is still known here.
-        world.zookeeper.listeners.insert(1, self._transacted)
+        listeners = world.zookeeper.listeners
+        listeners.insert(listeners.index(world.invariants.transacted) + 1, self._transacted)
 
     def _transacted(self, transaction: Transaction) -> None:  # noqa: C901, PLR0912 - an arm per znode
         now = self._world.now
