@@ -252,7 +252,7 @@ MUTANTS: Final = (
         "controller.core.cycle",
         "    _keep_bounces(view, due)",
         "    pass",
-        ("move, broker 1 loses its log", "move, broker 2 loses its log"),
+        ("move, broker 1 loses its log, late topics", "move, broker 1 loses its log"),
     ),
     # responses
     Mutant(
@@ -285,7 +285,7 @@ MUTANTS: Final = (
         OUTBOX,
         "if batch.live_brokers and (batch.leader_and_isr or not batch.metadata):",
         "if False:",
-        ("move, broker 2 dies", "move, broker 1 dies"),
+        ("RF 1 to 2, broker 2 dies", "move, broker 2 dies"),
     ),
     Mutant(
         "send LeaderAndIsr of the step before",

@@ -323,8 +323,17 @@ FOCUSED: Final = (
     native("move, broker 2 dies", *MOVE, faults=KILL, mortal=(2,)),
     native("move, broker 3 dies", *MOVE, faults=KILL, mortal=(3,)),
     native("RF 1 moves, broker 1 dies", (1,), (2,), faults=KILL, mortal=(1,)),
+    native("RF 1 to 2, broker 2 dies", (1,), (1, 2), faults=KILL, mortal=(2,)),
     native("swap, broker 1 dies", (1, 2), (3, 4), faults=KILL, mortal=(1,)),
     native("move, broker 1 loses its log", *MOVE, faults=LOSE, mortal=(1,), delays=1),
+    native(
+        "move, broker 1 loses its log, late topics",
+        *MOVE,
+        faults=LOSE,
+        mortal=(1,),
+        delays=1,
+        delayed=DELAYED["topics"],
+    ),
     native("move, broker 2 loses its log", *MOVE, faults=LOSE, mortal=(2,), delays=1),
     native(
         "RF 1 moves, broker 2 loses its log",
