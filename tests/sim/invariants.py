@@ -55,7 +55,6 @@ class Invariants:
         self.judge = Judge(fabric.schedule)
         self._data = DataRules(fabric, self.judge, self._znodes)
         self.records = RecordRules(fabric, self.judge, self._znodes)
-        self.records.tolerated_of = Tolerance(fabric.zookeeper).of
         self._fences: dict[int, int] = {}
         """The session that wrote under each version of ``/controller_epoch``."""
         self._daemons: set[int] = set()
@@ -67,7 +66,9 @@ class Invariants:
         self.deletions = DeletionRules(fabric, self.judge, self._znodes, self._daemons)
         self._data.deletions = self.deletions
         fabric.witnesses.append(self._data)
+        # The first listener: others rely on what it has noted.
         fabric.zookeeper.listeners.append(self.transacted)
+        self.records.tolerated_of = Tolerance(fabric.zookeeper).of
         self.endpoint = EndpointRules(fabric, self.judge) if fabric.has_endpoint else None
         self._states.endpoint = self.endpoint
         self.topics = TopicRules(fabric, self.judge, self._daemons) if fabric.has_endpoint else None
