@@ -25,6 +25,8 @@ _TIME_UNITS: Final = ((86_400, "days"), (3600, "h"), (60, "min"), (1, "s"))
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d+)?)\s*(s|m|min|h|d)?")
 _SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 _KILO: Final = 1000
+_ROUNDS_UP: Final = _KILO - 0.5
+"""From here on three digits would need an exponent."""
 _KIBI: Final = 1024
 _LEAST: Final = 2
 """A unit of time is used from this many of it."""
@@ -64,9 +66,9 @@ def parse_duration(option: str, text: str) -> float:
 def show_bytes(amount: float) -> str:
     """Format bytes with three digits: ``50 MB``."""
     size, unit = float(amount), 0
-    while size >= _KILO and unit < len(_BYTE_UNITS) - 1:
+    while size >= _ROUNDS_UP and unit < len(_BYTE_UNITS) - 1:
         size, unit = size / _KILO, unit + 1
-    digits = ".3g" if size < _KILO else ".0f"
+    digits = ".3g" if size < _ROUNDS_UP else ".0f"
     return f"{size:{digits}} {_BYTE_UNITS[unit]}"
 
 

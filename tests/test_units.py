@@ -64,7 +64,14 @@ def test_a_step_is_a_number_or_all(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [(7, "7 B"), (50_000_000, "50 MB"), (1_536, "1.54 KB"), (10**16, "10000 TB"), (0, "0 B")],
+    [
+        (7, "7 B"),
+        (50_000_000, "50 MB"),
+        (1_536, "1.54 KB"),
+        (999_700, "1 MB"),
+        (10**16, "10000 TB"),
+        (0, "0 B"),
+    ],
 )
 def test_bytes_are_worded_short(amount: int, text: str) -> None:
     """Three digits are enough for people."""

@@ -59,8 +59,9 @@ def drain(  # noqa: PLR0913 - the options of the command
     Example: reassigner drain 5 --reason "disk swap" --wait --zookeeper zk1:2181/kafka
 
     A drain stands until `reassigner drain --stop`: what is created on the broker meanwhile leaves
-    it, too. The options apply to all drains. What has begun when a drain is stopped continues.
-    With --dry-run, it prints where the replicas would go. Exit code: 0 the brokers are empty, or
+    it, too. The options apply to all drains. What has begun when a drain is stopped continues;
+    `reassigner undo` moves it back, and `reassigner add` gives a broker its share. With --dry-run,
+    it prints where the replicas would go. Exit code: 0 the brokers are empty, or
     --stop and --dry-run are done, 1 error, 2 replicas are left, 3 refused, 4 stopped meanwhile.
     """
     named = list(map(BrokerId, brokers or ()))
@@ -148,7 +149,12 @@ def _stop(context: CommandContext, operator: OperatorClient, named: list[BrokerI
     if ended:
         lines = [
             f"broker {ids(ended)} is drained no longer; what has not begun will not begin",
-            f"what has begun continues; `reassigner cancel {before.request}` takes it back",
+            f"what has begun continues; `reassigner undo {before.request}` moves its replicas back"
+            + (
+                f", and ends the drain of broker {ids(sorted(left.brokers))}"
+                if left.brokers
+                else ""
+            ),
         ]
     context.print_change({"stopped": ended, "drains": _document(left)}, lines)
     return Exit.DONE

@@ -72,8 +72,9 @@ def leaders(  # noqa: PLR0913 - the options of the command
 
     The order of replicas is changed, so that nothing moves the leaderships back before
     `reassigner leaders --return 5` restores it. Without a broker, the evacuated ones are listed.
-    The last line says whether the broker can be restarted. Exit code: 0 it leads no partition (with
-    --return: its leaderships are back), 1 error, 2 leaderships are left, 3 refused.
+    The last line says whether the broker can be restarted. Exit code: 0 it can (with --return: its
+    leaderships are back), 1 error, 2 leaderships are left, or another replica is not in sync, 3
+    refused.
     """
     tasks = {"--evacuate": evacuate, "--return": send_back, "--forget": forget}
     chosen = {name: given for name, given in tasks.items() if given}
@@ -190,7 +191,8 @@ class LeadersRun(ABC):
         led = {broker: leaderships.led(broker) for broker in self.brokers}
         is_over = moves.is_over and not is_interrupted and not problems
         is_done = is_over and self.is_done(led)
-        code = Exit.DONE if is_done else Exit.REFUSED if problems else Exit.IN_PROGRESS
+        is_safe = is_done and not any(self.waits_for(leaderships))
+        code = Exit.DONE if is_safe else Exit.REFUSED if problems else Exit.IN_PROGRESS
 
         def document() -> dict[str, Any]:
             return {
@@ -228,6 +230,11 @@ class LeadersRun(ABC):
     def is_done(self, led: Led) -> bool:
         """Return whether the brokers lead what they are to lead."""
 
+    def waits_for(self, leaderships: BrokerLeaderships) -> Iterable[TopicPartition]:
+        """Return the partitions for which a restart should wait; none where none was wanted."""
+        del leaderships
+        return ()
+
     @abstractmethod
     def answer(self, led: Led, leaderships: BrokerLeaderships) -> Iterable[str]:
         """Say that it is done."""
@@ -254,16 +261,13 @@ class Evacuating(LeadersRun):
         """Return whether they lead nothing."""
         return not any(led.values())
 
+    def waits_for(self, leaderships: BrokerLeaderships) -> Iterable[TopicPartition]:
+        """Return the partitions of which another replica is not in sync."""
+        return (p for broker in self.brokers for p in leaderships.lacking(broker))
+
     def answer(self, led: Led, leaderships: BrokerLeaderships) -> Iterable[str]:
-        """Say that the brokers can be restarted, and what would suffer."""
-        for broker in led:
-            lacking = leaderships.lacking(broker)
-            if lacking:
-                yield (
-                    f"broker {broker} has a replica of {names_text(lacking)}, of which another is "
-                    "not in sync: producers may be refused while it is down"
-                )
-            yield f"broker {broker} leads no partition: it can be restarted"
+        """Say whether the brokers can be restarted."""
+        return [_restart_line(broker, leaderships) for broker in led]
 
     def left_text(self, led: Led, moves: LeaderMoves) -> Iterable[str]:
         """Say what the brokers still lead."""
@@ -348,9 +352,12 @@ def _list(context: CommandContext, operator: OperatorClient) -> Exit:
             ]
         }
 
-    lines = (line for row in rows for line in _row_lines(*row))
+    lines = (line for row in rows for line in _row_lines(leaderships, *row))
     context.print_result(document, lines if rows else [NONE])
-    is_over = all(m.is_over and (about.returning or not led) for _, about, led, m in rows)
+    is_over = all(
+        m.is_over and (about.returning or not (led or leaderships.lacking(broker)))
+        for broker, about, led, m in rows
+    )
     return Exit.DONE if is_over else Exit.IN_PROGRESS
 
 
@@ -363,7 +370,11 @@ def _rows(
 
 
 def _row_lines(
-    broker: BrokerId, about: Evacuation, led: list[TopicPartition], moves: LeaderMoves
+    leaderships: BrokerLeaderships,
+    broker: BrokerId,
+    about: Evacuation,
+    led: list[TopicPartition],
+    moves: LeaderMoves,
 ) -> Iterator[str]:
     what = "is getting its leaderships back" if about.returning else "is evacuated"
     yield f"broker {broker} {what} since {since_words(about)}"
@@ -380,4 +391,17 @@ def _row_lines(
     elif led:
         yield f"broker {broker} still leads {count}"
     elif moves.is_over:
-        yield f"broker {broker} leads no partition: it can be restarted"
+        yield _restart_line(broker, leaderships)
+
+
+def _restart_line(broker: BrokerId, leaderships: BrokerLeaderships) -> str:
+    """Say whether a broker that leads no partition can be restarted."""
+    if broker not in leaderships.live:
+        return f"broker {broker} leads no partition, and is not live"
+    lacking = leaderships.lacking(broker)
+    if lacking:
+        return (
+            f"broker {broker} leads no partition, but do not restart it yet: another replica of "
+            f"{names_text(lacking)} is not in sync, and producers may be refused meanwhile"
+        )
+    return f"broker {broker} leads no partition: it can be restarted"

@@ -6,6 +6,7 @@ Both are durable znodes that every leader obeys. Steps in flight end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
@@ -76,17 +77,18 @@ def resume(
         found = work_control.resume(
             operator, requests, brokers, everything=everything, dry_run=context.dry_run
         )
-    _print_pauses(context, found)
+    resumed = [*(f"request {name}" for name in requests), *(f"broker {b}" for b in brokers)]
+    _print_pauses(context, found, [f"{name} is paused no longer" for name in resumed])
 
 
-def _print_pauses(context: CommandContext, found: Pauses) -> None:
+def _print_pauses(context: CommandContext, found: Pauses, changed: Sequence[str] = ()) -> None:
     paused = {
         "everything": None if found.everything is None else asdict(found.everything),
         "requests": {name: asdict(p) for name, p in found.requests.items()},
         "brokers": {str(broker): asdict(p) for broker, p in found.brokers.items()},
         "quiesce": None if found.quiesce is None else asdict(found.quiesce),
     }
-    lines = pause_lines(found) or ["nothing is paused"]
+    lines = [*changed, *(pause_lines(found) or ["nothing is paused"])]
     context.print_change({"paused": paused}, lines)
 
 

@@ -52,7 +52,7 @@ def test_requests_and_brokers_are_paused_by_themselves(terminal: Terminal) -> No
     """Resuming one leaves the other alone, and resuming everything both."""
     terminal.run("pause", "--request", ONE, "--broker", "5", "--reason", "disks")
     assert terminal.cluster.controls.pauses == Pauses(requests={ONE: PAUSE}, brokers={FIVE: PAUSE})
-    terminal.run("resume", "--broker", "5")
+    assert "broker 5 is paused no longer" in terminal.run("resume", "--broker", "5").stdout
     assert terminal.cluster.controls.pauses == Pauses(requests={ONE: PAUSE})
     assert f"request {ONE} is paused" in terminal.run("resume").stdout
     assert terminal.run("resume", "--all").exit_code == 0

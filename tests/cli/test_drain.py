@@ -167,7 +167,7 @@ def test_a_drain_is_stopped(terminal: Terminal, named: Sequence[str], left: set[
     result = terminal.run("drain", "--stop", *named)
     assert result.exit_code == 0
     assert set(terminal.cluster.controls.drains.brokers) == left
-    assert f"`reassigner cancel {REQUEST}` takes it back" in result.stdout
+    assert f"`reassigner undo {REQUEST}` moves its replicas back" in result.stdout
     assert terminal.run("drain", "--stop", "4").exit_code == 1
 
 
