@@ -225,6 +225,12 @@ def unjudged_entries(view: ClusterView) -> Counter[RequestId]:
     return found
 
 
+def undrained_count(view: ClusterView, request: RequestId) -> int:
+    """Return for how many partitions a standing drain has no target yet; 0 for other requests."""
+    is_standing = request == view.pacing_process.controls.drains.request
+    return len(view.pacing_session.to_drain) if is_standing else 0
+
+
 @dataclass(frozen=True, slots=True)
 class AssignedReplicas:
     """Where the replicas of all topics are, as the topic znodes have it."""

@@ -34,6 +34,7 @@ from controller.telemetry.cluster_counts import (
     Incremental,
     WorkCounts,
     in_slices,
+    undrained_count,
     unjudged_entries,
 )
 from controller.telemetry.copies import Copies, CopyEvent, FollowedCopy, Received
@@ -355,7 +356,8 @@ class _Figures:
         share: float | None = None
         if estimate is None:
             if self._view.reassignments_leadership.specs_read:
-                share = request.done / request.total if request.total else 1.0
+                entries = request.total + undrained_count(self._view, name)
+                share = request.done / entries if entries else 1.0
         elif earlier is not None and (is_measured or not request.is_inherited):
             whole = moved + (self._left(name) or 0.0)
             share = moved / whole if whole else None

@@ -20,7 +20,7 @@ from controller.core.model import Blocked, OutcomeKind, RequestId
 from controller.core.pacing import limits_in_force
 from controller.core.pacing.budget import request_hold
 from controller.core.pacing.drained_replicas import replicas_left
-from controller.core.requests.drains import hold_of
+from controller.core.requests.drains import hold_of, undrained
 from controller.core.requests.model import Request
 from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView
@@ -31,6 +31,7 @@ from controller.telemetry.cluster_counts import (
     Incremental,
     WorkCounts,
     in_slices,
+    undrained_count,
     unjudged_entries,
 )
 from controller.telemetry.json_values import Clocks, iso_time
@@ -184,10 +185,12 @@ def _request(
 ) -> dict[str, Any]:
     request = view.requests.by_id[name]
     # The counts may be older than the view: open entries are those of the view.
-    in_flight = min(work.moving[name], request.open)
-    waiting = request.open - in_flight + unjudged
+    in_flight, without_target = min(work.moving[name], request.open), undrained_count(view, name)
+    waiting = request.open - in_flight + unjudged + without_target
     options = request.options
     held = request_hold(view, name, clocks.now) if request.open else None
+    if without_target and not request.open:
+        held = next((why for _, why in undrained(view, clocks.now) if why is not None), None)
     created_ms = min((p.created_ms for p in request.parts.values() if p.created_ms), default=0)
     created = datetime.fromtimestamp(created_ms / MS_PER_S, UTC) if created_ms else None
     return {
@@ -205,7 +208,7 @@ def _request(
         "since": clocks.at(request.since) if not created else iso_time(created),
         "inherited": request.is_inherited and not created,
         "partitions": {
-            "total": request.total,
+            "total": request.total + without_target,
             "done": max(0, request.done - unjudged),
             "in_flight": in_flight,
             "waiting": waiting,

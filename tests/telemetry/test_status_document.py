@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller.core.core_settings import EngineName, Options
-from controller.core.cycle import observe
+from controller.core.cycle import apply, observe
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -39,6 +39,7 @@ from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.phases import Starting, Stopping, Syncing
 from controller.core.requests.model import Request
 from controller.core.requests.outcomes import Part
+from controller.core.requests.records import PartRecord
 from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView
 from controller.doctor.findings import CLIENTS_WAIT
@@ -451,6 +452,20 @@ def test_drained_brokers_are_listed_with_what_is_left() -> None:
         {"broker": 5, **about, "live": BrokerId(5) in view.cluster.brokers, "replicas": 1},
         {"broker": 6, **about, "live": BrokerId(6) in view.cluster.brokers, "replicas": 0},
     ]
+
+
+def test_a_drain_that_cannot_empty_its_broker_is_not_done() -> None:
+    """A partition without a target waits, and the request says for what."""
+    view = a_view(1, 5).with_partition(tp(0), (5, 1)).view
+    drains = Drains({BrokerId(5): Drain("swap", "ann", 1)}, czxid=Zxid(7))
+    part = Part("0", 0, 1, drains.options)
+    apply(view, PartRecord(drains.request, part), Instant(0.0))
+    observe(view, ControlsRead(Controls(drains=drains)), Instant(0.0))
+    (request,) = status(view)["requests"]
+    assert request["state"] == "held"
+    assert "1 broker is live and not drained" in request["reason"]
+    assert request["partitions"]["waiting"] == request["partitions"]["total"] == 1
+    assert request["share"] == 0.0
 
 
 def test_limits_are_live_ones_or_those_of_the_settings() -> None:
