@@ -174,7 +174,7 @@ def test_a_daemon_that_excludes_before_the_target_is_in_sync_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Redundancy has a rule of its own, as no record is lost while nothing else fails."""
-    monkeypatch.setattr(PartitionContext, "in_sync_gate", lambda _turn, _target: None)
+    monkeypatch.setattr(PartitionContext, "in_sync_gate", lambda *_args, **_named: None)
     monkeypatch.setattr(PartitionContext, "copies_gate", lambda _turn, _dropping: None)
     with pytest.raises(InvariantViolationError, match="good copies"):
         play(7, plot_of(7))
