@@ -205,8 +205,8 @@ def _end_settled_orphans(view: ClusterView, due: Worklist) -> list[Change]:
     """
     End the records of orphans whose log or topic is gone, or whose broker is a replica again.
 
-    A log that is gone is no proof while the topic is being read: the controller may have given the
-    broker a replica, and the record ends with that.
+    Nothing is certain while the topic is being read: the controller may have given the broker a
+    replica, or dropped the one that was read.
     """
     topics = view.topics
     if not (due.orphans or due.claimed or due.listed_topics or due.gone_orphans):
@@ -218,10 +218,10 @@ def _end_settled_orphans(view: ClusterView, due: Worklist) -> list[Change]:
             is_over = topics.listed is not None and orphan.partition.topic not in topics.listed
         else:
             assignment = topic.partitions.get(orphan.partition.partition)
-            is_over = (
+            is_over = not topic.stale and (
                 topic.czxid != orphan.topic_czxid
                 or (assignment is not None and orphan.broker in assignment.replicas)
-                or (orphan in due.gone_orphans and not topic.stale)
+                or orphan in due.gone_orphans
             )
         if is_over:
             ended.append(Change((OrphanEndedRecord(orphan),)))

@@ -224,11 +224,6 @@ class DelegatedContext(ReplicaPlacement):
                 if isinstance(moved, Blocked):
                     return moved
                 written += moved
-        for broker in target:
-            orphan = self.view.reassignments.orphans.get((broker, self.partition))
-            if orphan is not None and self.is_live(broker):
-                # Its old copy is reused.
-                written += (records.OrphanEndedRecord(orphan),)
         return self.change(
             *written,
             self.phase(phases.AwaitingController(target, self.now), cause),

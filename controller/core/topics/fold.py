@@ -334,6 +334,7 @@ def _reconsider(
             drained_replicas.judge(view, partition)
         if partition in view.leadership.states:
             isr_health.judge(view, partition)
+        wakeups.orphans_concerned(view, partition)
 
 
 def _note_lost(

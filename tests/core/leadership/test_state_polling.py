@@ -28,13 +28,16 @@ from controller.core.model import (
     BrokerId,
     Instant,
     LogDir,
+    PartitionAssignment,
     PlacedReplica,
+    TopicAssignment,
     ZkVersion,
     Zxid,
 )
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.records import OrphanEndedRecord, OrphansRead
 from controller.core.role.records import BrokersRead, StatesPolledRecord
+from controller.core.topics.records import TopicsRead
 from controller.core.worklist import Worklist
 from tests.core.builders import broker, replicas, tp
 from tests.core.reassignments.delegated_rigs import DelegatedDriver, delegated
@@ -71,6 +74,25 @@ def test_an_orphan_whose_broker_is_a_replica_again_is_none() -> None:
     ]
     assert ended == [taken]
     assert list(driver.view.reassignments.orphans.values()) == [left]
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_record_of_an_orphan_is_judged_by_the_topic_as_read_in_the_tenure(
+    is_listed: bool,  # noqa: FBT001 - pytest passes parameters by name
+) -> None:
+    """The former leader may have recorded a drop that this daemon had not read."""
+    driver = DelegatedDriver({tp(0): (0, 1)})
+    topic = driver.view.topics.by_name["t"]
+    topic.invalidate(driver.view.role.read_generation + 1)
+    left = Orphan(BrokerId(1), tp(0), Zxid(9), "its broker was dead")
+    driver.observe(OrphansRead(frozenset({left})))
+    assert list(driver.view.reassignments.orphans.values()) == [left]
+    now = {0: PartitionAssignment(replicas(0, 1) if is_listed else replicas(0))}
+    version = topic.version if is_listed else ZkVersion(topic.version + 1)
+    read = TopicAssignment(now, version, topic.czxid)
+    driver.view.role.read_generation += 1
+    driver.observe(TopicsRead({"t": read}, driver.view.role.read_generation))
+    assert list(driver.view.reassignments.orphans.values()) == ([] if is_listed else [left])
 
 
 WANTED = ((tp(0),), frozenset({BrokerId(5)}), True)

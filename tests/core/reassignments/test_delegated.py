@@ -40,6 +40,7 @@ from controller.core.model import (
 )
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
+from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.orphans import LOST_WITHIN_S
 from controller.core.reassignments.phases import (
     BACKOFF_S,
@@ -51,7 +52,9 @@ from controller.core.reassignments.phases import (
 from controller.core.reassignments.records import (
     AlterationsWithdrawn,
     AlterResult,
+    OrphanEndedRecord,
     OrphanRecord,
+    OrphansRead,
     PhaseRecord,
     ReassignmentsAltered,
     SpecEndedRecord,
@@ -187,6 +190,40 @@ def test_a_broker_that_receives_the_replica_again_has_no_orphan_of_it() -> None:
     driver.run(tp())
     driver.observe(BrokersRead({BrokerId(b): broker(b) for b in (0, 1)}))
     assert driver.view.reassignments.orphans == {}
+
+
+def with_an_old_copy() -> tuple[DelegatedDriver, Orphan]:
+    """Return a daemon that knows of a log that was left on broker 2."""
+    driver = DelegatedDriver({tp(): (0, 1)}, answers=False)
+    orphan = Orphan(BrokerId(2), tp(), driver.view.topics.by_name["t"].czxid, "it was dead")
+    driver.observe(OrphansRead(frozenset({orphan})))
+    return driver, orphan
+
+
+def test_a_request_that_is_not_carried_out_does_not_end_the_record_of_an_old_copy() -> None:
+    """The next request may not name its broker: no other record would name the copy."""
+    driver, orphan = with_an_old_copy()
+    submit_target(driver, 0, 1, 2)
+    assert driver.orders == [(replicas(0, 1, 2), False)]
+    assert driver.view.reassignments.orphans == {(2, tp()): orphan}
+    answer(driver, AlterOutcome.UNSENT, 0, 1, 2)
+    driver.answers = True
+    submit_target(driver, 0, 1, 3, name="request_0000000001")
+    driver.pass_time(UNSENT_S)
+    driver.run(tp())
+    assert at(driver) == (0, 1, 3)
+    assert driver.view.reassignments.orphans == {(2, tp()): orphan}
+
+
+def test_a_step_in_the_topic_znode_that_adds_an_old_copy_again_ends_its_record() -> None:
+    """The log is in use: an operator must not be asked to delete it."""
+    driver, orphan = with_an_old_copy()
+    submit_target(driver, 0, 1, 2)
+    driver.order(tp(), replicas(0, 1, 2))
+    driver.settle()
+    assert [c for c in driver.changes if OrphanEndedRecord(orphan) in c.records]
+    assert driver.view.reassignments.orphans == {}
+    assert tp() in driver.view.reassignments.by_partition
 
 
 def test_a_replica_that_lived_when_it_was_dropped_is_no_orphan() -> None:
