@@ -392,7 +392,7 @@ class ScenarioCluster:
 
         def build(ports: Ports) -> Reactor:
             inbox = cast("SimStore", ports.store).inbox
-            alter_api = SimAlterApi(world, inbox, AlterRules(world), loss=0.0, elects=True)
+            alter_api = SimAlterApi(world, inbox, AlterRules(world), loss=0.0)
             entry = None if ports.endpoint is None else ports.endpoint.entry
             return Reactor(
                 view=ClusterView(options=replace(options, endpoint=entry)),

@@ -61,7 +61,6 @@ class SimAlterApi:
         rules: AlterRules,
         *,
         loss: float,
-        elects: bool = False,
     ) -> None:
         """
         Prepare.
@@ -71,14 +70,12 @@ class SimAlterApi:
             inbox: Of the daemon.
             rules: Judges each entry that is carried out.
             loss: Probability that a call or its answer is lost, or that the controller is busy.
-            elects: Whether the controller holds the elections that are requested.
 
         """
         self._world = world
         self._inbox = inbox
         self._rules = rules
         self._loss = loss
-        self._elects = elects
         self._calls = 0
         """Grows with each ``forget``: earlier calls are dropped."""
 
@@ -91,8 +88,7 @@ class SimAlterApi:
 
     def elect(self, partitions: Sequence[TopicPartition]) -> None:
         """Request elections, once; nothing says whether they were held."""
-        if self._elects:
-            self._later(DELAY_S, lambda: self._elect(tuple(partitions)))
+        self._later(DELAY_S, lambda: self._elect(tuple(partitions)))
 
     def _elect(self, partitions: tuple[TopicPartition, ...]) -> None:
         duties = self._duties()
