@@ -63,7 +63,8 @@ def test_the_queue_is_drained_as_capacity_allows(
     first_two = [(topic, 0), (topic, 1)]
     daemons.start("--tenure-linger", "1", "--max-partitions-in-flight", "2")
     with copies_held(cluster, first_two):
-        request = said(cluster, "queue", "add", plan_file(tmp_path, targets)).split()[2].rstrip(":")
+        queued = said(cluster, "queue", "add", plan_file(tmp_path, targets))
+        request = queued.partition("Queued as ")[2].partition(":")[0]
         await_moving(cluster, first_two)
         listed = json.loads(said(cluster, "queue", "list", "--json", code=IN_PROGRESS))
         assert listed["request"] == request
@@ -201,7 +202,7 @@ def test_the_verbs_add_list_remove_and_clear_what_waits(
     assert "Queued as queue-" in said(cluster, *stock, "--execute-queue")
     assert "exists already" in said(cluster, "queue", "add", file, code=REFUSED)
     said(cluster, *stock, "--verify-queue", code=IN_PROGRESS)
-    assert "3 partitions wait" in said(cluster, "queue", "list", code=IN_PROGRESS)
+    assert "3 partitions in the queue" in said(cluster, "queue", "list", code=IN_PROGRESS)
     said(cluster, "queue", "remove", f"{topic}-1")
     assert "Not in the queue" in said(cluster, "queue", "remove", f"{topic}-1", code=REFUSED)
     assert f"{topic}-1" not in said(cluster, "queue", "list", code=IN_PROGRESS)
