@@ -61,9 +61,10 @@ class BlockedReasons:
         return held
 
     def blocked_entries(self) -> Iterator[tuple[TopicPartition, RequestId, Blocked]]:
-        """Return the entries of the plan and of drains that are not accepted yet, and why not."""
+        """Yield the entries of the plan and of drains that are not accepted yet, and why not."""
         view, legacy = self._view, self._view.requests.legacy
-        for partition in () if legacy is None else legacy.entries:
+        # The view may change between two of them.
+        for partition in () if legacy is None else tuple(legacy.entries):
             blocked = self._of_listed(partition)
             if legacy is not None and blocked is not None:
                 yield partition, legacy_request_id(legacy.czxid), blocked

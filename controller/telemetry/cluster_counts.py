@@ -23,7 +23,6 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
-from controller.core.pacing.drained_replicas import replicas_left
 from controller.core.reason_kinds import IN_TURN, LASTING
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import LABELS, AwaitingController, Ended, Syncing
@@ -128,7 +127,6 @@ def role_counts(view: ClusterView, now: Instant) -> dict[str, float]:
     syncing = (r.phase_since for r in found if isinstance(r.phase, Syncing))
     return {
         "brokers": len(view.cluster.brokers),
-        "drained_replicas": sum(replicas_left(view).values()),
         "disabled": view.disabled_because is not None,
         "isr_wait_oldest_seconds": max(0.0, now - min(syncing, default=now)),
         "orders_unanswered": sum(
@@ -181,6 +179,8 @@ def work_counts(
     for partition, request, reason in reasons.blocked_entries():
         found.undecided += 1
         found.count_blocked(partition, request, reason, None, is_begun=False)
+        if not found.undecided % SLICE:
+            yield
     return found
 
 

@@ -174,6 +174,7 @@ def _counts_of(s: StatusSnapshot) -> Mapping[str, float]:
         **s.role,
         "copying_partitions": s.work.copying,
         "dead_brokers": len(s.dead),
+        "drained_replicas": sum(drain["replicas"] for drain in s.status.get("drains", ())),
         "pace_partitions": s.health.pace or 0,
         "throttled_entities": s.health.throttled,
         "throttles_below_produce_rate": len(s.health.slow),

@@ -20,7 +20,8 @@ from controller.core.model import Blocked, OutcomeKind, RequestId
 from controller.core.pacing import limits_in_force
 from controller.core.pacing.budget import request_hold
 from controller.core.pacing.drained_replicas import replicas_left
-from controller.core.requests.drains import hold_of, undrained
+from controller.core.reason_kinds import LASTING
+from controller.core.requests.drains import hold_of
 from controller.core.requests.model import Request
 from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView
@@ -190,7 +191,8 @@ def _request(
     options = request.options
     held = request_hold(view, name, clocks.now) if request.open else None
     if without_target and not request.open:
-        held = next((why for _, why in undrained(view, clocks.now) if why is not None), None)
+        why = work.waits.get(name)
+        held = why if why is not None and why.by in LASTING else None
     created_ms = min((p.created_ms for p in request.parts.values() if p.created_ms), default=0)
     created = datetime.fromtimestamp(created_ms / MS_PER_S, UTC) if created_ms else None
     return {
