@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -86,10 +86,8 @@ def cancel(  # noqa: PLR0913 - the options of the command
     partition could not be cancelled, or an earlier cancellation has not selected its partitions
     yet.
     """
-    wanted = Cancellation(
-        requests=frozenset(request_ids(requests)),
-        topics=frozenset(options.topics_of(topic)),
-        partitions=frozenset(options.partitions_of(partition)),
+    wanted = replace(
+        _selection(requests, topic, partition),
         reason=reason,
         requested_by=context.requested_by(requested_by),
     )
@@ -129,10 +127,8 @@ def undo(  # noqa: PLR0913 - the options of the command
     1 error, 2 not taken up yet or interrupted, 3 a partition could not be moved back, or an earlier
     cancellation is in the way.
     """
-    wanted = Cancellation(
-        requests=frozenset(request_ids(requests)),
-        topics=frozenset(options.topics_of(topic)),
-        partitions=frozenset(options.partitions_of(partition)),
+    wanted = replace(
+        _selection(requests, topic, partition),
         scope=CancelScope.ALL,
         reason=reason,
         requested_by=context.requested_by(requested_by),
@@ -140,6 +136,17 @@ def undo(  # noqa: PLR0913 - the options of the command
         window=options.parse(options.parse_window, "--window", window),
     )
     return _cancel(context, wanted, everything=everything, yes=yes, wait=wait)
+
+
+def _selection(
+    requests: list[str] | None, topics: list[str] | None, partitions: list[str] | None
+) -> Cancellation:
+    """Return a cancellation of what the options select."""
+    return Cancellation(
+        requests=frozenset(request_ids(requests)),
+        topics=frozenset(options.topics_of(topics)),
+        partitions=frozenset(options.partitions_of(partitions)),
+    )
 
 
 def _cancel(

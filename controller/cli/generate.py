@@ -133,18 +133,21 @@ def generate(  # noqa: PLR0913 - the options of the command
             write_json(output, document_of(found.changed), indent=1)
         if not execute or not found.changed:
             return Exit.DONE
-        execution = Execution(
-            context=context,
-            operator=operator,
-            wanted=PlanSubmission(
-                plan=PlanFile(entries=found.changed),
-                options=requested,
-                may_change_factors=replication_factor is not None,
-            ),
-            queries=queries,
-            wait=wait,
-        )
-        return execution.run()
+        submission = submission_of(found, goal, requested)
+        return Execution(
+            context=context, operator=operator, wanted=submission, queries=queries, wait=wait
+        ).run()
+
+
+def submission_of(
+    found: Proposal, goal: proposal.Goal, requested: RequestOptions
+) -> PlanSubmission:
+    """Return the submission of a proposed plan; one whose goal is a factor may change factors."""
+    return PlanSubmission(
+        plan=PlanFile(entries=found.changed),
+        options=requested,
+        may_change_factors=goal.replication_factor is not None,
+    )
 
 
 def replica_sizes(operator: OperatorClient, queries: ClusterQueries) -> dict[TopicPartition, int]:

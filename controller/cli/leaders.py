@@ -21,7 +21,14 @@ from controller.cli.output import Exit, print_note
 from controller.cli.progress_display import display_of
 from controller.cli.request_state import problem_lines, read_request
 from controller.cli.status_text import status_about
-from controller.core.model import BrokerId, OutcomeKind, Replicas, RequestId, TopicPartition
+from controller.core.model import (
+    BrokerId,
+    OutcomeKind,
+    Replicas,
+    RequestId,
+    TopicPartition,
+    count_text,
+)
 from controller.core.pacing.controls import Evacuation, Evacuations
 from controller.core.requests.submissions import RequestOptions
 from controller.errors import InvalidInputError
@@ -274,7 +281,7 @@ class Evacuating(LeadersRun):
         del moves
         for broker, partitions in led.items():
             if partitions:
-                yield f"broker {broker} still leads {_count(len(partitions), 'partition')}"
+                yield f"broker {broker} still leads {count_text(len(partitions), 'partition')}"
             else:
                 yield f"broker {broker} leads no partition now, but would again: see above"
 
@@ -302,18 +309,14 @@ class Returning(LeadersRun):
         """Say that the leaderships are back."""
         del leaderships
         for broker, partitions in led.items():
-            count = _count(len(partitions), "partition")
+            count = count_text(len(partitions), "partition")
             yield f"the leaderships of broker {broker} are back: it leads {count}"
 
     def left_text(self, led: Led, moves: LeaderMoves) -> Iterable[str]:
         """Say what is not back yet."""
         count = len(moves.orders) + len(moves.under_way) + len(moves.left)
-        words = _count(count, "leadership")
+        words = count_text(count, "leadership")
         yield f"{words} not back at broker {ids(sorted(led))} yet; run the command again"
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _left_lines(moves: LeaderMoves) -> Iterator[str]:
@@ -385,7 +388,7 @@ def _row_lines(
             f"{names_text(moves.orders)}: not requested yet; run `reassigner leaders --{verb} "
             f"{broker}`"
         )
-    count = _count(len(led), "partition")
+    count = count_text(len(led), "partition")
     if about.returning:
         yield f"broker {broker} leads {count}"
     elif led:

@@ -11,11 +11,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.actions.submission import PlanSubmission
 from controller.cli import options
 from controller.cli.context import CommandContext
 from controller.cli.execute import Execution
-from controller.cli.generate import DISABLE_RACK_AWARE, EXCLUDE_TOPICS, replica_sizes
+from controller.cli.generate import (
+    DISABLE_RACK_AWARE,
+    EXCLUDE_TOPICS,
+    replica_sizes,
+    submission_of,
+)
 from controller.cli.options import argument, command
 from controller.cli.output import Exit, print_note
 from controller.core.model import BrokerId, count_text
@@ -23,7 +27,6 @@ from controller.core.requests.submissions import RequestOptions
 from controller.planning.plan_goal import Assignment, Proposal, broker_loads, leader_counts
 from controller.planning.proposer import propose
 from controller.previews import proposal
-from controller.previews.plan_files import PlanFile
 from controller.units import names_text
 
 if TYPE_CHECKING:
@@ -134,11 +137,7 @@ def _run(
         execution = Execution(
             context=context,
             operator=operator,
-            wanted=PlanSubmission(
-                plan=PlanFile(entries=found.changed),
-                options=requested,
-                may_change_factors=goal.replication_factor is not None,
-            ),
+            wanted=submission_of(found, goal, requested),
             queries=queries,
             wait=wait,
             answer=lambda found_in: answer(None if found_in is None else _present(found_in, found)),

@@ -266,6 +266,11 @@ class ReassignmentSpec:
         return self.unplaced | named or NO_BROKERS
 
     @property
+    def is_order_alone(self) -> bool:
+        """Whether the target has the original replicas: nothing is copied or dropped."""
+        return self.original is not None and set(self.original) == set(self.target)
+
+    @property
     def top(self) -> int:
         """The number of replicas that KIP-236's drop set keeps."""
         return len(self.target if self.original is None else self.original)

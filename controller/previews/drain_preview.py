@@ -13,7 +13,15 @@ from typing import Any, Final
 
 from controller.core import model
 from controller.core.core_settings import Options
-from controller.core.model import START, Blocked, BlockedBy, BrokerId, Replicas, TopicPartition
+from controller.core.model import (
+    START,
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    Replicas,
+    TopicPartition,
+    count_text,
+)
 from controller.core.pacing import drained_replicas
 from controller.core.pacing.controls import Drain, Drains
 from controller.core.reassignments.model import Reassignment
@@ -71,8 +79,10 @@ class DrainedBroker:
     def __str__(self) -> str:
         if self.is_empty:
             return f"broker {self.broker} is empty: it can be shut down"
-        has = f"still has {_counted(self.held, 'replica')}" if self.held else "has no replica"
-        moving = f", {_counted(self.reassigning, 'reassignment')} of it"
+        has = (
+            f"still has {count_text(len(self.held), 'replica')}" if self.held else "has no replica"
+        )
+        moving = f", {count_text(len(self.reassigning), 'reassignment')} of it"
         parts = [f"{names_text(self.reassigned)} being reassigned"] if self.reassigned else []
         parts += [f"{names_text(self.waiting)} not accepted yet"] if self.waiting else []
         what = "; ".join((*parts, *self.reasons()))
@@ -105,10 +115,6 @@ class DrainedBroker:
                 for p, blocked in sorted(self.blocked.items())
             ],
         }
-
-
-def _counted(partitions: tuple[TopicPartition, ...], what: str) -> str:
-    return f"{len(partitions)} {what}{'' if len(partitions) == 1 else 's'}"
 
 
 class DrainedCluster:

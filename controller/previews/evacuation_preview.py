@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from controller.core.model import (
+    NO_LEADER,
     BrokerId,
     PartitionAssignment,
     PartitionState,
@@ -180,7 +181,7 @@ class BrokerLeaderships:
     def _wanted(self, partition: TopicPartition) -> Replicas | None:
         """Return the order to which a reassignment of the order alone leads."""
         spec = self._specs.get(partition)
-        if isinstance(spec, ReassignmentSpec) and _is_order_alone(spec):
+        if isinstance(spec, ReassignmentSpec) and spec.is_order_alone:
             return spec.target
         return None
 
@@ -189,7 +190,7 @@ class BrokerLeaderships:
         spec, state = self._specs.get(partition), self._states.get(partition)
         if partition.topic in self._doomed:
             return "its topic is queued for deletion"
-        if isinstance(spec, ReassignmentSpec) and not _is_order_alone(spec):
+        if isinstance(spec, ReassignmentSpec) and not spec.is_order_alone:
             return f"it is being reassigned by {spec.request}"
         if isinstance(spec, str):
             return f"its record cannot be decoded: {spec}"
@@ -221,11 +222,7 @@ class _Collected:
 
 
 def _leader(state: PartitionState | str | None) -> BrokerId:
-    return state.leader if isinstance(state, PartitionState) else BrokerId(-1)
-
-
-def _is_order_alone(spec: ReassignmentSpec) -> bool:
-    return spec.original is not None and set(spec.original) == set(spec.target)
+    return state.leader if isinstance(state, PartitionState) else NO_LEADER
 
 
 def by_reason(left: Mapping[TopicPartition, str]) -> Iterable[tuple[str, list[TopicPartition]]]:

@@ -37,13 +37,13 @@ def summary_lines(found: Forecast) -> Iterator[str]:
     """Describe amount and time in a few lines."""
     unknown = f" and {found.sizes_unknown} of unknown size" if found.sizes_unknown else ""
     yield (
-        f"{_count(found.changes, 'partition')} in {_count(found.steps, 'step')}: "
-        f"{_count(found.copies, 'replica')} to copy ({show_bytes(found.bytes)}{unknown}), "
-        f"{_count(found.leaders_moved, 'leader')} to move"
+        f"{count_text(found.changes, 'partition')} in {count_text(found.steps, 'step')}: "
+        f"{count_text(found.copies, 'replica')} to copy ({show_bytes(found.bytes)}{unknown}), "
+        f"{count_text(found.leaders_moved, 'leader')} to move"
     )
     number, size = found.relocated
     if number:
-        yield f"{_count(number, 'replica')} to move to other directories ({show_bytes(size)})"
+        yield f"{count_text(number, 'replica')} to move to other directories ({show_bytes(size)})"
     yield f"Time: {time_words(found.time)}"
 
 
@@ -58,10 +58,6 @@ def time_words(time: TimeRange | None) -> str:
     if time.high_s is None:
         return f"at least {low}, without an upper bound{by}"
     return f"{low} to {show_duration(time.high_s)}{by}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def broker_rows(found: Forecast) -> Iterator[tuple[str, ...]]:

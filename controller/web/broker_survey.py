@@ -22,9 +22,6 @@ from controller.core.model import (
     BrokerId,
     Instant,
     LogDir,
-    PartitionState,
-    TopicAssignment,
-    TopicPartition,
 )
 from controller.doctor.broker_answers import Disks
 from controller.errors import ControllerError
@@ -118,18 +115,11 @@ class BrokerSurvey:
 
 def _leaders(operator: OperatorClient) -> Mapping[BrokerId, int] | None:
     """Count the partitions that each broker leads, as ZooKeeper has it."""
-    topics = operator.partitions.topics(operator.partitions.topic_names())
-    partitions = [
-        TopicPartition(name, number)
-        for name, topic in topics.items()
-        if isinstance(topic, TopicAssignment)
-        for number in topic.partitions
-    ]
-    if len(partitions) > LEADERS_MAX:
+    topics = operator.survey_topics()
+    if sum(len(topic.partitions) for topic in topics.values()) > LEADERS_MAX:
         return None
-    states = operator.partitions.states(partitions).values()
-    found = (s.leader for s in states if isinstance(s, PartitionState))
-    return Counter(leader for leader in found if leader != NO_LEADER)
+    states = operator.survey_states(topics).values()
+    return Counter(state.leader for state in states if state.leader != NO_LEADER)
 
 
 def _broker_of(answer: Disks | str) -> SurveyedBroker:

@@ -208,7 +208,7 @@ def _want_preferred(
 def _keeps_leader(view: ClusterView, spec: model.ReassignmentSpec) -> bool:
     # Where only the order of replicas changed, in a way of Kafka's, its controller elects no
     # leader: who uses these ways holds an election afterwards.
-    if spec.rolls_back or spec.original is None or {*spec.original} != {*spec.target}:
+    if spec.rolls_back or not spec.is_order_alone:
         return False
     request = view.requests.by_id.get(spec.request)
     return spec.route is Route.LEGACY or (request is not None and request.options.keep_leaders)

@@ -38,7 +38,7 @@ INTOLERANT: Final = (
 
 def elects_leader(view: ClusterView, spec: model.ReassignmentSpec) -> bool:
     """Return whether a reassignment of the order alone ends with the election of its leader."""
-    if spec.original is None or {*spec.original} != {*spec.target}:
+    if not spec.is_order_alone:
         return False
     request = view.requests.by_id.get(spec.request)
     return request is not None and request.options.elect_leaders
