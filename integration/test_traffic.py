@@ -127,6 +127,35 @@ def test_traffic_does_not_lose_its_first_records_where_they_are_refused_at_first
     assert found.evidence == ()
 
 
+def test_a_new_epoch_in_the_last_second_is_counted(broker: MockBroker) -> None:
+    """The client counts epochs once a second, and what began it may send records twice."""
+    with Traffic(broker.address, {"t": PARTITIONS}) as traffic:
+        traffic.await_flow(within_s=30)
+        assert traffic.restarts == 0
+        broker.refuse_produce_requests(1, KafkaError.UNKNOWN_PRODUCER_ID, after_ms=0)
+        traffic.stop()
+    found = traffic.audited()
+    assert found.restarts == 1
+    assert found.evidence == ()
+
+
+def test_what_is_there_twice_is_reported_with_what_everyone_knows_of_it(
+    broker: MockBroker,
+) -> None:
+    """Another producer wrote the same keys: no epoch of this one explains them."""
+    with Traffic(broker.address, {"t": PARTITIONS}) as traffic:
+        traffic.await_flow(within_s=30)
+        traffic.stop()
+    again = Producer({"bootstrap.servers": broker.address, **QUIET})
+    again.produce("t", b"x", "2", 2)
+    assert again.flush(20) == 0
+    found = traffic.audited()
+    assert [(record.partition, record.key) for record in found.duplicates] == [(2, 2)]
+    report = str(found)
+    for expected in ("t-2: 1 of ", "leaders of the client: 1 from ", "leader 1, replicas [1]"):
+        assert expected in report, report
+
+
 def test_what_is_missing_is_reported_with_what_everyone_knows_of_it(broker: MockBroker) -> None:
     """The acknowledgements, the client, the reader, the cluster; keys go on after another's."""
     first_key = 600

@@ -55,7 +55,7 @@ class Audit:
     restarts: int = 0
     """The number of new producer epochs (``Traffic.restarts``)."""
     evidence: tuple[str, ...] = ()
-    """Lines on what is missing: acknowledgements, client, reader, cluster and replicas' logs."""
+    """Lines on what is missing or twice: client, reader, cluster and replicas' logs."""
 
     @property
     def is_clean(self) -> bool:

@@ -33,6 +33,8 @@ from integration.rigs.replica_logs import describe_partition
 from integration.rigs.waiting import eventually
 
 _FLUSH_WITHIN_S: Final = 120.0
+_STATISTICS_WITHIN_S: Final = 10.0
+"""librdkafka gives them once a second."""
 _SOME_RECORDS: Final = 20
 _CLIENT_LINES: Final = 10_000
 """Of librdkafka's log; without broken connections there are a few for each partition."""
@@ -125,6 +127,8 @@ class Traffic:
         self._last_at: dict[tuple[str, int], float] = {}
         self._longest_pause = Pause()
         self._restarts = 0
+        self._statistics_at_us = 0.0
+        """By the client's clock, which is that of ``time.monotonic``."""
 
     def __enter__(self) -> Self:
         """Start producing."""
@@ -208,16 +212,31 @@ class Traffic:
         Raises:
             TimeoutError: Not all could be read in time.
         """
+        self._await_statistics()
         readable = read_everything(
             self._bootstrap_servers, self._partitions, security=self._security
         )
         mine = [record for record in readable if record.key >= 0]
         found = audit(self._acknowledged, mine, restarts=self._restarts)
-        return replace(found, evidence=tuple(self._evidence(found.missing, readable)))
+        return replace(found, evidence=tuple(self._evidence(found, readable)))
 
-    def _evidence(self, missing: Iterable[Record], readable: Sequence[Record]) -> Iterator[str]:
-        """Give what is known of each partition of which records are missing."""
-        for where, records in groupby(sorted(missing), key=itemgetter(0, 1)):
+    def _await_statistics(self) -> None:
+        """
+        Wait for statistics from after the last record: a late new epoch is counted only then.
+
+        Raises:
+            TimeoutError: The client gives none.
+        """
+        stopped_at_us = time.monotonic() * 1e6
+        deadline = time.monotonic() + _STATISTICS_WITHIN_S
+        while self._statistics_at_us < stopped_at_us:
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"no statistics in {_STATISTICS_WITHIN_S:g} s")
+            self._producer.poll(0.1)
+
+    def _evidence(self, found: Audit, readable: Sequence[Record]) -> Iterator[str]:
+        """Give what is known of each partition that misses records or has some twice."""
+        for where, records in groupby(sorted(found.missing), key=itemgetter(0, 1)):
             lost = list(records)
             name = f"{where[0]}-{where[1]}"
             yield f"{name}: {len(lost)} of {self._counts[where]} acknowledged records are missing"
@@ -225,26 +244,38 @@ class Traffic:
                 at, took_s = self._acknowledgements[self._acknowledged.index(record)]
                 offset = "no offset" if record.offset == UNKNOWN_OFFSET else str(record.offset)
                 yield f"  key {record.key}: {offset}, acknowledged {_when(at)} after {took_s:.3f} s"
-            leaders = self._leaders.get(where, [])
-            changes = ", ".join(f"{leader} from {_when(at)}" for at, leader in leaders)
-            yield f"  leaders of the client: {changes or 'unknown'}"
-            offsets = (record.offset for record in readable if record[:2] == where)
-            yield f"  the reader was given {_stretches(offsets)}"
-            yield from (f"  client: {line}" for line in self._client_log.about(*where))
-            yield from (
-                f"  {line}"
-                for line in describe_partition(
-                    self._bootstrap_servers,
-                    where,
-                    {record.key: record.offset for record in lost[:_SHOWN]},
-                    security=self._security,
-                )
+            yield from self._known_of(where, lost, readable)
+        twice = found.duplicates if not self._restarts else ()
+        for where, records in groupby(sorted(twice), key=itemgetter(0, 1)):
+            again = list(records)
+            yield f"{where[0]}-{where[1]}: {len(again)} of {self._counts[where]} records twice"
+            yield from self._known_of(where, again, readable)
+
+    def _known_of(
+        self, where: tuple[str, int], records: Sequence[Record], readable: Sequence[Record]
+    ) -> Iterator[str]:
+        """Give what client, reader, cluster and replicas' logs know of some of its records."""
+        leaders = self._leaders.get(where, [])
+        changes = ", ".join(f"{leader} from {_when(at)}" for at, leader in leaders)
+        yield f"  leaders of the client: {changes or 'unknown'}"
+        offsets = (record.offset for record in readable if record[:2] == where)
+        yield f"  the reader was given {_stretches(offsets)}"
+        yield from (f"  client: {line}" for line in self._client_log.about(*where))
+        yield from (
+            f"  {line}"
+            for line in describe_partition(
+                self._bootstrap_servers,
+                where,
+                {record.key: record.offset for record in records[:_SHOWN]},
+                security=self._security,
             )
+        )
 
     def _on_statistics(self, statistics: str) -> None:
         found = json.loads(statistics)
         # Ids are counted there, but not the epochs that the client gives itself under the same id.
         known = found["eos"]
+        self._statistics_at_us = found["ts"]
         self._restarts = max(self._restarts, known["epoch_cnt"] - 1 + known["producer_epoch"])
         for topic, of_topic in found["topics"].items():
             for partition in of_topic["partitions"].values():
