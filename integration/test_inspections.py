@@ -85,7 +85,7 @@ def test_the_newest_outcomes_come_first_and_are_bounded(
 
 def test_an_empty_cluster_is_surveyed(surveyor: OperatorClient) -> None:
     """Most of what is looked for may not exist."""
-    znodes = surveyor.survey()
+    znodes = surveyor.survey.everything()
     assert (znodes.topics, znodes.specs, znodes.orphans) == ({}, {}, frozenset())
     assert (znodes.legacy, znodes.daemons, znodes.unreadable) == (None, (), {})
     assert znodes.acls == {paths.TOPICS: OPEN_ACL, "/admin": OPEN_ACL}
@@ -104,13 +104,13 @@ def test_what_may_not_be_read_is_noted_only_where_requested(
         place.client.set_acls(path, [make_acl("world", "anyone", admin=True, delete=True)])
     try:
         with pytest.raises(RefusedError):
-            surveyor.survey_topics()
+            surveyor.partitions.readable_topics()
         with surveyor.noting_hidden() as noted:
-            znodes = surveyor.survey()
+            znodes = surveyor.survey.everything()
             assert set(znodes.topics) == {"seen"}
             assert set(hidden) <= set(noted)
         with pytest.raises(RefusedError):
-            surveyor.survey()
+            surveyor.survey.everything()
     finally:
         for path in hidden:
             place.client.set_acls(path, OPEN_ACL_UNSAFE)
@@ -142,7 +142,7 @@ def test_everything_is_surveyed(surveyor: OperatorClient, place: Chroot) -> None
     place.put(f"{paths.TOPIC_CONFIGS}/plain", b'{"version":1,"config":{}}')
     place.put(f"{paths.TOPIC_CONFIGS}/broken", b"nonsense")
     place.client.set_acls("/reassigner", [make_acl("world", "anyone", read=True, admin=True)])
-    znodes = surveyor.survey()
+    znodes = surveyor.survey.everything()
     assert set(znodes.topics) == {"t-x"}
     replicas, added = (BrokerId(1), BrokerId(2)), (BrokerId(2),)
     assert znodes.assignment(ONE) == PartitionAssignment(replicas, added)
@@ -164,6 +164,6 @@ def test_everything_is_surveyed(surveyor: OperatorClient, place: Chroot) -> None
     assert znodes.broker_throttles == {"1": {"leader.replication.throttled.rate": "9"}}
     assert znodes.sizes[paths.topic_path("broken")] == len(b"nonsense")
     assert znodes.acls["/reassigner"] == ("world:anyone:ra",)
-    assert surveyor.survey_topics() == znodes.topics
+    assert surveyor.partitions.readable_topics() == znodes.topics
     assert surveyor.cluster.brokers() == znodes.brokers
     assert surveyor.throttles.settings(paths.TOPIC_CONFIGS) == {"t-x": {"retention.ms": "7"}}

@@ -101,7 +101,7 @@ def test_what_we_set_goes_and_what_others_set_stays(place: Chroot, doctor: Opera
         log_cleaner_threads="1",
     )
     leave(place, OF_TOPIC, follower_replication_throttled_replicas="7:9,0:3,1:4,2:5")
-    applied_throttles = doctor.survey().applied_throttles
+    applied_throttles = doctor.survey.everything().applied_throttles
     assert doctor.throttle_writes.lift(applied_throttles[BROKER]) == {LEADER_RATE: None}
     assert doctor.throttle_writes.lift(applied_throttles[TOPIC]) == {FOLLOWER_REPLICAS: "7:9,2:5"}
     assert standing(place, OF_BROKER) == {FOLLOWER_RATE: "9", "log.cleaner.threads": "1"}
@@ -111,7 +111,7 @@ def test_what_we_set_goes_and_what_others_set_stays(place: Chroot, doctor: Opera
         for name in sorted(place.client.get_children(paths.CONFIG_CHANGES))
     ]
     assert announced == [BROKER, TOPIC]
-    assert doctor.survey().applied_throttles == {}
+    assert doctor.survey.everything().applied_throttles == {}
 
 
 def test_a_topic_that_is_gone_leaves_only_its_lease_to_be_lifted(
@@ -119,9 +119,9 @@ def test_a_topic_that_is_gone_leaves_only_its_lease_to_be_lifted(
 ) -> None:
     """Its settings are not brought back to life."""
     place.put(paths.applied_throttle_path(TOPIC), encode_applied_throttle(OF_TOPIC))
-    assert doctor.throttle_writes.lift(doctor.survey().applied_throttles[TOPIC]) == {}
+    assert doctor.throttle_writes.lift(doctor.survey.everything().applied_throttles[TOPIC]) == {}
     assert place.client.exists(paths.entity_config_path(TOPIC)) is None
-    assert doctor.survey().applied_throttles == {}
+    assert doctor.survey.everything().applied_throttles == {}
 
 
 def test_nothing_is_lifted_that_changed_since_it_was_looked_at(
@@ -129,10 +129,10 @@ def test_nothing_is_lifted_that_changed_since_it_was_looked_at(
 ) -> None:
     """Nor by the side of a daemon that leads, nor where settings cannot be decoded."""
     leave(place, OF_BROKER, leader_replication_throttled_rate="7")
-    lease = doctor.survey().applied_throttles[BROKER]
+    lease = doctor.survey.everything().applied_throttles[BROKER]
     place.client.set(paths.applied_throttle_path(BROKER), encode_applied_throttle(OF_BROKER))
     assert doctor.throttle_writes.lift(lease) is None
-    lease = doctor.survey().applied_throttles[BROKER]
+    lease = doctor.survey.everything().applied_throttles[BROKER]
     place.put(f"{paths.LEADER}/daemon-0000000001", b"{}")
     assert doctor.throttle_writes.lift(lease) is None
     place.client.delete(f"{paths.LEADER}/daemon-0000000001")
@@ -140,7 +140,7 @@ def test_nothing_is_lifted_that_changed_since_it_was_looked_at(
     place.client.set(paths.entity_config_path(BROKER), b"nonsense")
     with pytest.raises(ReassignmentConflictError, match="cannot be changed"):
         doctor.throttle_writes.lift(lease)
-    assert list(doctor.survey().applied_throttles) == [BROKER]
+    assert list(doctor.survey.everything().applied_throttles) == [BROKER]
 
 
 # --- on real brokers -----------------------------------------------------------------------------

@@ -113,10 +113,10 @@ def _take_snapshot(
 ) -> Snapshot:
     """Read ZooKeeper, then the brokers, then ZooKeeper again (see ``Snapshot``)."""
     with operator.noting_hidden() as hidden:
-        topics = operator.survey_topics()
+        topics = operator.partitions.readable_topics()
         brokers = operator.cluster.brokers()
         answers = context.query_brokers(settings, brokers.values(), topics)
-        znodes = replace(operator.survey(), hidden=frozenset(hidden))
+        znodes = replace(operator.survey.everything(), hidden=frozenset(hidden))
         status, problem = query_leader(operator, context.fetch)
     verdicts = context.judge_settings(settings, znodes)
     return Snapshot(

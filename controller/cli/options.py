@@ -12,6 +12,7 @@ import typer
 
 from controller.cli.context import CommandContext, context_of
 from controller.cli.output import print_note
+from controller.cli.terminal_tables import ROWS_MAX
 from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.core.requests.submissions import PRIORITY_MAX, RequestOptions, StepSize, Window
 from controller.errors import InvalidInputError
@@ -20,8 +21,6 @@ from controller.units import parse_bytes
 from controller.znodes.json_documents import read_window
 from controller.znodes.paths import parse_topic_partition, valid_topic
 
-ROWS_MAX: Final = 30
-"""Rows of a table on a terminal, unless all are asked for."""
 _Given = TypeVar("_Given")
 _Parsed = TypeVar("_Parsed")
 ZOOKEEPER_METAVAR: Final = "HOST:PORT[,HOST:PORT][/chroot]"

@@ -232,8 +232,8 @@ def survey_cluster(settings: Settings, operator: OperatorClient) -> ClusterRows:
         capacities = log_dirs.DiskCapacities(path, print_note)
     brokers = operator.cluster.brokers()
     holdings = partial(surveys.query_holdings, connections, brokers.values(), capacities)
-    topics = operator.survey_topics()
-    states = operator.survey_states(topics)
+    topics = operator.partitions.readable_topics()
+    states = operator.partitions.readable_states(topics)
     least = surveys.query_min_insync(connections, brokers.values(), topics)
     own = operator.throttles.settings(paths.TOPIC_CONFIGS)
     cluster_id = operator.cluster.cluster_id() or ""

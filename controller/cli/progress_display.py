@@ -13,10 +13,9 @@ from typing import Any
 
 from controller.cli import status_text
 from controller.cli.context import CommandContext
-from controller.cli.options import ROWS_MAX
 from controller.cli.output import print_line
 from controller.cli.status_screen import status_screen
-from controller.cli.terminal_tables import Bar, Paragraph, Part
+from controller.cli.terminal_tables import ROWS_MAX, Bar, Paragraph, Part
 
 Show = Callable[[str, int, int, Mapping[str, Any] | None], None]
 """

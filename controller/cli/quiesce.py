@@ -98,7 +98,7 @@ def _look(operator: OperatorClient, settings: Settings) -> list[Finding]:
     from controller.doctor.snapshot import Snapshot  # noqa: PLC0415 - as above
 
     with operator.noting_hidden() as hidden:
-        work = operator.survey_work()
+        work = operator.survey.work()
     snapshot = Snapshot(
         znodes=replace(work, hidden=frozenset(hidden)),
         topics_before=work.topics,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from controller.cli.options import ROWS_MAX
-
+ROWS_MAX: Final = 30
+"""Rows of a table on a terminal, unless all are requested."""
 _Row = TypeVar("_Row")
 
 

@@ -152,7 +152,9 @@ class DrainedCluster:
         # Records before topics, as they end with a write of the topic znode.
         specs = operator.partitions.specs(operator.partitions.reassigned_partitions())
         view.deletions_session.markers = operator.partitions.deletions()
-        view.topics.by_name = {n: Topic.of(t) for n, t in operator.survey_topics().items()}
+        view.topics.by_name = {
+            n: Topic.of(t) for n, t in operator.partitions.readable_topics().items()
+        }
         view.topics.listed = frozenset(view.topics.by_name)
         view.cluster.brokers = operator.cluster.brokers()
         for partition, spec in specs.items():

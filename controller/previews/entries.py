@@ -199,7 +199,7 @@ def read_cluster(operator: OperatorClient) -> ClusterState:
     targets |= {
         p: spec.target for p, spec in specs.items() if isinstance(spec, model.ReassignmentSpec)
     }
-    topics = operator.survey_topics()
+    topics = operator.partitions.readable_topics()
     active: dict[TopicPartition, ActiveReassignment] = {}
     for topic, assignment in topics.items():
         for number, found in assignment.partitions.items():
@@ -228,7 +228,7 @@ def check_brokers(
     """
     unknown = set(brokers) - operator.cluster.broker_ids()
     if unknown:
-        for topic in (operator.survey_topics() if topics is None else topics).values():
+        for topic in (operator.partitions.readable_topics() if topics is None else topics).values():
             for assignment in topic.partitions.values():
                 unknown.difference_update(assignment.replicas)
     if unknown:

@@ -95,7 +95,7 @@ class BrokerLeaderships:
     def _concerned(
         self, operator: OperatorClient
     ) -> Iterator[tuple[TopicPartition, PartitionAssignment]]:
-        for name, topic in operator.survey_topics().items():
+        for name, topic in operator.partitions.readable_topics().items():
             for number, assignment in topic.partitions.items():
                 if not self._brokers.isdisjoint(assignment.replicas):
                     yield TopicPartition(name, number), assignment

@@ -115,10 +115,10 @@ class BrokerSurvey:
 
 def _leaders(operator: OperatorClient) -> Mapping[BrokerId, int] | None:
     """Count the partitions that each broker leads, as ZooKeeper has it."""
-    topics = operator.survey_topics()
+    topics = operator.partitions.readable_topics()
     if sum(len(topic.partitions) for topic in topics.values()) > LEADERS_MAX:
         return None
-    states = operator.survey_states(topics).values()
+    states = operator.partitions.readable_states(topics).values()
     return Counter(state.leader for state in states if state.leader != NO_LEADER)
 
 

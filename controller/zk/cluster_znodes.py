@@ -110,6 +110,11 @@ class PartitionZnodes(FamilyReads):
         """Return topics; None where there is none."""
         return dict(decode_many(self._znodes, names, paths.topic_path, topic_of))
 
+    def readable_topics(self) -> dict[str, model.TopicAssignment]:
+        """Return every topic that can be decoded."""
+        read = self.topics(self.topic_names())
+        return {n: topic for n, topic in read.items() if isinstance(topic, model.TopicAssignment)}
+
     def assignments(
         self, partitions: Iterable[model.TopicPartition]
     ) -> dict[model.TopicPartition, model.PartitionAssignment | None]:
@@ -128,6 +133,15 @@ class PartitionZnodes(FamilyReads):
     ) -> dict[model.TopicPartition, model.PartitionState | str | None]:
         """Return leaders and ISRs; None where there is none."""
         return dict(decode_many(self._znodes, partitions, paths.state_path, state_of))
+
+    def readable_states(
+        self, topics: Mapping[str, model.TopicAssignment]
+    ) -> dict[model.TopicPartition, model.PartitionState]:
+        """Return every leader and ISR of topics that can be decoded."""
+        read = self.states(
+            model.TopicPartition(t, number) for t, a in topics.items() for number in a.partitions
+        )
+        return {p: state for p, state in read.items() if isinstance(state, model.PartitionState)}
 
     def deletions(self) -> frozenset[str]:
         """Return the topics queued for deletion."""

@@ -7,12 +7,11 @@ or two commands use is imported when it is called, as most of the time of a comm
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
-from controller.core.model import PartitionState, TopicAssignment, TopicPartition
 from controller.core.requests.outcomes import Summary
 from controller.settings import Settings
 from controller.zk.cluster_znodes import ClusterZnodes, PartitionZnodes, ThrottleZnodes
@@ -22,8 +21,8 @@ from controller.zk.request_znodes import OutcomeZnodes, RequestZnodes
 from controller.znodes import paths
 
 if TYPE_CHECKING:
-    from controller.doctor.snapshot import Znodes
     from controller.zk.retirement import Retirement, ThrottleWrites
+    from controller.zk.znode_survey import ZnodeSurvey
 
 REQUESTS_WINDOW: Final = 8
 """Requests of up to a megabyte that are read at once."""
@@ -81,29 +80,9 @@ class OperatorClient:
 
         return Retirement(self._connection)
 
-    # --- surveys ---------------------------------------------------------------------------------
+    @cached_property
+    def survey(self) -> ZnodeSurvey:
+        """Reads of all znodes at once."""
+        from controller.zk.znode_survey import ZnodeSurvey  # noqa: PLC0415 - for `doctor`, `quiesce`
 
-    def survey(self) -> Znodes:
-        """Read everything that ``doctor`` checks."""
-        from controller.zk.znode_survey import survey  # noqa: PLC0415 - for `doctor`
-
-        return survey(self, self._connection)
-
-    def survey_work(self) -> Znodes:
-        """Read what a daemon still has to end."""
-        from controller.zk.znode_survey import survey_work  # noqa: PLC0415 - for `quiesce`
-
-        return survey_work(self, self._connection)
-
-    def survey_topics(self) -> dict[str, TopicAssignment]:
-        """Return every topic that can be decoded."""
-        read = self.partitions.topics(self.partitions.topic_names())
-        return {name: topic for name, topic in read.items() if isinstance(topic, TopicAssignment)}
-
-    def survey_states(
-        self, topics: Mapping[str, TopicAssignment]
-    ) -> dict[TopicPartition, PartitionState]:
-        """Return every leader and ISR of topics that can be decoded."""
-        wanted = [TopicPartition(t, number) for t, a in topics.items() for number in a.partitions]
-        read = self.partitions.states(wanted)
-        return {p: state for p, state in read.items() if isinstance(state, PartitionState)}
+        return ZnodeSurvey(self._connection)

@@ -14,96 +14,111 @@ from kazoo.security import Permissions
 
 from controller.core.model import RequestId, TopicAssignment
 from controller.doctor.snapshot import Znodes
-from controller.zk.cluster_znodes import topic_of
+from controller.zk.cluster_znodes import (
+    ClusterZnodes,
+    PartitionZnodes,
+    ThrottleZnodes,
+    topic_of,
+)
 from controller.zk.event_reads import read_guards, read_specs
-from controller.zk.operator_client import OperatorClient
 from controller.zk.operator_connection import ZooKeeperConnection
 from controller.zk.readers import Znode, decode_many
-from controller.zk.request_znodes import plan_of
+from controller.zk.request_znodes import OutcomeZnodes, RequestZnodes, plan_of
 from controller.znodes import paths
 
 
-def survey(operator: OperatorClient, connection: ZooKeeperConnection) -> Znodes:
-    """Read everything by a connection, and by the families of znodes on it."""
-    with connection.noting_unreadable() as unreadable:
-        sizes: dict[str, int] = {}
-        brokers, controls = operator.cluster.brokers(), operator.requests.controls()
-        topics = _measure_topics(connection, operator.partitions.topic_names(), sizes)
-        states = operator.survey_states(topics)
-        guards = read_guards(connection)
-        listed = operator.partitions.list_specs()
-        sizes.update((path, _listing_bytes(names)) for path, names in listed.items())
-        specs = read_specs(connection, listed).specs
-        orphans = operator.partitions.orphans()
-        plan = connection.get(paths.LEGACY_PLAN)
-        if plan is not None:
-            sizes[paths.LEGACY_PLAN] = len(plan.data)
-        return Znodes(
-            brokers=brokers,
-            topics=topics,
-            states=states,
-            specs=specs,
-            orphans=orphans,
-            legacy=plan_of(plan),
-            deletions=operator.partitions.deletions(),
-            guards=guards,
-            daemons=operator.cluster.daemons(),
-            submitted=_submitted_paths(connection),
-            open_requests=_open_requests(operator),
-            quiesce=controls.pauses.quiesce,
-            drained=frozenset(controls.drains.brokers),
-            evacuated=frozenset(operator.requests.evacuations().brokers),
-            controls=_children_paths(connection, paths.CONTROLS),
-            kill_switch=operator.requests.kill_switch() is not None,
-            notifications={
-                path: len(connection.children(path))
-                for path in paths.NOTIFICATION_DIRECTORIES.values()
-            },
-            sizes=sizes,
-            acls=_acls(connection),
-            topic_throttles=operator.throttles.throttles(paths.TOPIC_CONFIGS),
-            broker_throttles=operator.throttles.throttles(paths.BROKER_CONFIGS),
-            topic_settings=operator.throttles.settings(paths.TOPIC_CONFIGS),
-            broker_settings=operator.throttles.settings(paths.BROKER_CONFIGS),
-            applied_throttles=operator.throttles.applied_throttles(),
-            unreadable=unreadable,
-        )
+class ZnodeSurvey:
+    """Reads of many families of znodes as one value."""
 
+    def __init__(self, connection: ZooKeeperConnection) -> None:
+        self._connection = connection
+        self._cluster = ClusterZnodes(connection)
+        self._partitions = PartitionZnodes(connection)
+        self._requests = RequestZnodes(connection)
+        self._outcomes = OutcomeZnodes(connection)
+        self._throttles = ThrottleZnodes(connection)
 
-def survey_work(operator: OperatorClient, connection: ZooKeeperConnection) -> Znodes:
-    """
-    Read what a daemon still has to end.
+    def everything(self) -> Znodes:
+        """Read everything that ``doctor`` checks."""
+        connection = self._connection
+        with connection.noting_unreadable() as unreadable:
+            sizes: dict[str, int] = {}
+            brokers, controls = self._cluster.brokers(), self._requests.controls()
+            topics = _measure_topics(connection, self._partitions.topic_names(), sizes)
+            states = self._partitions.readable_states(topics)
+            guards = read_guards(connection)
+            listed = self._partitions.list_specs()
+            sizes.update((path, _listing_bytes(names)) for path, names in listed.items())
+            specs = read_specs(connection, listed).specs
+            orphans = self._partitions.orphans()
+            plan = connection.get(paths.LEGACY_PLAN)
+            if plan is not None:
+                sizes[paths.LEGACY_PLAN] = len(plan.data)
+            return Znodes(
+                brokers=brokers,
+                topics=topics,
+                states=states,
+                specs=specs,
+                orphans=orphans,
+                legacy=plan_of(plan),
+                deletions=self._partitions.deletions(),
+                guards=guards,
+                daemons=self._cluster.daemons(),
+                submitted=_submitted_paths(connection),
+                open_requests=self._open_requests(),
+                quiesce=controls.pauses.quiesce,
+                drained=frozenset(controls.drains.brokers),
+                evacuated=frozenset(self._requests.evacuations().brokers),
+                controls=_children_paths(connection, paths.CONTROLS),
+                kill_switch=self._requests.kill_switch() is not None,
+                notifications={
+                    path: len(connection.children(path))
+                    for path in paths.NOTIFICATION_DIRECTORIES.values()
+                },
+                sizes=sizes,
+                acls=_acls(connection),
+                topic_throttles=self._throttles.throttles(paths.TOPIC_CONFIGS),
+                broker_throttles=self._throttles.throttles(paths.BROKER_CONFIGS),
+                topic_settings=self._throttles.settings(paths.TOPIC_CONFIGS),
+                broker_settings=self._throttles.settings(paths.BROKER_CONFIGS),
+                applied_throttles=self._throttles.applied_throttles(),
+                unreadable=unreadable,
+            )
 
-    In the order in which work passes on, so that none is missed: it is submitted, accepted, and in
-    progress.
-    """
-    with connection.noting_unreadable() as unreadable:
-        controls, daemons = operator.requests.controls(), operator.cluster.daemons()
-        submitted, legacy = _submitted_paths(connection), operator.requests.plan()
-        open_requests = _open_requests(operator)
-        specs = read_specs(connection, operator.partitions.list_specs()).specs
-        return Znodes(
-            brokers=operator.cluster.brokers(),
-            topics=operator.survey_topics(),
-            states={},
-            specs=specs,
-            orphans=operator.partitions.orphans(),
-            legacy=legacy,
-            guards=read_guards(connection),
-            daemons=daemons,
-            submitted=submitted,
-            open_requests=open_requests,
-            quiesce=controls.pauses.quiesce,
-            drained=frozenset(controls.drains.brokers),
-            evacuated=frozenset(operator.requests.evacuations().brokers),
-            applied_throttles=operator.throttles.applied_throttles(),
-            unreadable=unreadable,
-        )
+    def work(self) -> Znodes:
+        """
+        Read what a daemon still has to end.
 
+        In the order in which work passes on, so that none is missed: it is submitted, accepted, and
+        in progress.
+        """
+        connection = self._connection
+        with connection.noting_unreadable() as unreadable:
+            controls, daemons = self._requests.controls(), self._cluster.daemons()
+            submitted, legacy = _submitted_paths(connection), self._requests.plan()
+            open_requests = self._open_requests()
+            specs = read_specs(connection, self._partitions.list_specs()).specs
+            return Znodes(
+                brokers=self._cluster.brokers(),
+                topics=self._partitions.readable_topics(),
+                states={},
+                specs=specs,
+                orphans=self._partitions.orphans(),
+                legacy=legacy,
+                guards=read_guards(connection),
+                daemons=daemons,
+                submitted=submitted,
+                open_requests=open_requests,
+                quiesce=controls.pauses.quiesce,
+                drained=frozenset(controls.drains.brokers),
+                evacuated=frozenset(self._requests.evacuations().brokers),
+                applied_throttles=self._throttles.applied_throttles(),
+                unreadable=unreadable,
+            )
 
-def _open_requests(operator: OperatorClient) -> tuple[RequestId, ...]:
-    known = operator.outcomes.ended_requests()
-    return tuple(request for request, has_ended in known.items() if not has_ended)
+    def _open_requests(self) -> tuple[RequestId, ...]:
+        known = self._outcomes.ended_requests()
+        return tuple(request for request, has_ended in known.items() if not has_ended)
 
 
 def _measure_topics(

@@ -41,6 +41,7 @@ from controller.zk.operator_client import OperatorClient
 from controller.zk.request_writes import RequestWrites
 from controller.zk.request_znodes import OutcomeZnodes, RequestZnodes
 from controller.zk.retirement import Retired, Retirement, ThrottleWrites
+from controller.zk.znode_survey import ZnodeSurvey
 from controller.znodes import operator_controls, paths
 from controller.znodes.cancellations import KillSwitch, combine
 
@@ -68,6 +69,7 @@ class FakeOperator(OperatorClient):
         self.writes = FakeRequestWrites(found)
         self.throttle_writes = FakeThrottleWrites(found)
         self.retirement = FakeRetirement(found)
+        self.survey = FakeZnodeSurvey(found)
 
     def newest_outcomes(self) -> tuple[Summary, ...]:
         """Return how requests ended."""
@@ -78,20 +80,21 @@ class FakeOperator(OperatorClient):
         """Return what may not be read."""
         yield self._found.snapshot.znodes.hidden
 
-    def survey_topics(self) -> dict[str, model.TopicAssignment]:
-        """Return the topics of the snapshot and the others."""
-        topics = self._found.topics.items()
-        others = {n: t for n, t in topics if isinstance(t, model.TopicAssignment)}
-        return {**self._found.snapshot.topics_before, **others}
 
-    def survey(self) -> Znodes:
+class FakeZnodeSurvey(ZnodeSurvey):
+    """The znodes of the snapshot."""
+
+    def __init__(self, found: FakeCluster) -> None:
+        self._found = found
+
+    def everything(self) -> Znodes:
         """Return the znodes of the snapshot."""
         quiesce = self._found.controls.pauses.quiesce
         return replace(self._found.snapshot.znodes, quiesce=quiesce)
 
-    def survey_work(self) -> Znodes:
+    def work(self) -> Znodes:
         """Return the znodes of the snapshot."""
-        return self.survey()
+        return self.everything()
 
 
 class FakeClusterZnodes(ClusterZnodes):
@@ -134,6 +137,10 @@ class FakePartitionZnodes(PartitionZnodes):
     def topic_names(self) -> list[str]:
         """Return the names of all topics."""
         return sorted(self._found.topics)
+
+    def readable_topics(self) -> dict[str, model.TopicAssignment]:
+        """Return the topics of the snapshot and the others."""
+        return {**self._found.snapshot.topics_before, **super().readable_topics()}
 
     def topics(self, names: Iterable[str]) -> dict[str, model.TopicAssignment | str | None]:
         """Return topics."""

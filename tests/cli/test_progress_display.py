@@ -6,9 +6,9 @@ import io
 
 from rich.console import Console
 
-from controller.cli.options import ROWS_MAX
 from controller.cli.progress_display import Lines, parts_of
 from controller.cli.terminal import drawn as drawn_part
+from controller.cli.terminal_tables import ROWS_MAX
 from tests.cli.builders import a_partition, a_request, a_status
 
 

@@ -16,10 +16,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from controller.cli.options import ROWS_MAX
 from controller.cli.status_screen import status_screen
 from controller.cli.terminal import drawn, screen_of, shorten
-from controller.cli.terminal_tables import Bar, Column, Listing, Name, Part, Words
+from controller.cli.terminal_tables import ROWS_MAX, Bar, Column, Listing, Name, Part, Words
 from controller.core.model import NO_LEADER, BlockedBy, OutcomeKind, RequestId
 from controller.core.reason_kinds import IN_TURN, PATIENT
 from controller.core.requests.submissions import RequestOptions
