@@ -9,6 +9,7 @@ from typing import Final
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import MinFree
 from controller.core.pacing.controls import QueueOrder, UnderMinIsr
+from controller.core.requests.submissions import Throttle
 
 
 class EngineName(StrEnum):
@@ -92,6 +93,13 @@ class Options:
     outcomes_kept: int = 200
     """Ended requests whose outcome is kept."""
     under_min_isr: UnderMinIsr = UnderMinIsr.WAIT
+    throttle: Throttle | None = None
+    """Bytes per second and broker for every request without a throttle of its own; None: none."""
+    latency_objective_s: float = 0.5
+    """The 99th percentile of acknowledgements to producers that a throttle ``auto`` keeps."""
+    throttle_min: int = 5_000_000
+    throttle_max: int = 1_000_000_000
+    """The bounds of a throttle ``auto``, in bytes per second and broker."""
     adaptive: bool = False
     """Whether ``max_partitions_in_flight`` adapts to the load of the cluster."""
     slow_answer_s: float = 5.0

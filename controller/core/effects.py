@@ -138,6 +138,13 @@ class ReadAccepted:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasureLatency:
+    """Measure what clients see until an instant: a throttle ``auto`` follows it."""
+
+    until: Instant
+
+
+@dataclass(frozen=True, slots=True)
 class ReadEntityConfigs:
     """Read dynamic settings of topics and brokers: ``EntityConfigsRead`` follows."""
 
@@ -287,6 +294,7 @@ Effect = (
     | ReadSubmissions
     | ReadAccepted
     | ReadEntityConfigs
+    | MeasureLatency
     | DescribeLogDirs
     | PlaceReplica
     | ClaimController

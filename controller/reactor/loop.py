@@ -63,6 +63,7 @@ class Reactor:
         submissions: ports.Submissions | None = None,
         failpoints: ports.Failpoints | None = None,
         lease: ports.SessionLease | None = None,
+        latencies: ports.Latencies | None = None,
     ) -> None:
         """
         Build the loop around a view, which nothing else may change afterwards.
@@ -70,7 +71,8 @@ class Reactor:
         Without ``broker_settings`` it stays unknown whether brokers permit to delete topics;
         without ``log_dirs`` no entry that names a log directory is accepted. ``reassignments``
         serves the delegated engine. ``lease`` is how long the claim outlives a suspension of the
-        process or silence of ZooKeeper; None: for ever.
+        process or silence of ZooKeeper; None: for ever. Without ``latencies`` a throttle ``auto``
+        follows the signals that need no probe.
         """
         self.view = view
         self.finished = False
@@ -89,6 +91,7 @@ class Reactor:
         self._submissions = submissions
         self._failpoints = failpoints or ports.Failpoints()
         self._lease = lease
+        self._latencies = latencies
         self._awake_at = clock.now()
         self._inbox: deque[Event] = deque()
         self._outbox = Outbox()
@@ -297,6 +300,9 @@ class Reactor:
                 self._store.read_accepted(request)
             case effects.ReadEntityConfigs(entities=entities):
                 self._store.read_entity_configs(entities)
+            case effects.MeasureLatency(until=until):
+                if self._latencies is not None:
+                    self._latencies.measure(until)
             case effects.DescribeLogDirs():
                 self._describe_log_dirs(effect)
             case effects.PlaceReplica():

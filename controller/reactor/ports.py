@@ -323,6 +323,17 @@ class BrokerSettings(Protocol):
         """Ask each broker in the background: a ``BrokerSettingsRead`` follows for each."""
 
 
+class Latencies(Protocol):
+    """
+    Measures what clients see, by the produce probe and the query.
+
+    The result is a ``LatencyMeasured`` about once a second, also where nothing could be measured.
+    """
+
+    def measure(self, until: model.Instant) -> None:
+        """Measure until an instant; a later call with a later one extends it."""
+
+
 class LogDirs(Protocol):
     """The log directories of brokers, and the replicas in them (KIP-113)."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from typing import Final, assert_never
 
@@ -19,6 +20,7 @@ from controller.core.pacing.controls import (
     Pause,
     RequestLimits,
 )
+from controller.core.pacing.model import READINGS_KEPT
 from controller.core.pacing.throttle_settings import Entity, EntityConfig, ThrottleRefusal
 from controller.core.records import Change
 from controller.core.view import ClusterView
@@ -44,10 +46,22 @@ def fold_event(view: ClusterView, event: records.PacingEvent, now: Instant) -> N
                 drained_replicas.judge_all(view)
             process.participants.note_all(process.applied_throttles)
             _examine_tolerant(view, limits)
+        case records.LatencyMeasured():
+            _latency_measured(view, event)
         case records.WallClockRead(unix_s=unix_s):
             view.pacing_process.wall = (now, unix_s)
         case _:
             assert_never(event)
+
+
+def _latency_measured(view: ClusterView, event: records.LatencyMeasured) -> None:
+    process = view.pacing_process
+    process.expected = event.expected
+    for reading in event.readings:
+        kept = process.readings.setdefault(
+            (reading.kind, reading.broker), deque(maxlen=READINGS_KEPT)
+        )
+        kept.append(reading)
 
 
 def fold_record(view: ClusterView, record: records.PacingRecord, now: Instant) -> None:

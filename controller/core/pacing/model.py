@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from typing import Any, ClassVar, Final
 
 from controller.core import model
@@ -70,6 +70,56 @@ class SlowAnswer:
     broker: BrokerId
     took_s: float
     at: Instant
+
+
+class SignalKind(StrEnum):
+    """What was measured."""
+
+    PROBE = "probe"
+    """The acknowledgement of records of the produce probe, by the broker that leads them."""
+    QUERY = "query"
+    """The operator's Prometheus query, for the whole cluster."""
+    ISR = "isr"
+    """ISRs of partitions without a reassignment that lost a replica."""
+    ANSWER = "answer"
+    """The time a broker takes to answer a controller request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """
+    One reading: a value and the objective that it is not to exceed.
+
+    Readings of the probe do not overlap: each is of the records sent in about a second. A record
+    that is not acknowledged yet counts with its age.
+    """
+
+    kind: SignalKind
+    value: float
+    """Of the probe: the 99th percentile of the acknowledgement in seconds."""
+    objective: float
+    """In the unit of the value."""
+    since: Instant
+    """When the measured interval began."""
+    at: Instant
+    """When it ended."""
+    evidence: str
+    """The value with its unit, and where it was measured, for operators."""
+    broker: BrokerId | None = None
+    """Of the probe: the leader of its records. None: it concerns every broker."""
+    follower: BrokerId | None = None
+    """Of the probe: the broker with the other replica."""
+    median: float | None = None
+    """Of the probe: the median of the acknowledgement in seconds."""
+
+    @property
+    def strain(self) -> float:
+        """The value as a share of its objective: 1.0 just meets it."""
+        return self.value / self.objective
+
+
+READINGS_KEPT: Final = 30
+"""Readings kept for each kind and broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +391,10 @@ class PacingHistory(Ledger):
     """The drains that a cancellation ended: a read that began before shows them once more."""
     applied_throttles: dict[Entity, AppliedThrottle] = field(default_factory=dict)
     participants: Participants = field(default_factory=Participants)
+    readings: dict[tuple[SignalKind, BrokerId | None], deque[Signal]] = field(default_factory=dict)
+    """What the probe and the query measured last, by kind and broker."""
+    expected: frozenset[SignalKind] = frozenset()
+    """The kinds of which there is to be a reading at all times."""
     scans_left: int = 0
     """Scans still needed until all pending ones were considered since a slot became free."""
     wall: tuple[Instant, float] | None = None

@@ -10,6 +10,7 @@ from controller.core.bases import Durable, Fact, Volatile
 from controller.core.model import BrokerId, Instant
 from controller.core.pacing import throttle_settings
 from controller.core.pacing.controls import Controls
+from controller.core.pacing.model import Signal, SignalKind
 from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, EntityConfig
 
 
@@ -45,6 +46,20 @@ class WallClockRead(Fact, wakes=("capacity", "tenure")):
     """The present reading of the wall clock: the core has only a monotonic one."""
 
     unix_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyMeasured(Fact, wakes=("throttles",)):
+    """
+    The probe and the query measured the latency that clients see; about once a second.
+
+    ``expected`` are the kinds of which there is to be a reading at all times: the probe if its
+    topic exists or is being created, the query if one is set. A measurement that fails is an event
+    without readings.
+    """
+
+    readings: tuple[Signal, ...]
+    expected: frozenset[SignalKind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +133,9 @@ class DrainsEndedRecord(Durable, wakes=("drains", "cancel", "endings", "tenure")
     version: model.ZkVersion
 
 
-PacingEvent = ControlsRead | AppliedThrottlesRead | EntityConfigsRead | WallClockRead
+PacingEvent = (
+    ControlsRead | AppliedThrottlesRead | EntityConfigsRead | WallClockRead | LatencyMeasured
+)
 
 
 PacingRecord = (

@@ -94,6 +94,11 @@ class AcceptedEntry:
 StepSize = int | Literal["all"]
 """Replicas added per step; ``all`` is the classic single jump."""
 
+AUTO: Final = "auto"
+"""A throttle that follows what producers measure (``pacing.governor``)."""
+Throttle = int | Literal["auto"]
+"""Bytes per second and broker, or ``AUTO``."""
+
 PRIORITY_MAX: Final = 1000
 """Priorities lie between minus and plus this; 0 is ordinary, higher starts first."""
 
