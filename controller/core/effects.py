@@ -139,9 +139,14 @@ class ReadAccepted:
 
 @dataclass(frozen=True, slots=True)
 class MeasureLatency:
-    """Measure what clients see until an instant: a throttle ``auto`` follows it."""
+    """
+    Measure what clients see until an instant: a throttle ``auto`` follows it.
+
+    The topic of the produce probe is to have a replica on each of the ``hosts``.
+    """
 
     until: Instant
+    hosts: frozenset[BrokerId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

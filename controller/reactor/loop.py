@@ -300,9 +300,9 @@ class Reactor:
                 self._store.read_accepted(request)
             case effects.ReadEntityConfigs(entities=entities):
                 self._store.read_entity_configs(entities)
-            case effects.MeasureLatency(until=until):
+            case effects.MeasureLatency(until=until, hosts=hosts):
                 if self._latencies is not None:
-                    self._latencies.measure(until)
+                    self._latencies.measure(until, hosts)
             case effects.DescribeLogDirs():
                 self._describe_log_dirs(effect)
             case effects.PlaceReplica():

@@ -330,8 +330,12 @@ class Latencies(Protocol):
     The result is a ``LatencyMeasured`` about once a second, also where nothing could be measured.
     """
 
-    def measure(self, until: model.Instant) -> None:
-        """Measure until an instant; a later call with a later one extends it."""
+    def measure(self, until: model.Instant, hosts: frozenset[model.BrokerId]) -> None:
+        """
+        Measure until an instant; a later call with a later one extends it.
+
+        The topic of the probe gets a partition for each of the ``hosts`` that has none of it.
+        """
 
 
 class LogDirs(Protocol):

@@ -56,7 +56,7 @@ def fold_event(view: ClusterView, event: records.PacingEvent, now: Instant) -> N
 
 def _latency_measured(view: ClusterView, event: records.LatencyMeasured) -> None:
     process = view.pacing_process
-    process.expected = event.expected
+    process.expected, process.unmeasured = event.expected, event.problems
     for reading in event.readings:
         kept = process.readings.setdefault(
             (reading.kind, reading.broker), deque(maxlen=READINGS_KEPT)

@@ -14,7 +14,7 @@ nothing to skip.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import Any, ClassVar, Final
@@ -395,6 +395,8 @@ class PacingHistory(Ledger):
     """What the probe and the query measured last, by kind and broker."""
     expected: frozenset[SignalKind] = frozenset()
     """The kinds of which there is to be a reading at all times."""
+    unmeasured: Mapping[SignalKind, str] = field(default_factory=dict)
+    """Why there are no readings of a kind."""
     scans_left: int = 0
     """Scans still needed until all pending ones were considered since a slot became free."""
     wall: tuple[Instant, float] | None = None

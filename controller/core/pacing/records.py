@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from controller.core import model
 from controller.core.bases import Durable, Fact, Volatile
@@ -55,11 +55,13 @@ class LatencyMeasured(Fact, wakes=("throttles",)):
 
     ``expected`` are the kinds of which there is to be a reading at all times: the probe if its
     topic exists or is being created, the query if one is set. A measurement that fails is an event
-    without readings.
+    without readings, and a problem.
     """
 
     readings: tuple[Signal, ...]
     expected: frozenset[SignalKind]
+    problems: Mapping[SignalKind, str] = field(default_factory=dict)
+    """Why there are no readings of a kind."""
 
 
 @dataclass(frozen=True, slots=True)
