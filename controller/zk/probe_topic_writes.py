@@ -81,7 +81,9 @@ def _writes(connection: ZooKeeperConnection, hosts: Collection[BrokerId]) -> lis
         return []
     added = {
         number: PartitionAssignment(replicas)
-        for number, replicas in enumerate(missing_replicas(present, hosts), 1 + max(present, default=-1))
+        for number, replicas in enumerate(
+            missing_replicas(present, hosts), 1 + max(present, default=-1)
+        )
     }
     if not added:
         return []
