@@ -230,7 +230,7 @@ def await_settled(shape: Shape) -> None:
 def daemon_in_charge(
     cluster: Cluster, step_size: str, *, module: str = "controller.cli"
 ) -> Iterator[Daemon]:
-    """Have a daemon without limits in charge."""
+    """Have a daemon without limits in charge; the fleet has no disks that it could guard."""
     daemon = Daemon(
         cluster.zookeeper_connect,
         cluster.directory / f"daemon-{time.monotonic_ns()}",
@@ -240,6 +240,7 @@ def daemon_in_charge(
         *("--max-outgoing-per-broker", "1000000"),
         *("--max-leader-moves-per-broker-per-second", "1000000"),
         *("--zookeeper-session-timeout", "30"),
+        *("--min-free", "none"),
         module=module,
     )
     try:
