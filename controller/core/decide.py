@@ -54,8 +54,8 @@ from controller.core.requests import (
     quiescence,
     submitted,
 )
-from controller.core.requests.acceptance import PlanEntry
 from controller.core.requests.cancellation import follow_cancellation, needs_the_role
+from controller.core.requests.entry_checks import PlanEntry
 from controller.core.requests.model import PlanNode
 from controller.core.requests.records import LegacyEntryRecord, RefusalRecord
 from controller.core.requests.submissions import legacy_request_id

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.core import model
 from controller.core.core_settings import Options
-from controller.core.requests.acceptance import PlanEntry, refusal_of
+from controller.core.requests.entry_checks import PlanEntry, refusal_of
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 from controller.previews.cluster_queries import ClusterQueries

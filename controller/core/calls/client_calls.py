@@ -49,6 +49,7 @@ from controller.core.model import (
 )
 from controller.core.records import Change, Decision
 from controller.core.requests import acceptance
+from controller.core.requests.entry_checks import PlanEntry, refusal_of
 from controller.core.requests.submissions import APPROVAL_REQUIRED
 from controller.core.topics import topic_creation
 from controller.core.view import ClusterView
@@ -221,9 +222,7 @@ def _judge(
     elif target is None:
         _judge_cancellation(view, partition, judged)
     else:
-        refusal = acceptance.refusal_of(
-            view, acceptance.PlanEntry(RequestId(""), partition, target)
-        )
+        refusal = refusal_of(view, PlanEntry(RequestId(""), partition, target))
         if refusal is None:
             judged.targets[partition] = target
         else:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from controller.core.bases import Ledger, Lifetime
-from controller.core.calls.broker_requests import PendingBrokerRequest
-from controller.core.calls.client_requests import PendingClientRequest, TopicResult
 from controller.core.model import BrokerId, Instant, TopicPartition, ZkVersion
+
+if TYPE_CHECKING:
+    from controller.core.calls.broker_requests import PendingBrokerRequest
+    from controller.core.calls.client_requests import PendingClientRequest, TopicResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,16 +17,10 @@ from controller.core.leadership import isr_changes, leader_selection, records
 from controller.core.model import BrokerId, Instant, PartitionState, TopicPartition
 from controller.core.pacing import isr_health
 from controller.core.reassignments.records import StopReplicaAnswered
+from controller.core.role.model import LASTING_REFUSALS
 from controller.core.role.records import UpdateMetadataAnswered
 from controller.core.view import ClusterView
 
-LASTING: Final = {
-    kafka_errors.CLUSTER_AUTHORIZATION_FAILED: (
-        "CLUSTER_AUTHORIZATION_FAILED (the daemon's principal lacks ClusterAction on the cluster)"
-    ),
-    kafka_errors.UNSUPPORTED_VERSION: "UNSUPPORTED_VERSION",
-}
-"""Errors of whole requests that a repeated request meets again, with their reason."""
 UNTREATED_S: Final = 60.0
 """How long before a claim a restart may have been that the former controller did not treat."""
 
@@ -291,7 +285,11 @@ def is_refused(view: ClusterView, error: int, broker: BrokerId) -> bool:
     if error == kafka_errors.STALE_CONTROLLER_EPOCH and tenure.held is not None:
         tenure.fenced = f"broker {broker} knows a newer controller"
         wakeups.wake(view.due, wakeups.Trigger.ROLE_DISPUTED)
-    if error in LASTING and tenure.held is not None and tenure.refusers.get(broker) != error:
+    if (
+        error in LASTING_REFUSALS
+        and tenure.held is not None
+        and tenure.refusers.get(broker) != error
+    ):
         tenure.refusers[broker] = error
         wakeups.wake(view.due, wakeups.Trigger.ROLE_DISPUTED)
     return error != kafka_errors.NONE

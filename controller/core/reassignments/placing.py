@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from controller.core import effects, model
 from controller.core.disks import disk_space
-from controller.core.disks.log_dir_queries import directories_of
+from controller.core.disks.known_directories import directories_of
 from controller.core.disks.placements import NamedReplica
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, Replicas
 from controller.core.pacing.budget import Budget

@@ -14,27 +14,24 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.core import effects, model
-from controller.core.disks import log_dir_queries
+from controller.core.disks import known_directories, log_dir_queries
 from controller.core.model import (
     BrokerId,
     Instant,
-    LogDirs,
     Refusal,
     RefusalReason,
     Replicas,
     RequestId,
     Route,
     TopicPartition,
-    count_text,
     entry_text,
-    ids,
 )
-from controller.core.pacing.drained_replicas import drained_brokers
 from controller.core.reassignments.gates import refusal_for_foreign
 from controller.core.reassignments.partition_context import elects_leader
 from controller.core.reassignments.records import DONE, SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
 from controller.core.requests import records, submissions
+from controller.core.requests.entry_checks import PlanEntry
 from controller.core.requests.model import kind_of
 from controller.core.requests.outcomes import Summary
 from controller.core.requests.submissions import AcceptedEntry
@@ -43,29 +40,6 @@ from controller.core.view import ClusterView
 
 SHARES: Final = 10
 """The share of a long cycle that is left while it delays other requests."""
-SPECS_PATH: Final = "/admin/reassignments"
-"""The prefix by which unreadable records are named."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanEntry:
-    """An entry of a plan or a request."""
-
-    request: RequestId
-    partition: TopicPartition
-    target: Replicas
-    log_dirs: LogDirs = ()
-    """The log directories that it names: it is done when the replicas are there."""
-    expected: Replicas | None = None
-    """The replicas that an approved entry names."""
-    route: Route = Route.REQUEST
-
-    def refusal(self, reason: RefusalReason, detail: str, *, was_accepted: bool = False) -> Refusal:
-        """Return the refusal of the entry."""
-        text = entry_text(self.partition, self.target)
-        return Refusal(
-            self.request, text, reason, detail, self.partition, was_accepted=was_accepted
-        )
 
 
 @dataclass(slots=True)
@@ -85,7 +59,7 @@ class Judgement:
         """Return whether a valid entry can be accepted; else note what has to be known first."""
         if entry.partition.topic not in view.topics.configs:
             self.unknown_topics.add(entry.partition.topic)
-        elif unknown := log_dir_queries.unknown_brokers(view, entry.log_dirs):
+        elif unknown := known_directories.unknown_brokers(view, entry.log_dirs):
             self.unknown_brokers |= unknown
         else:
             return True
@@ -98,56 +72,6 @@ class Judgement:
             *topic_configs.request_configs(view, self.unknown_topics, now, timer),
             *log_dir_queries.query_named(view, self.unknown_brokers, now),
         ]
-
-
-def refusal_of(view: ClusterView, entry: PlanEntry) -> Refusal | None:
-    """Return why an entry is refused, None when it is valid or cannot be judged yet."""
-    return (
-        _refusal_of_target(view, entry)
-        or _refusal_of_directories(view, entry)
-        or _refusal_of_drifted(view, entry)
-    )
-
-
-def _refusal_of_target(  # noqa: PLR0911 - one return per reason
-    view: ClusterView, entry: PlanEntry
-) -> Refusal | None:
-    topics, partition, target, refuse = view.topics, entry.partition, entry.target, entry.refusal
-    topic = topics.by_name.get(partition.topic)
-    assignment = topic.partitions.get(partition.partition) if topic else None
-    record = f"{SPECS_PATH}/{partition.topic}/{partition.partition}"
-    why = topics.unreadable.get(partition.topic) or view.reassignments.unreadable_specs.get(record)
-    if why is not None:
-        return refuse(RefusalReason.UNREADABLE, f"one of its znodes cannot be decoded: {why}")
-    if assignment is None:
-        what = "partition" if topic else "topic"
-        return refuse(RefusalReason.UNKNOWN_PARTITION, f"the {what} does not exist")
-    if view.is_to_be_deleted(partition.topic):
-        return refuse(RefusalReason.TOPIC_BEING_DELETED, "the topic is queued for deletion")
-    if not target:
-        return refuse(RefusalReason.EMPTY_REPLICAS, "the replica list is empty")
-    if len(set(target)) != len(target):
-        return refuse(RefusalReason.DUPLICATE_REPLICAS, "a broker is listed twice")
-    origin = assignment.replicas
-    dead = tuple(r for r in target if r not in origin and r not in view.cluster.brokers)
-    if dead:
-        return refuse(
-            RefusalReason.UNKNOWN_BROKER, f"broker {ids(dead)} is not live and not a replica yet"
-        )
-    drained = tuple(r for r in target if r not in origin and r in drained_brokers(view))
-    if drained:
-        return refuse(
-            RefusalReason.DRAINED_BROKER,
-            f"broker {ids(drained)} is drained: `reassigner drain --stop` ends that",
-        )
-    config = topics.configs.get(partition.topic)
-    if config is not None and len(target) < min(config.min_insync_replicas, len(origin)):
-        return refuse(
-            RefusalReason.BELOW_MIN_ISR,
-            f"{count_text(len(target), 'replica')}, fewer than min.insync.replicas "
-            f"({config.min_insync_replicas}): producers would fail",
-        )
-    return None
 
 
 def refuse_malformed(
@@ -164,28 +88,6 @@ def refuse_malformed(
         # Counted: several may have the same text.
         refusals = list((Counter(refusals) - Counter(known.refused)).elements())
     return [Change((records.RefusalRecord((refusal,)),)) for refusal in refusals]
-
-
-def _refusal_of_drifted(view: ClusterView, entry: PlanEntry) -> Refusal | None:
-    assignment = view.topics.known_assignment(entry.partition)
-    if entry.expected is None or assignment is None:
-        return None
-    running = view.reassignments.by_partition.get(entry.partition)
-    spec = model.ReassignmentSpec(
-        entry.target, None, entry.request, Route.REQUEST, expected=entry.expected
-    )
-    if submissions.has_drifted(spec, assignment):
-        detail = submissions.drift_text(entry.expected, assignment)
-    elif running is not None and (running.in_flight or running.may_be_made):
-        detail = f"it is being reassigned by {running.spec.request}"
-    else:
-        return None
-    return entry.refusal(RefusalReason.DRIFTED, detail)
-
-
-def _refusal_of_directories(view: ClusterView, entry: PlanEntry) -> Refusal | None:
-    problem = log_dir_queries.problem_of(view, entry.log_dirs)
-    return None if problem is None else entry.refusal(RefusalReason.LOG_DIR, problem)
 
 
 def refused_without_approval(view: ClusterView, entry: PlanEntry) -> Refusal | None:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
-from controller.core.disks import log_dir_queries
+from controller.core.disks import known_directories
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -40,8 +40,9 @@ from controller.core.pacing.drained_replicas import (
 from controller.core.reassignments import gates
 from controller.core.records import Change, Decision
 from controller.core.requests import acceptance, cancellation, outcomes, records
-from controller.core.requests.acceptance import Judgement, PlanEntry
+from controller.core.requests.acceptance import Judgement
 from controller.core.requests.completion import unix_ms
+from controller.core.requests.entry_checks import PlanEntry, refusal_of
 from controller.core.requests.legacy_plan_and_queue import take_over
 from controller.core.requests.model import is_cancelled
 from controller.core.topics.replica_choice import PlannedLoads, moved_off
@@ -190,7 +191,7 @@ class _Drains:
         if entry is None:
             replicas, others = replicas_to_be(view, partition) or (), len(self._receiving)
             return Blocked(BlockedBy.NO_TARGET, no_target_text(len(replicas), others))
-        refusal = acceptance.refusal_of(view, entry)
+        refusal = refusal_of(view, entry)
         return None if refusal is None else Blocked(BlockedBy.NO_TARGET, refusal.detail)
 
     def _left_alone_by(self, partition: TopicPartition) -> RequestId | None:
@@ -230,7 +231,7 @@ class _Drains:
         if running is None or self._view.is_of_former_topic(partition):
             return ()
         named = (place for place in running.spec.log_dirs if place[0] in target)
-        return tuple(p for p in named if log_dir_queries.problem_of(self._view, (p,)) is None)
+        return tuple(p for p in named if known_directories.problem_of(self._view, (p,)) is None)
 
 
 def unapproved_text(brokers: list[BrokerId]) -> str:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import islice
 
 from controller.core import core_settings, effects
-from controller.core.disks import log_dir_queries
+from controller.core.disks import known_directories, log_dir_queries
 from controller.core.model import Instant, RefusalReason, Route, TopicPartition
 from controller.core.pacing.limits_in_force import in_flight_max
 from controller.core.reassignments import gates
@@ -27,7 +27,8 @@ from controller.core.reassignments.orphans import left_where_it_stands
 from controller.core.reassignments.records import ForeignAdoptedRecord, SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Decision
 from controller.core.requests import acceptance, completion, records
-from controller.core.requests.acceptance import Judgement, PlanEntry
+from controller.core.requests.acceptance import Judgement
+from controller.core.requests.entry_checks import PlanEntry, refusal_of
 from controller.core.requests.model import PlanNode
 from controller.core.requests.submissions import legacy_request_id, queue_request_id
 from controller.core.topics import topic_configs
@@ -176,7 +177,7 @@ def _judge_listed(view: ClusterView, entry: PlanEntry, judged: Judgement) -> Non
         judged.waits = True
         return
     running = view.reassignments.by_partition.get(entry.partition)
-    refusal = acceptance.refusal_of(view, entry) or acceptance.refused_without_approval(view, entry)
+    refusal = refusal_of(view, entry) or acceptance.refused_without_approval(view, entry)
     if refusal is None and view.disabled_because is not None and running is None:
         refusal = entry.refusal(RefusalReason.DISABLED, view.disabled_because)
     if refusal is None and running is not None and running.spec.route is Route.REQUEST:
@@ -307,7 +308,7 @@ def drain_queue(view: ClusterView, now: Instant) -> Decision:
         if change is not None:
             judged.changes.append(change)
         else:
-            judged.unknown_brokers |= log_dir_queries.unknown_brokers(view, entry.log_dirs)
+            judged.unknown_brokers |= known_directories.unknown_brokers(view, entry.log_dirs)
     following = judged.reads(view, now, QUEUE_CONFIG_TIMER)
     return Decision(tuple(judged.changes), tuple(following))
 
@@ -328,7 +329,7 @@ def _take_queued(view: ClusterView, entry: PlanEntry, judged: Judgement) -> Chan
         return None
     left = records.QueueEntryEndedRecord(partition)
     refusal = (
-        acceptance.refusal_of(view, entry)
+        refusal_of(view, entry)
         or acceptance.refused_without_approval(view, entry)
         or acceptance.refused_for_foreign(view, entry)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from controller.core import model
 from controller.core.bases import Ledger, Lifetime
@@ -18,8 +18,10 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.requests import outcomes, submissions
-from controller.core.requests.records import AcceptedRead, AtomicCheck
 from controller.core.requests.submissions import AcceptedEntry, LegacyPlan, Submission
+
+if TYPE_CHECKING:
+    from controller.core.requests.records import AcceptedRead, AtomicCheck
 
 
 @dataclass(slots=True)

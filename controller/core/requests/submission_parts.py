@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from controller.core import model
-from controller.core.disks.log_dir_queries import directories_of
+from controller.core.disks.known_directories import directories_of
 from controller.core.model import (
     BrokerId,
     LogDirs,
@@ -39,11 +39,11 @@ from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
 from controller.core.requests import outcomes, records, submissions
 from controller.core.requests.acceptance import (
-    PlanEntry,
     end_as_refused,
     refuse_malformed,
     refuse_unreadable,
 )
+from controller.core.requests.entry_checks import PlanEntry
 from controller.core.requests.records import AtomicCheck, TopicCheck
 from controller.core.requests.submissions import Submission
 from controller.core.view import ClusterView

@@ -28,7 +28,8 @@ from controller.core.reassignments.gates import waits_for_foreign
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Decision, Record
 from controller.core.requests import acceptance, cancellation, records, submission_parts
-from controller.core.requests.acceptance import Judgement, PlanEntry
+from controller.core.requests.acceptance import Judgement
+from controller.core.requests.entry_checks import PlanEntry, refusal_of
 from controller.core.requests.submissions import APPROVAL_REQUIRED, AcceptedEntry, Submission
 from controller.core.topics import topic_configs
 from controller.core.view import ClusterView
@@ -305,7 +306,7 @@ def _is_good(view: ClusterView, entry: PlanEntry, judged: Judgement) -> bool:
         judged.waits = True
         return False
     refusal = (
-        acceptance.refusal_of(view, entry)
+        refusal_of(view, entry)
         or _other_route(view, entry)
         or acceptance.refused_for_foreign(view, entry)
     )

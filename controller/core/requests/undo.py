@@ -23,7 +23,7 @@ from controller.core.pacing.limits_in_force import own_throttle
 from controller.core.reassignments.records import SpecRecord
 from controller.core.records import Change
 from controller.core.requests import outcomes, records
-from controller.core.requests.acceptance import PlanEntry, refusal_of
+from controller.core.requests.entry_checks import PlanEntry, refusal_of
 from controller.core.requests.model import kind_of
 from controller.core.requests.submissions import (
     AcceptedEntry,

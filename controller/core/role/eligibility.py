@@ -13,10 +13,10 @@ from typing import Final
 
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.core_settings import EngineName
-from controller.core.leadership.fold import LASTING
 from controller.core.model import BrokerId, Instant, TopicPartition, ids
 from controller.core.reassignments import phases
 from controller.core.reassignments.model import Reassignment
+from controller.core.role.model import LASTING_REFUSALS
 from controller.core.role.records import ClaimGuardsRead
 from controller.core.view import ClusterView
 
@@ -180,7 +180,7 @@ def refusal_by_brokers(view: ClusterView, now: Instant) -> str | None:
     tenure = view.tenure
     if is_refused_by_most(view):
         refused = sorted(b for b in tenure.refusers if b in view.cluster.brokers)
-        reasons = sorted({LASTING[tenure.refusers[b]] for b in refused})
+        reasons = sorted({LASTING_REFUSALS[tenure.refusers[b]] for b in refused})
         return (
             f"{len(refused)} of {len(view.cluster.brokers)} live brokers refuse our requests as "
             f"the controller: {', '.join(reasons)}"

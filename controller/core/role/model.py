@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from controller import kafka_errors
 from controller.core import core_settings
 from controller.core.bases import Ledger, Lifetime
 from controller.core.cluster.model import BEFORE_FEATURES
 from controller.core.model import START, BrokerId, ControllerEpoch, Instant
-from controller.core.role.records import ClaimGuardsRead
+
+if TYPE_CHECKING:
+    from controller.core.role.records import ClaimGuardsRead
+
+LASTING_REFUSALS: Final = {
+    kafka_errors.CLUSTER_AUTHORIZATION_FAILED: (
+        "CLUSTER_AUTHORIZATION_FAILED (the daemon's principal lacks ClusterAction on the cluster)"
+    ),
+    kafka_errors.UNSUPPORTED_VERSION: "UNSUPPORTED_VERSION",
+}
+"""Errors of whole requests that a repeated request meets again, with their reason."""
 
 
 @dataclass(slots=True)

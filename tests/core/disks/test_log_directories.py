@@ -10,12 +10,12 @@ from controller import kafka_errors
 from controller.core import effects
 from controller.core.core_settings import Options
 from controller.core.cycle import apply, observe, record_effect
+from controller.core.disks.known_directories import unknown_brokers
 from controller.core.disks.log_dir_queries import (
     AWAITED_POLL_S,
     POLL_S,
     query_log_dirs,
     query_named,
-    unknown_brokers,
 )
 from controller.core.disks.records import (
     DirectoryResult,

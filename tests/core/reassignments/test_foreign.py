@@ -17,7 +17,8 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.reassignments.records import SpecEndedRecord
-from controller.core.requests.acceptance import PlanEntry, spec_of
+from controller.core.requests.acceptance import spec_of
+from controller.core.requests.entry_checks import PlanEntry
 from controller.core.requests.records import RefusalRecord
 from controller.core.topics.records import TopicsListed, TopicsRead
 from tests.core.builders import replicas, tp
