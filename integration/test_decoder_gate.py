@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 from kafka.protocol.api_key import ApiKey
 
-from controller.brokers import messages, topic_validation
+from controller.brokers import config_validation, frames
 from controller.core.calls.broker_requests import ControlledShutdownAnswer
 from controller.core.model import TopicPartition
 from controller.endpoint import client_codec, codec, topic_codec
@@ -202,20 +202,20 @@ def test_request_of_the_controller_is_read_as_meant(
 ) -> None:
     """Every field has its value, and nothing claims to be of KRaft."""
     build, meant = controller_frames.REQUESTS[key]
-    frame = messages.frame_of(build(version))
+    frame = frames.frame_of(build(version))
     frame.with_header(correlation_id=CORRELATION, client_id="1000000")
     read = gate(release).read_request(frame.encode(framed=False))
     assert of_today(read) == meant(version)
 
 
-@pytest.mark.parametrize("version", range(topic_validation.ALTER_CONFIGS_MAX + 1))
+@pytest.mark.parametrize("version", range(config_validation.ALTER_CONFIGS_MAX + 1))
 @pytest.mark.parametrize("release", HIGHEST)
 def test_request_to_validate_settings_alters_none(gate: Gate, release: str, version: int) -> None:
     """Brokers would change the topics that it names otherwise."""
     settings = (("retention.ms", "5"), ("cleanup.policy", "compact"))
     resources = [(2, name, settings) for name in ("orders", "payments")]
-    request = topic_validation.validation_request(version, resources)
-    frame = messages.frame_of(request)
+    request = config_validation.validation_request(version, resources)
+    frame = frames.frame_of(request)
     frame.with_header(correlation_id=CORRELATION, client_id="1000000")
     configs = [{"name": name, "value": value} for name, value in settings]
     assert gate(release).read_request(frame.encode(framed=False)) == {

@@ -25,11 +25,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from controller.brokers.messages import (
-    AlterPartitionRequest,
-    ControlledShutdownRequest,
-    frame_of,
-)
+from controller.brokers.frames import frame_of
+from controller.brokers.messages import AlterPartitionRequest, ControlledShutdownRequest
 from controller.endpoint import codec, relayed_frames
 from controller.endpoint.relay import with_length
 from controller.kafka_errors import NOT_CONTROLLER

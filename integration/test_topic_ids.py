@@ -25,7 +25,8 @@ from controller.brokers.broker_queries import query_all
 from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.config_queries import LIMITS
 from controller.brokers.connection_settings import ConnectionSettings, ListenerChoice
-from controller.brokers.messages import frame_of, topic_uuid
+from controller.brokers.frames import frame_of
+from controller.brokers.messages import topic_uuid
 from controller.core.cluster.model import LiveBroker
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import BrokerId, TopicPartition

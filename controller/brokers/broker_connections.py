@@ -32,8 +32,8 @@ from kafka.protocol.api_message import ApiMessage
 
 from controller import errors
 from controller.brokers.connection_settings import ConnectionSettings, Security
+from controller.brokers.frames import Frame
 from controller.brokers.io_threads import Address, IoThread
-from controller.brokers.messages import Frame
 from controller.core.cluster.model import Endpoint, LiveBroker
 
 

@@ -30,7 +30,7 @@ from tenacity import wait_random_exponential
 from controller.brokers.broker_connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.broker_queries import BrokerQuery
 from controller.brokers.connection_settings import ConnectionSettings
-from controller.brokers.messages import by_topic, frame_of
+from controller.brokers.frames import by_topic, frame_of
 from controller.clocks import pause_s
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import AlterOutcome, BrokerId, TopicPartition

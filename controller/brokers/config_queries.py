@@ -28,10 +28,9 @@ from kafka.protocol.api_key import ApiKey
 from controller.brokers.broker_connections import BrokerConnection, ConnectionLimits
 from controller.brokers.broker_queries import PooledQuery
 from controller.brokers.connection_settings import ConnectionSettings
-from controller.brokers.messages import frame_of
+from controller.brokers.frames import frame_of
 from controller.core import model
 from controller.core.cluster.model import LiveBroker, parse_protocol
-from controller.core.role.records import BrokerSettingsRead
 from controller.core.topics.model import NEVER_REQUESTED, ConfigRequest
 from controller.core.topics.records import TopicConfigsRead
 from controller.errors import (
@@ -209,6 +208,8 @@ class TopicConfigQuery(PooledQuery):
 
     async def _describe_broker(self, broker: LiveBroker) -> None:
         """Report what a broker says of its settings: only it knows its own."""
+        from controller.core.role.records import BrokerSettingsRead  # noqa: PLC0415 - commands ask for topics
+
         enabled: bool | None = None
         protocol: str | None = None
         problem = ""

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, assert_never
 
 from kafka.protocol.api_message import ApiMessage
 
-from controller.brokers import messages
+from controller.brokers import frames, messages
 from controller.brokers.connection_settings import SECURITY_PROTOCOL_IDS, ListenerChoice
 from controller.brokers.messages import WITHOUT_IDS, Versions
 from controller.core.cluster.model import LiveBroker
@@ -62,12 +62,12 @@ class Encoder:
     def __init__(self, controller_id: BrokerId, listeners: ListenerChoice) -> None:
         self._controller_id = controller_id
         self._listeners = listeners
-        self._recent: deque[tuple[_Content, messages.Frame]] = deque(maxlen=_RECENT)
+        self._recent: deque[tuple[_Content, frames.Frame]] = deque(maxlen=_RECENT)
         self._live: tuple[int, tuple[LiveBroker, ...], bytes] | None = None
 
     def encode(
         self, request: ports.BrokerRequest, versions: Versions, broker_epoch: BrokerEpoch
-    ) -> messages.Frame:
+    ) -> frames.Frame:
         """Encode a request in the version chosen for its broker; see ``frame_of``."""
         sender = Sender(self._controller_id, broker_epoch)
         match request:
@@ -83,17 +83,17 @@ class Encoder:
                 return self._update_metadata(request, versions.update_metadata, sender)
             case _:
                 assert_never(request)
-        return messages.frame_of(message)
+        return frames.frame_of(message)
 
     def _update_metadata(
         self, request: ports.UpdateMetadata, version: int, sender: Sender
-    ) -> messages.Frame:
+    ) -> frames.Frame:
         # The states of two such requests are mostly identical objects, which compare quickly.
         content = (version, request.controller_epoch, request.states)
         head = next((frame for known, frame in self._recent if known == content), None)
         if head is None:
             alone = replace(request, live_brokers=())
-            bare = messages.frame_of(update_metadata_request(alone, version, sender))
+            bare = frames.frame_of(update_metadata_request(alone, version, sender))
             head = replace(bare, body=bare.body[: -_no_live_brokers(version)])
             self._recent.appendleft((content, head))
         frame = replace(head, body=head.body + self._live_brokers(request, version, sender))
@@ -109,8 +109,8 @@ class Encoder:
         if self._live is None or self._live[:2] != (version, request.live_brokers):
             alone = update_metadata_request(replace(request, states=()), version, sender)
             nothing = replace(request, states=(), live_brokers=())
-            empty = messages.frame_of(update_metadata_request(nothing, version, sender)).body
-            end = messages.frame_of(alone).body[len(empty) - _no_live_brokers(version) :]
+            empty = frames.frame_of(update_metadata_request(nothing, version, sender)).body
+            end = frames.frame_of(alone).body[len(empty) - _no_live_brokers(version) :]
             self._live = (version, request.live_brokers, end)
         return self._live[2]
 
@@ -209,7 +209,7 @@ def stop_replica_request(request: ports.StopReplica, version: int, sender: Sende
 
     Below version 3, a request has one delete flag, taken from the first state: all have the same.
     """
-    topics = messages.by_topic(
+    topics = frames.by_topic(
         (s.partition.topic, (s.partition.partition, s.leader_epoch, s.delete))
         for s in request.states
     )
@@ -240,7 +240,7 @@ def _states(
         rows: list[tuple[Any, ...]] = [(s.partition.topic, *row_of(s)) for s in states]
         return {"ungrouped_partition_states": rows, "topic_states": []}
     grouped: list[tuple[Any, ...]] = []
-    for topic, own in messages.by_topic((state.partition.topic, state) for state in states):
+    for topic, own in frames.by_topic((state.partition.topic, state) for state in states):
         rows = [row_of(state) for state in own]
         topic_id = messages.topic_uuid(own[0].topic_id)
         grouped.append((topic, topic_id, rows) if has_id else (topic, rows))

@@ -34,7 +34,7 @@ from kafka.protocol.api_key import ApiKey
 from controller.brokers.broker_connections import BrokerConnection, ConnectionLimits
 from controller.brokers.broker_queries import PooledQuery
 from controller.brokers.connection_settings import ConnectionSettings
-from controller.brokers.messages import Frame, by_topic, frame_of
+from controller.brokers.frames import Frame, by_topic, frame_of
 from controller.core.cluster.model import LiveBroker
 from controller.core.disks.placements import NO_ANSWER
 from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDirsDescribed

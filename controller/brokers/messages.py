@@ -15,20 +15,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-import struct
 import uuid
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from functools import lru_cache
 from types import new_class
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
-from kafka.protocol.api_header import RequestHeader
 from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
 from controller.core.cluster.model import BEFORE_FEATURES, parse_protocol
-from controller.errors import NativeRefusedError, ProtocolError
+from controller.errors import NativeRefusedError
 
 _NO_ID: Final = bytes(16)
 
@@ -71,86 +68,6 @@ def topic_id_of(found: uuid.UUID) -> str | None:
     if found.bytes == _NO_ID:
         return None
     return base64.urlsafe_b64encode(found.bytes).decode().rstrip("=")
-
-
-_Row = TypeVar("_Row")
-
-
-def by_topic(rows: Iterable[tuple[Any, _Row]]) -> list[tuple[Any, list[_Row]]]:
-    """Return rows grouped by their topics, as most messages have them."""
-    topics: dict[Any, list[_Row]] = {}
-    for topic, row in rows:
-        topics.setdefault(topic, []).append(row)
-    return list(topics.items())
-
-
-@dataclass(slots=True)
-class Frame:
-    """
-    An encoded request, with the interface that kafka-python's connections expect.
-
-    Encoding precedes sending, so that an encoding error is raised to the caller and not inside a
-    connection, which would wait for the answer for ever.
-    """
-
-    name: str
-    api_key: int
-    version: int
-    is_flexible: bool
-    body: bytes = field(repr=False)
-    header: RequestHeader | None = None
-    """Header of the last attempt, by which kafka-python finds the class of the response."""
-
-    @property
-    def API_VERSION(self) -> int:  # noqa: N802 - kafka-python's name
-        """The version of the encoding."""
-        return self.version
-
-    def __str__(self) -> str:
-        return f"{self.name} v{self.version}"
-
-    def with_header(self, correlation_id: int = 0, client_id: str = "") -> None:
-        """Set the header of the next attempt."""
-        self.header = RequestHeader(
-            request_api_key=self.api_key,
-            request_api_version=self.version,
-            correlation_id=correlation_id,
-            client_id=client_id,
-        )
-
-    def expect_response(self) -> bool:
-        """Return True: every request has a response."""
-        return True
-
-    def encode(self, *, framed: bool = True, header: bool = True) -> bytes:
-        """Return length, header and body; kafka-python always requests all three."""
-        head = b""
-        if header and self.header is not None:
-            head = self.header.encode(flexible=self.is_flexible)
-        size = struct.pack(">i", len(head) + len(self.body)) if framed else b""
-        return b"".join((size, head, self.body))
-
-    def readdressed(self, offset: int, broker_epoch: int) -> Frame:
-        """Return the same request for another broker, whose epoch stands here in the body."""
-        epoch = struct.pack(">q", broker_epoch)
-        parts = (self.body[:offset], epoch, self.body[offset + len(epoch) :])
-        return replace(self, body=b"".join(parts))
-
-
-def frame_of(message: ApiMessage) -> Frame:
-    """
-    Encode a message.
-
-    Raises:
-        ProtocolError: a value does not fit its field, as after reading a corrupt znode.
-    """
-    try:
-        body = bytes(message.encode())
-    except (struct.error, TypeError, ValueError, OverflowError) as error:
-        raise ProtocolError(f"{message.name} cannot be encoded: {error}") from error
-    version = message.API_VERSION
-    flexible = message.flexible_version_q(version)
-    return Frame(message.name, message.API_KEY, version, flexible, body)
 
 
 # --- versions of the controller's requests --------------------------------------------------------

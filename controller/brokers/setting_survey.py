@@ -14,9 +14,9 @@ from typing import Final
 from controller.brokers.broker_connections import BrokerConnection
 from controller.brokers.broker_queries import query_all
 from controller.brokers.config_queries import BROKER, LIMITS, TOPIC
+from controller.brokers.config_validation import rejection_of, validate
 from controller.brokers.connection_settings import ConnectionSettings
 from controller.brokers.surveys import WITHIN_S
-from controller.brokers.topic_validation import rejection_of, validate
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId
 from controller.core.pacing.throttle_settings import Entity, topic_entity

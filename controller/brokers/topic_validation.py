@@ -16,15 +16,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
-from kafka.protocol.admin import AlterConfigsRequest
-from kafka.protocol.api_key import ApiKey
-from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.broker_connections import BrokerConnection, ConnectionLimits
 from controller.brokers.broker_queries import query_all
@@ -36,8 +33,8 @@ from controller.brokers.config_queries import (
     TOPIC,
     describe_configs,
 )
+from controller.brokers.config_validation import rejection_of, validate
 from controller.brokers.connection_settings import ConnectionSettings
-from controller.brokers.messages import frame_of
 from controller.core.calls.client_requests import (
     DYNAMIC_TOPIC_CONFIG,
     EffectiveConfig,
@@ -47,7 +44,7 @@ from controller.core.calls.client_requests import (
 from controller.core.cluster.model import WITH_STORED_IDS, LiveBroker, is_protocol_at_least
 from controller.core.model import BrokerId
 from controller.errors import ControllerError, InvalidInputError
-from controller.kafka_errors import INVALID_CONFIG, INVALID_REQUEST, NONE
+from controller.kafka_errors import NONE
 
 WITHIN_S: Final = 5.0
 """How long brokers are awaited."""
@@ -55,7 +52,6 @@ SILENT_S: Final = 10.0
 """How long a broker that did not answer is not asked again: every request would wait for it."""
 EXAMPLES: Final = 3
 """Existing topics on which settings are validated: one of them may have just been deleted."""
-ALTER_CONFIGS_MAX: Final = 1
 
 CREATE_POLICY: Final = "create.topic.policy.class.name"
 ALTER_POLICY: Final = "alter.config.policy.class.name"
@@ -78,8 +74,6 @@ _NUMBERS: Final = frozenset({3, 4, 5})
 _UNITS_MS: Final = {".hours": 3_600_000, ".minutes": 60_000}
 """Milliseconds in the units of brokers' settings, whose topics' settings are in milliseconds."""
 
-ConfigResource = tuple[int, str, Iterable[tuple[str, str]]]
-"""Type and name of a resource, and settings for it."""
 Found = TypeVar("Found")
 
 
@@ -241,27 +235,6 @@ async def _configuration(broker: LiveBroker, connection: BrokerConnection) -> di
     return {c.name: c.value for result in results for c in result.configs}
 
 
-def validation_request(version: int, resources: Iterable[ConfigResource]) -> ApiMessage:
-    """Return the AlterConfigs that validates settings of resources, and alters nothing."""
-    return AlterConfigsRequest(
-        version=version,
-        resources=[(kind, name, list(settings)) for kind, name, settings in resources],
-        validate_only=True,
-    )
-
-
-async def validate(
-    connection: BrokerConnection, resources: Iterable[ConfigResource]
-) -> Sequence[Any]:
-    """Return a broker's verdict on the settings of each resource."""
-    version = connection.version(ApiKey.AlterConfigs, ALTER_CONFIGS_MAX)
-    answer: Any = await connection.send_and_receive(
-        frame_of(validation_request(version, resources))
-    )
-    verdicts: Sequence[Any] = answer.responses
-    return verdicts
-
-
 async def _verdict(
     connection: BrokerConnection, examples: Iterable[str], settings: TopicSettings
 ) -> str | None:
@@ -270,14 +243,6 @@ async def _verdict(
     if any(row.error_code == NONE for row in rows):
         return ""
     return next((why for row in rows if (why := rejection_of(row))), None)
-
-
-def rejection_of(row: Any) -> str | None:  # noqa: ANN401 - kafka-python has no types
-    """Return why settings are invalid, from a result with an error; None: it says another thing."""
-    if row.error_code not in {INVALID_CONFIG, INVALID_REQUEST}:
-        return None
-    # The message begins with the resource that it was tried on.
-    return (row.error_message or "").split("'): ", 1)[-1] or "Invalid configuration."
 
 
 def _log(event: str, **values: object) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from controller.cli.context import CommandContext, query_leader
 from controller.cli.findings_text import EACH_MAX, STYLES, finding_lines, finding_tables
@@ -30,11 +30,11 @@ from controller.endpoint.broker_entry import configured_entry
 from controller.errors import TokenNeededError
 from controller.settings import EndpointMode, Settings
 from controller.telemetry.journal_files import lines_of_journal
-from controller.zk.retirement import Retired
 from controller.znodes import paths
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
+    from controller.zk.retirement import Retired
 
 UNNEEDED: Final = frozenset({"orphan_throttle"})
 """The check whose findings ``--fix`` repairs."""
@@ -165,12 +165,12 @@ class ThrottleFix:
     is_done: bool = False
 
 
-Fix = ThrottleFix | Retired
+Fix: TypeAlias = "ThrottleFix | Retired"
 
 
 def _fix_line(fix: Fix) -> str:
     subject = fix.entity if isinstance(fix, ThrottleFix) else fix.subject
-    stays = isinstance(fix, Retired) and fix.stays
+    stays = not isinstance(fix, ThrottleFix) and fix.stays
     head = f"{subject} {fix.what}" if stays else f"{fix.what} {subject}"
     settings = (f"{k} {'is deleted' if v is None else f'is {v}'}" for k, v in fix.restored.items())
     return ", ".join((head, *settings))
@@ -205,6 +205,8 @@ def _retire(snapshot: Snapshot, operator: OperatorClient, *, dry_run: bool) -> I
     if not dry_run:
         yield from operator.retirement.retire()
         return
+    from controller.zk.retirement import Retired  # noqa: PLC0415 - for this option alone
+
     operator.retirement.refuse_daemons()
     znodes = snapshot.znodes
     for entity in sorted(znodes.applied_throttles):

@@ -11,7 +11,7 @@ from kafka.protocol.api_key import ApiKey
 from kafka.protocol.api_message import ApiMessage
 
 from controller.brokers.config_queries import BROKER
-from controller.brokers.messages import by_topic
+from controller.brokers.frames import by_topic
 from controller.core.calls import client_requests
 from controller.core.calls.client_requests import ClientAnswer, PartitionResult, RequestFromClient
 from controller.core.model import BrokerId, Replicas, TopicPartition

@@ -27,7 +27,8 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from controller.brokers import messages
-from controller.brokers.messages import by_topic, frame_of, topic_id_of, topic_uuid
+from controller.brokers.frames import by_topic, frame_of
+from controller.brokers.messages import topic_id_of, topic_uuid
 from controller.core.calls import broker_requests
 from controller.core.model import BrokerEpoch, BrokerId, LeaderEpoch, ZkVersion
 from controller.endpoint.strict_decoding import Cursor, Fields, Folds, reader_of

@@ -20,7 +20,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse
 
 from controller.brokers.config_queries import TOPIC
-from controller.brokers.messages import frame_of
+from controller.brokers.frames import frame_of
 from controller.core.calls.client_requests import EffectiveConfig
 from controller.endpoint.client_codec import FIRST_WITH_ERROR, SERVED
 from controller.endpoint.codec import ADVERTISED, RequestHeader

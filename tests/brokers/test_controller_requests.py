@@ -15,7 +15,8 @@ from controller.brokers.controller_requests import (
     stop_replica_request,
     update_metadata_request,
 )
-from controller.brokers.messages import Versions, frame_of
+from controller.brokers.frames import frame_of
+from controller.brokers.messages import Versions
 from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.model import (
     BrokerEpoch,
