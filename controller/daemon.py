@@ -28,7 +28,9 @@ from controller.brokers.channels import BrokerChannels, ChannelOptions
 from controller.brokers.cluster_controller import ClusterController
 from controller.brokers.config_queries import TopicConfigQuery
 from controller.brokers.connection_settings import connection_settings_of
+from controller.brokers.latencies import MeasuredLatencies
 from controller.brokers.log_dirs import BrokerLogDirs, Capacities, DiskCapacities, no_capacities
+from controller.brokers.produce_probe import ProduceProbe
 from controller.clocks import MonotonicClock
 from controller.core.model import BrokerId
 from controller.core.view import ClusterView
@@ -46,10 +48,13 @@ from controller.telemetry.observer import TelemetryObserver, TimedInbox
 from controller.telemetry.status_publisher import StatusPublisher
 from controller.web.http_server import HttpServer, build_http
 from controller.web.notifications import Delivery, DeliveryQueue, ExecHook, Slack, Target, Webhook
+from controller.web.prometheus_query import PrometheusQuery
 from controller.web.routes import Health
 from controller.zk.client_submissions import ClientSubmissions
 from controller.zk.daemon_election import Leadership
 from controller.zk.operator_client import OperatorClient
+from controller.zk.operator_connection import ZooKeeperConnection
+from controller.zk.probe_topic_writes import ProbeTopicWrites
 from controller.zk.sessions import Session, build_client
 from controller.zk.store import ZkStore
 from controller.zk.workers import Pings
@@ -110,6 +115,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
     queries = (brokers.configs, brokers.log_dirs, brokers.reassignments)
     inbox.update_brokers = tuple(query.update_brokers for query in queries)
     inbox.update_controller = brokers.reassignments.update_controller
+    latencies = _latencies(settings, stack, clock, inbox, telemetry.metrics)
     submissions = None
     if endpoint is not None and endpoint.followers:
         inbox.update_brokers = (*inbox.update_brokers, *endpoint.followers)
@@ -149,6 +155,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         observer=observer,
         failpoints=failpoints,
         lease=zookeeper.session.lease,
+        latencies=latencies,
     )
 
     def threads() -> Iterator[tuple[str, bool]]:
@@ -157,6 +164,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         yield "topic settings", brokers.configs.is_alive
         yield "log directories", brokers.log_dirs.is_alive
         yield "cluster controller", brokers.reassignments.is_alive
+        yield "latencies", latencies.is_alive
         yield "journal", telemetry.journal.is_alive
         yield "zookeeper pings", zookeeper.pings.is_alive
         yield "http", telemetry.http.is_alive
@@ -271,6 +279,28 @@ def _brokers(settings: Settings, stack: ExitStack, inbox: Inbox, session: Sessio
         part.start()
         stack.callback(part.stop)
     return brokers
+
+
+def _latencies(
+    settings: Settings, stack: ExitStack, clock: Clock, inbox: BrokerFollower, metrics: Metrics
+) -> MeasuredLatencies:
+    """Start the thread that measures what clients see; it sleeps until that is wanted."""
+    probe = query = None
+    if settings.governor_probe:
+        probe = ProduceProbe(
+            connection_settings_of(settings),
+            ProbeTopicWrites(lambda: ZooKeeperConnection(settings)).provide,
+            objective_s=settings.options().latency_objective_s,
+            count=metrics.count_probe_record,
+        )
+        inbox.update_brokers = (*inbox.update_brokers, probe.update_brokers)
+    url, objective = settings.governor_query_url, settings.governor_query_objective
+    if settings.governor_query is not None and url is not None and objective is not None:
+        query = PrometheusQuery(url.get_secret_value(), settings.governor_query, objective, clock)
+    latencies = MeasuredLatencies(inbox, clock, probe, query)
+    latencies.start()
+    stack.callback(latencies.stop)
+    return latencies
 
 
 class _Telemetry(NamedTuple):

@@ -190,6 +190,19 @@ class Settings(BaseModel):
     cluster is healthy, halve it when it is not."""
     slow_answer_s: Seconds = 5.0
     """With adaptive: a broker that answers the controller later is overloaded."""
+    governor_probe: bool = True
+    """While a throttle is auto, measure acknowledgements with small records to the topic
+    __reassigner_probe, which the daemon creates. Without it, the throttle follows the other
+    signals."""
+    governor_query: Annotated[str | None, Field(max_length=10_000)] = None
+    """PromQL expression of a latency that a throttle auto keeps below `governor_query_objective`,
+    beside the acknowledgements of the probe. Its result is a scalar or an instant vector; the label
+    broker names the broker that an element concerns, and elements without it concern all."""
+    governor_query_url: Annotated[SecretStr | None, AfterValidator(web_address)] = None
+    """Prometheus, or a server with its HTTP API, that `governor_query` is sent to: http or https,
+    with a path prefix, a user and a password where they are needed."""
+    governor_query_objective: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    """Objective for the result of `governor_query`, in the unit of the query."""
     under_min_isr: UnderMinIsr = UnderMinIsr.WAIT
     """While other partitions are below min.insync.replicas: wait (begin no step whose copies could
     harm them), warn (only report them) or ignore."""
@@ -375,7 +388,9 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
-        problems = chain(self._of_endpoint(), self._of_its_peers(), self._of_access())
+        problems = chain(
+            self._of_endpoint(), self._of_its_peers(), self._of_governor(), self._of_access()
+        )
         for field, why in problems:
             context = {"message": why, "field": field}
             raise PydanticCustomError("belongs_together", "{message}", context)
@@ -417,6 +432,14 @@ class Settings(BaseModel):
             if self.endpoint_principals is not None and not is_authenticated:
                 why = "needs SASL, or SSL with endpoint_cafile: no peer would authenticate"
                 yield "endpoint_principals", why
+
+    def _of_governor(self) -> Iterator[tuple[str, str]]:
+        """Yield the same for the query of the governor."""
+        names = ("governor_query", "governor_query_url", "governor_query_objective")
+        missing = [name for name in names if getattr(self, name) is None]
+        if 0 < len(missing) < len(names):
+            given = next(name for name in names if name not in missing)
+            yield given, f"needs {' and '.join(missing)}"
 
     def _of_access(self) -> Iterator[tuple[str, str]]:
         """Yield the same for ZooKeeper, brokers and the HTTP server."""

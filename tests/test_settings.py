@@ -27,7 +27,7 @@ from controller.settings import (
     variable_of,
 )
 
-SECRET_ENDS = ("password", "credential", "token", "webhook", "slack")
+SECRET_ENDS = ("password", "credential", "token", "webhook", "slack", "query_url")
 
 
 def valid(**options: object) -> Settings:
@@ -311,3 +311,23 @@ def test_an_endpoint_needs_what_its_listener_requires(
         valid(**options)
     valid(**ENDPOINT)
     valid(**{**options, "controller_endpoint": "off", "endpoint_sasl_mechanisms": "PLAIN"})
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"governor_query": "x"}, "needs governor_query_url and governor_query_objective"),
+        (
+            {"governor_query_url": "http://p:9090", "governor_query_objective": 0.5},
+            "--governor-query-url: needs governor_query",
+        ),
+        ({"governor_query_url": "ftp://p"}, "must be an address"),
+        ({"governor_query_objective": 0.0}, "must be more than 0"),
+    ],
+)
+def test_a_query_of_the_governor_has_a_server_and_an_objective(
+    given: dict[str, object], wrong: str
+) -> None:
+    """None of the three says anything without the others."""
+    with pytest.raises(InvalidInputError, match=wrong):
+        valid(**given)

@@ -20,6 +20,7 @@ from controller.core.leadership import records as leadership
 from controller.core.model import BrokerEpoch, BrokerId
 from controller.core.pacing import records as pacing
 from controller.core.pacing.controls import Controls
+from controller.core.pacing.model import SignalKind
 from controller.core.reassignments import records as reassignments
 from controller.core.records import Change, Event, Record
 from controller.core.requests import records as requests
@@ -213,6 +214,8 @@ class LogEvents:
         self._controls = Controls()
         self._left: dict[BrokerId, int] = {}
         """The replicas on each drained broker."""
+        self._unmeasured_because: dict[SignalKind, str] = {}
+        """Why each signal could not be measured last."""
 
     def _controls_changed(self, controls: Controls) -> Iterator[LogEvent]:
         before, self._controls = self._controls, controls
@@ -263,6 +266,8 @@ class LogEvents:
             case pacing.ControlsRead(controls=controls):
                 yield from self._unreadable_events("control", controls.unreadable)
                 yield from self._controls_changed(view.pacing_process.controls)
+            case pacing.LatencyMeasured(problems=problems):
+                yield from self._unmeasured(problems)
             case disks.LogDirEventsRead(brokers=brokers) if brokers:
                 yield warning("log_directory_failed", brokers=brokers)
             case (
@@ -303,6 +308,13 @@ class LogEvents:
         for broker, replicas in self._left.items():
             if not replicas and before.get(broker):
                 yield info("broker_emptied", broker=broker)
+
+    def _unmeasured(self, problems: Mapping[SignalKind, str]) -> Iterator[LogEvent]:
+        """Warn of a measurement of latency that began to fail, once for each reason."""
+        for signal, reason in problems.items():
+            if self._unmeasured_because.get(signal) != reason:
+                self._unmeasured_because[signal] = reason
+                yield warning("latency_unmeasured", signal=signal, reason=reason[:SHOWN_MAX])
 
     def _plan_read(self, event: requests.LegacyPlanRead) -> Iterator[LogEvent]:
         plan = event.plan

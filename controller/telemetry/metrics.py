@@ -35,6 +35,7 @@ PHASE_BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_4
 TARGETS: Final = ("webhook", "slack", "exec")
 OPERATIONS: Final = ("ping", "commit")
 RESULTS: Final = ("delivered", "failed", "dropped")
+PROBE_RESULTS: Final = ("acknowledged", "failed")
 
 
 class SessionStatus(StrEnum):
@@ -182,6 +183,12 @@ class Metrics:
         self.alter_entry_seconds = rpc(
             "order_seconds", "Response time of alter requests, changes of the controller included"
         )
+        # --- the produce probe
+        self.probe_records = counter(
+            "probe_records_total",
+            "Records of the produce probe by result (acknowledged, failed)",
+            ["result"],
+        )
         # --- journal and notifications
         self.journal_dropped = counter(
             "journal_dropped_total", "Journal lines lost because the disk was slow or full"
@@ -215,6 +222,7 @@ class Metrics:
             (self.zookeeper, OPERATIONS),
             (self.alter_entries, [*rpc_names.ALTER_ERRORS.values(), rpc_names.OTHER]),
             (self.write_rejections, [error.value for error in WriteError]),
+            (self.probe_records, PROBE_RESULTS),
         ):
             for value in values:
                 metric.labels(value)
@@ -233,6 +241,10 @@ class Metrics:
     def count_notification(self, target: str, result: str) -> None:
         """Count a notification; safe from any thread."""
         self.notifications.labels(target, result).inc()
+
+    def count_probe_record(self, result: str) -> None:
+        """Count a record of the produce probe; safe from any thread."""
+        self.probe_records.labels(result).inc()
 
     def endpoint_connections(self, count: int) -> None:
         """Set the number of connections to the controller endpoint; safe from any thread."""

@@ -418,6 +418,10 @@ EVENTS: Final[Mapping[str, Kind]] = {
             "reason": (maybe(TEXT), "why that is unknown"),
         },
     ),
+    "latency_unmeasured": Kind(
+        "A measurement of latency, which a throttle auto follows, began to fail for this reason.",
+        {"signal": (TEXT, "probe or query"), "reason": (TEXT, "why")},
+    ),
     "sizes_unknown": Kind(
         "A broker does not report sizes.", {"broker": _BROKER, "reason": (TEXT, "why")}
     ),

@@ -15,7 +15,14 @@ from controller.endpoint import broker_service, client_service, endpoint_server
 from controller.reactor.ports import WriteError
 from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.gauges import BOUNDS, BYTE_STATES, PARTITION_STATES, REQUEST_STATES
-from controller.telemetry.metrics import OPERATIONS, RESULTS, TARGETS, Metrics, SessionStatus
+from controller.telemetry.metrics import (
+    OPERATIONS,
+    PROBE_RESULTS,
+    RESULTS,
+    TARGETS,
+    Metrics,
+    SessionStatus,
+)
 from controller.telemetry.progress import SLOTS
 from controller.telemetry.rpc_names import ALTER_ERRORS, ERROR_NAMES, OTHER, REQUEST_NAMES
 
@@ -57,6 +64,7 @@ LABEL_VALUES: Final = {
     "part": ("decide", "commit", "send"),
     "target": TARGETS,
     "result of reassigner_notifications_total": RESULTS,
+    "result of reassigner_probe_records_total": PROBE_RESULTS,
     "result of reassigner_orders_total": (*ALTER_ERRORS.values(), OTHER),
     "request of reassigner_request_info": (f"ids of requests, at most {SLOTS} at a time",),
     "request of reassigner_endpoint_requests_total": (
