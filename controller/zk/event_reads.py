@@ -12,7 +12,14 @@ from controller.core import model
 from controller.core.calls.records import ProducerIdsRead
 from controller.core.deletions.model import TopicTree
 from controller.core.reassignments.records import SpecsRead
-from controller.core.requests.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part
+from controller.core.requests.model import kind_of
+from controller.core.requests.outcomes import (
+    UNKNOWN_MS,
+    EndedHistory,
+    OpenHistory,
+    Part,
+    merged_counts,
+)
 from controller.core.requests.records import AcceptedRead, HistoryRead
 from controller.core.requests.submissions import AcceptedEntry, RequestOptions
 from controller.core.role.records import ClaimGuardsRead
@@ -126,8 +133,8 @@ class RecordReads(OutcomeZnodes):
         """
         Return the records of every request, ended ones from the oldest on.
 
-        Of an ended request only the names are read; of an open one also its parts, refusals and
-        outcomes other than done.
+        Of an ended request only the names are read, of a cancellation also its parts; of an open
+        request its parts, refusals and outcomes other than done.
         """
         listed = self._list_records(
             request for request in self.requests() if paths.valid_request(request)
@@ -139,7 +146,19 @@ class RecordReads(OutcomeZnodes):
             if names and paths.SUMMARY not in names
         }
         ordered = sorted((czxid, request) for request, czxid in self._czxids(ended))
-        return HistoryRead(unfinished, {r: EndedHistory(listed[r], czxid) for czxid, r in ordered})
+        cancellations = {
+            request: [name for name in listed[request] if name.startswith(paths.PART)]
+            for request in ended
+            if kind_of(request) == "cancel"
+        }
+        undoes = {
+            request: merged_counts(part.undoes for part in pieces.parts.values())
+            for request, pieces in self._pieces(cancellations).items()
+        }
+        return HistoryRead(
+            unfinished,
+            {r: EndedHistory(listed[r], czxid, undoes.get(r, {})) for czxid, r in ordered},
+        )
 
     def accepted_of(self, request: model.RequestId) -> AcceptedRead:
         """Return the accepted entries of a request, with everything that a cancellation needs."""

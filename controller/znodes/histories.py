@@ -162,12 +162,28 @@ def decode_part(name: str, data: bytes) -> Part:
         members.count("created_ms"),
         options,
         None if version is None else ZkVersion(version),
+        _counts_by_request(members, "cancels"),
+        _counts_by_request(members, "undoes"),
     )
+
+
+def _counts_by_request(members: Members, key: str) -> dict[RequestId, int]:
+    found: dict[RequestId, int] = {}
+    for name, number in members.mapping(key).items():
+        if not documents.is_int(number):
+            raise UnreadableError(f"{key}: {excerpt(name)}: {excerpt(number)} is not a count")
+        found[read_request(name, f"{key}: ")] = number
+    return found
 
 
 def encode_part(part: Part) -> bytes:
     """Encode a part; its name is the path."""
-    counts = {"version": 1, "total": part.total, "created_ms": part.created_ms}
+    counts: dict[str, object] = {
+        "version": 1,
+        "total": part.total,
+        "created_ms": part.created_ms,
+        **{key: own for key in ("cancels", "undoes") if (own := getattr(part, key))},
+    }
     if part.approved_version is not None:
         counts["approved_version"] = part.approved_version
     return documents.write_document(counts | write_options(part.options))

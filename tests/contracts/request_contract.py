@@ -441,6 +441,21 @@ class RequestContract(Rigs):
         assert read.ended[R1].children == ("accepted-6-0-4", "summary")
         assert read.ended[R2].czxid < read.ended[R1].czxid
 
+    def test_an_ended_cancellation_is_read_with_what_it_undid(self, rig: StoreRig) -> None:
+        """Else a new leader would show what was undone as done; others are not read."""
+        name = RequestId("cancel-0000000000000012")
+        for request in (name, R1):
+            rig.put(
+                f"{paths.history_path(request)}/part-0",
+                encode_part(Part("0", 0, 5, undoes={R1: 4})),
+            )
+            summary = Summary(request=request, kind="cancel", total=4, done=4)
+            rig.put(paths.outcome_path(request), encode_outcome(summary))
+        rig.store.read(ZnodeFamily.HISTORY)
+        read = rig.wait_for(HistoryRead)
+        assert read.ended[name].undoes == {R1: 4}
+        assert not read.ended[R1].undoes
+
     def test_our_own_records_are_not_watched(self, rig: StoreRig) -> None:
         """Only the daemon writes them: a watch would report its own writes."""
         rig.store.read(ZnodeFamily.HISTORY)

@@ -23,6 +23,7 @@ from controller.core.effects import (
     DescribeBrokerSettings,
     DescribeTopicConfigs,
     Effect,
+    ReadAccepted,
     ReadStates,
     ReadTopics,
     ReadTopicTrees,
@@ -61,7 +62,9 @@ from controller.core.reassignments.records import (
     StopReplicaResult,
 )
 from controller.core.records import Change, Event
+from controller.core.requests.model import kind_of
 from controller.core.requests.records import (
+    AcceptedRead,
     CancellationRead,
     HistoryRead,
     KillSwitchRead,
@@ -321,6 +324,9 @@ class Driver:
             case SendLiveBrokers() if self.accepts:
                 for to in self.view.cluster.brokers:
                     self.fold(UpdateMetadataAnswered(to, self.epoch(to), 0))
+            case ReadAccepted(request=request) if kind_of(request) == "cancel":
+                # What it accepted is noted beside the read.
+                self.fold(AcceptedRead(request, ()))
             case ReadTopics(topics=topics) if self.answers_topics:
                 found = {
                     t: self.view.topics.by_name[t] for t in topics if t in self.view.topics.by_name

@@ -21,7 +21,14 @@ from controller.core.model import (
 from controller.core.pacing.controls import Controls, Drains, Limits, Pauses
 from controller.core.pacing.records import AppliedThrottlesRead, ControlsRead, EntityConfigsRead
 from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, EntityConfig
-from controller.core.requests.outcomes import UNKNOWN_MS, EndedHistory, OpenHistory, Part
+from controller.core.requests.model import kind_of
+from controller.core.requests.outcomes import (
+    UNKNOWN_MS,
+    EndedHistory,
+    OpenHistory,
+    Part,
+    merged_counts,
+)
 from controller.core.requests.records import (
     AcceptedRead,
     CancellationRead,
@@ -118,7 +125,11 @@ class SimRequests:
             znode = self._zookeeper.get(paths.history_path(request))
             children = tuple(sorted(self._zookeeper.children(paths.history_path(request)) or ()))
             if znode is not None and paths.SUMMARY in children:
-                ended[request] = EndedHistory(children, Zxid(znode.czxid))
+                parts = self._open(request, children).parts.values()
+                undoes = merged_counts(part.undoes for part in parts)
+                if kind_of(request) != "cancel":
+                    undoes = {}
+                ended[request] = EndedHistory(children, Zxid(znode.czxid), undoes)
             elif children:
                 unfinished[request] = self._open(request, children)
         oldest_first = sorted(ended, key=lambda request: ended[request].czxid)

@@ -71,6 +71,17 @@ def test_the_part_of_a_cancellation_is_named_by_its_version(version: str) -> Non
     assert decode_part(f"part-{version}", encode_part(part)) == part
 
 
+def test_the_part_of_a_cancellation_says_what_it_cancels_and_undoes() -> None:
+    """By request; a part without them is one of an earlier release."""
+    one, two = RequestId("request_0000000001"), RequestId("drain-000000000000000a")
+    part = Part("0", 0, 5, cancels={one: 2}, undoes={one: 3, two: 1})
+    assert decode_part("part-0", encode_part(part)) == part
+    assert decode_part("part-0", encode_part(Part("0", 0, 5))) == Part("0", 0, 5)
+    for wrong in (b'{"": 1}', b'{"request_0000000001": "1"}', b"[]"):
+        data = b'{"version": 1, "total": 0, "created_ms": 5, "undoes": ' + wrong + b"}"
+        assert isinstance(decode_part("part-0", data), str)
+
+
 def test_a_part_keeps_the_version_that_was_verified() -> None:
     """The rest of an approved request is accepted by it after a restart."""
     part = Part("request_0000000001", 2, 5, approved_version=ZkVersion(3))

@@ -117,8 +117,24 @@ def _choose(view: ClusterView, cancellation: Cancellation, now: Instant) -> Deci
     if changes or effects or not (is_complete and is_read):
         return Decision(tuple(changes), effects)
     wish = undo.options_of(view, cancellation)
-    part = outcomes.Part(str(cancellation.version), 0, cancellation.created_ms, wish)
+    part = outcomes.Part(
+        str(cancellation.version),
+        0,
+        cancellation.created_ms,
+        wish,
+        cancels=_cancelled_entries(view, request),
+        undoes=undo.undone_entries(view, cancellation),
+    )
     return Decision((Change((records.PartRecord(cancellation.request, part),)),))
+
+
+def _cancelled_entries(view: ClusterView, name: RequestId) -> dict[RequestId, int]:
+    """Count the entries of each request that a cancellation ended, or leads back."""
+    ended = (e for request in view.requests.by_id.values() for e in request.endings.values())
+    found = Counter(e.request for e in ended if e.by == name)
+    specs = (running.spec for running in view.reassignments.by_partition.values())
+    found.update(s.request for s in specs if s.cancelled_by == name != s.request)
+    return dict(found)
 
 
 def _is_all_known(view: ClusterView) -> bool:

@@ -288,7 +288,8 @@ def _record_summary(view: ClusterView, summary: outcomes.Summary, now: Instant) 
     view.requests_session.atomic_checks.pop(summary.request, None)
     _forget_endings(view, request)
     # Its content is read from ZooKeeper when it is forgotten.
-    view.requests.ended[summary.request] = outcomes.EndedHistory((), Zxid(0))
+    kept = outcomes.EndedHistory((), Zxid(0), request.undoes)
+    view.requests.ended[summary.request] = kept
     # Keep the counts of the newest ended requests only.
     known = view.requests.by_id
     if len(known) > REQUESTS_KEPT:

@@ -112,6 +112,21 @@ class Request:
         named = len(self.settled) + sum(r.entries for r in self.refused if r.partition is None)
         return max(self.total - max(counted, named), 0)
 
+    @property
+    def is_undoing(self) -> bool:
+        """Whether it is a cancellation that has not ended."""
+        return self.kind == "cancel" and not self.has_ended
+
+    @property
+    def cancels(self) -> dict[RequestId, int]:
+        """The entries in progress that a cancellation ended, by request."""
+        return outcomes.merged_counts(part.cancels for part in self.parts.values())
+
+    @property
+    def undoes(self) -> dict[RequestId, int]:
+        """The finished entries that a cancellation moves back, by request."""
+        return outcomes.merged_counts(part.undoes for part in self.parts.values())
+
     def count_outcome(self, ending: model.PartitionOutcome) -> None:
         """
         Count an outcome, once per partition.
@@ -197,6 +212,13 @@ class RequestLedger(Ledger):
         """Return whether the selection of a cancellation is complete."""
         known = self.by_id.get(cancellation.request)
         return known is not None and str(cancellation.version) in known.parts
+
+    @property
+    def undone(self) -> dict[RequestId, outcomes.Undone]:
+        """What was undone of requests whose outcome is kept, or is being undone."""
+        found = {n: (ended.undoes, False) for n, ended in self.ended.items() if ended.undoes}
+        running = {n: (r.undoes, True) for n, r in self.by_id.items() if r.is_undoing}
+        return outcomes.undone_requests({**running, **found})
 
     @property
     def is_choosing(self) -> bool:

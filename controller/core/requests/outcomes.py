@@ -9,9 +9,9 @@ open any more, the rest of the total is done. The summary is written last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.core.model import OutcomeKind, PartitionOutcome, Refusal, RequestId, ZkVersion, Zxid
 from controller.core.requests.submissions import RequestOptions
@@ -33,6 +33,51 @@ class Part:
     options: RequestOptions = field(default_factory=RequestOptions)
     approved_version: ZkVersion | None = None
     """The version of the znode that was verified against the approval of its request."""
+    cancels: Mapping[RequestId, int] = field(default_factory=dict)
+    """Of a cancellation that selected everything: entries in progress that it ended, by request."""
+    undoes: Mapping[RequestId, int] = field(default_factory=dict)
+    """The same of finished entries that it moves back."""
+
+
+def merged_counts(counts: Iterable[Mapping[RequestId, int]]) -> dict[RequestId, int]:
+    """Merge the counts of the parts of a cancellation: a later one may repeat an earlier one's."""
+    found: dict[RequestId, int] = {}
+    for part in counts:
+        for name, number in part.items():
+            found[name] = max(number, found.get(name, 0))
+    return found
+
+
+class Undone(NamedTuple):
+    """Finished entries of a request that a cancellation moved back."""
+
+    by: RequestId
+    """The last such cancellation."""
+    entries: int
+    is_open: bool
+    """Whether they are on their way back."""
+
+
+def undone_requests(
+    cancellations: Mapping[RequestId, tuple[Mapping[RequestId, int], bool]],
+) -> dict[RequestId, Undone]:
+    """
+    Return what was undone of requests, from what each cancellation undoes and whether it is open.
+
+    A cancellation that was undone itself has no effect any more.
+    """
+    found: dict[RequestId, Undone] = {}
+    for name in sorted(cancellations, reverse=True):  # the newest first
+        undoes, is_open = cancellations[name]
+        own = found.get(name)
+        if own is not None and own.entries >= sum(undoes.values()):
+            continue
+        for request, entries in undoes.items():
+            later = found.get(request, Undone(name, 0, is_open))
+            found[request] = later._replace(
+                entries=later.entries + entries, is_open=later.is_open or is_open
+            )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +99,8 @@ class EndedHistory:
     """In the order of their names."""
     czxid: Zxid
     """Of the request's znode: the oldest are forgotten first."""
+    undoes: Mapping[RequestId, int] = field(default_factory=dict)
+    """What a cancellation moved back (``Part.undoes``)."""
 
     @property
     def first(self) -> tuple[str, ...]:
@@ -115,6 +162,16 @@ class RequestHistory:
     def options(self) -> RequestOptions:
         """The options of the request: the same in all parts."""
         return next((p.options for p in self.parts.values()), RequestOptions())
+
+    @property
+    def cancels(self) -> Mapping[RequestId, int]:
+        """The entries in progress that a cancellation ended, by request."""
+        return merged_counts(part.cancels for part in self.parts.values())
+
+    @property
+    def undoes(self) -> Mapping[RequestId, int]:
+        """The finished entries that a cancellation moves back, by request."""
+        return merged_counts(part.undoes for part in self.parts.values())
 
     @property
     def total(self) -> int:

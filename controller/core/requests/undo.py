@@ -13,7 +13,8 @@ numbers in flight. Their windows do not: who cancels does not want to wait for t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -66,8 +67,9 @@ def undo_finished(
     """
     names = _whole_requests(view, cancellation)
     accepted = view.requests_leadership.accepted
-    if any(name not in accepted or accepted[name].read is None for name in names):
-        reads = tuple(effects.ReadAccepted(name) for name in names if name not in accepted)
+    needed = (*names, cancellation.request) if names else ()
+    if any(name not in accepted or accepted[name].read is None for name in needed):
+        reads = tuple(effects.ReadAccepted(name) for name in needed if name not in accepted)
         return [], reads, False
     known = view.requests.by_id.get(cancellation.request)
     skipped_before = known.endings if known is not None else {}
@@ -90,6 +92,20 @@ def undo_finished(
     if changes and (known is None or UNDO_PART not in known.parts):
         changes = [_open_rollback(view, cancellation, names)]
     return changes, tuple(topic_configs.request_configs(view, unknown, now)), is_judged
+
+
+def undone_entries(view: ClusterView, cancellation: Cancellation) -> dict[RequestId, int]:
+    """Count the entries of each request that a cancellation moves back, when it selected all."""
+    names = _whole_requests(view, cancellation)
+    if not names:
+        return {}
+    accepted = view.requests_leadership.accepted
+    own = {e.partition: e for e in accepted[cancellation.request].in_order()}
+    found: Counter[RequestId] = Counter()
+    for partition, entries in _entries_of(view, names, lambda p: p in own).items():
+        present = own[partition].original
+        found.update({name for name, _ in _chain(present, entries)})
+    return dict(found)
 
 
 def _whole_requests(view: ClusterView, cancellation: Cancellation) -> tuple[RequestId, ...]:
@@ -141,8 +157,20 @@ def _by_partition(
     view: ClusterView, cancellation: Cancellation, names: Iterable[RequestId]
 ) -> dict[TopicPartition, list[Past]]:
     """Return the finished entries of each selected partition that is idle."""
-    found: dict[TopicPartition, list[Past]] = {}
     selects_all = not (cancellation.topics or cancellation.partitions)
+
+    def is_selected(partition: TopicPartition) -> bool:
+        is_idle = partition not in view.reassignments.by_partition
+        return is_idle and (selects_all or cancellation.names(partition))
+
+    return _entries_of(view, names, is_selected)
+
+
+def _entries_of(
+    view: ClusterView, names: Iterable[RequestId], is_selected: Callable[[TopicPartition], bool]
+) -> dict[TopicPartition, list[Past]]:
+    """Return the finished entries of requests, the latest first, by partition."""
+    found: dict[TopicPartition, list[Past]] = {}
     for name in names:
         request, accepted = view.requests.by_id.get(name), view.requests_leadership.accepted[name]
         endings = {} if request is None else request.endings
@@ -152,9 +180,9 @@ def _by_partition(
             endings, elsewhere = {}, frozenset()
         for entry in reversed(accepted.in_order()):
             partition = entry.partition
-            if partition in view.reassignments.by_partition or partition in endings:
+            if not is_selected(partition) or partition in endings:
                 continue
-            if partition not in elsewhere and (selects_all or cancellation.names(partition)):
+            if partition not in elsewhere:
                 found.setdefault(partition, []).append((name, entry))
     return found
 
@@ -191,7 +219,7 @@ def _undo(  # noqa: C901, PLR0911 - one return per case
     if assignment.is_reassigning or not undone:
         since = ", ".join(name for name, _ in entries)
         return skip_partition(cancellation, partition, f"it was moved again since {since}")
-    original = undone[-1].original
+    original = undone[-1][1].original
     if original is None:
         return skip_partition(cancellation, partition, "its former replicas are unknown")
     if original == now:
@@ -212,14 +240,13 @@ def _undo(  # noqa: C901, PLR0911 - one return per case
     return Change(written, partition=partition)
 
 
-def _chain(now: Replicas, entries: list[Past]) -> Iterator[AcceptedEntry]:
+def _chain(now: Replicas | None, entries: Iterable[Past]) -> Iterator[Past]:
     """Yield the entries that led to the present replicas, each to those the one before began at."""
-    left = [entry for _, entry in entries]
-    place: Replicas | None = now
+    left, place = list(entries), now
     while place is not None:
-        last = next((e for e in left if e.target == place and e.original != place), None)
+        last = next((p for p in left if p[1].target == place and p[1].original != place), None)
         if last is None:
             return
         yield last
         left.remove(last)
-        place = last.original
+        place = last[1].original

@@ -38,7 +38,13 @@ from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord, SpecsRead
 from controller.core.records import Change
 from controller.core.requests.cancellation import follow_cancellation, needs_the_role
-from controller.core.requests.outcomes import EndedHistory, OpenHistory, Part
+from controller.core.requests.outcomes import (
+    EndedHistory,
+    OpenHistory,
+    Part,
+    Undone,
+    undone_requests,
+)
 from controller.core.requests.records import (
     AcceptedRead,
     AcceptedRecord,
@@ -620,9 +626,8 @@ def test_what_is_accepted_and_finished_after_its_request_was_read_is_undone_too(
 def undo(driver: Driver, *read: AcceptedRead) -> None:
     """Cancel everything of the topic, the finished too, and answer what was accepted."""
     cancel(driver, topics=frozenset({"t"}), scope=CancelScope.ALL)
-    assert {e.request for e in driver.sent if isinstance(e, ReadAccepted)} == {
-        answer.request for answer in read
-    }
+    asked = {e.request for e in driver.sent if isinstance(e, ReadAccepted)}
+    assert asked == {CANCEL, *(answer.request for answer in read)}
     for answer in read:
         driver.observe(answer)
 
@@ -900,3 +905,67 @@ def test_a_cancellation_does_not_end_before_foreign_reassignments_are_adopted() 
     assert follow_cancellation(driver.view, driver.now).changes == ()
     driver.view.reassignments_tenure.may_have_foreign = False
     assert follow_cancellation(driver.view, driver.now).changes
+
+
+def selected(driver: Driver) -> Part:
+    """Return the last part of the cancellation, which says what it selected."""
+    parts = driver.view.requests.by_id[CANCEL].parts.values()
+    return next(p for p in parts if p.name != UNDO_PART)
+
+
+def test_a_cancellation_records_what_it_undoes_and_cancels() -> None:
+    """By request: what was finished is undone, what was in progress is cancelled."""
+    driver = Driver({tp(0): (0, 1), tp(1): (0, 1), tp(2): (0, 1)})
+    name = RequestId("request_0000000000")
+    submit(driver, submission(name, {tp(0): (0, 2), tp(1): (0, 3), tp(2): (0, 4)}))
+    driver.run(tp(0))
+    cancel(driver, requests=frozenset({name}), scope=CancelScope.ALL)
+    entries = (
+        _entry(tp(0), (0, 1), (0, 2)),
+        _entry(tp(1), (0, 1), (0, 3)),
+        _entry(tp(2), (0, 1), (0, 4)),
+    )
+    driver.observe(AcceptedRead(name, entries))
+    part = selected(driver)
+    assert part.undoes == {name: 1}
+    assert part.cancels == {name: 2}
+    assert driver.view.requests.undone == {name: Undone(CANCEL, 1, is_open=True)}
+    for n in range(3):
+        driver.run(tp(n))
+    assert has_ended(driver)
+    assert driver.view.requests.undone == {name: Undone(CANCEL, 1, is_open=False)}
+
+
+def test_what_was_undone_is_known_after_a_change_of_the_leader() -> None:
+    """The next daemon reads it with the names of ended requests."""
+    driver = Driver({})
+    ended = EndedHistory(("part-0", "summary"), Zxid(50), {RequestId("request_0000000000"): 3})
+    driver.observe(HistoryRead({}, {CANCEL: ended}))
+    undone = Undone(CANCEL, 3, is_open=False)
+    assert driver.view.requests.undone == {RequestId("request_0000000000"): undone}
+
+
+def test_what_two_requests_moved_is_undone_of_both() -> None:
+    """One way back past both of them."""
+    driver = Driver({tp(): (1, 2)})
+    first, second = RequestId("request_0000000000"), RequestId("request_0000000001")
+    submit(driver, submission(first, {tp(): (1, 3)}))
+    driver.run(tp())
+    submit(driver, submission(second, {tp(): (1, 4)}, czxid=61))
+    driver.run(tp())
+    undo(
+        driver,
+        AcceptedRead(first, (_entry(tp(), (1, 2), (1, 3)),)),
+        AcceptedRead(second, (_entry(tp(), (1, 3), (1, 4)),)),
+    )
+    assert selected(driver).undoes == {first: 1, second: 1}
+
+
+def test_an_undo_that_was_undone_leaves_its_request_done() -> None:
+    """The newest cancellation decides."""
+    one, first, second = map(RequestId, ("request_0000000000", "cancel-01", "cancel-02"))
+    undoes = {first: ({one: 3}, False), second: ({first: 3}, False)}
+    assert undone_requests(undoes) == {first: Undone(second, 3, is_open=False)}
+    assert undone_requests({first: ({one: 3}, True)}) == {one: Undone(first, 3, is_open=True)}
+    again = {first: ({one: 1}, False), second: ({one: 2}, True)}
+    assert undone_requests(again) == {one: Undone(second, 3, is_open=True)}
