@@ -392,5 +392,5 @@ def test_a_completed_request_that_was_undone_or_superseded_is_verified_as_such(
         plan.write_text(json.dumps(plan_of({(topic, 0): (1, 2)})))
         executed = reassigner(cluster, "execute", str(plan))
         assert executed.code == 0, executed.stdout
-        assert "It supersedes 1 partition of request request_" in executed.stdout
+        assert "It supersedes 1 partition of request_" in executed.stdout
     await_end(cluster, {(topic, 0): (1, 2)}, within_s=60, any_leader=True)

@@ -90,7 +90,7 @@ def test_a_paused_request_waits_while_another_continues(
     said(cluster, "pause", "--request", request)
     said(cluster, "resume")
     eventually(lambda: cluster.replicas(free, 1) == [1, 3], within_s=30, what="the other ended")
-    assert await_wait(daemon, paused, "paused").startswith(f"request {request} is paused")
+    assert await_wait(daemon, paused, "paused").startswith(f"{request} is paused")
     assert begun_in_order(writes(cluster), [paused]) == []
     said(cluster, "resume", "--request", request)
     for plan in plans:

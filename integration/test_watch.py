@@ -65,7 +65,7 @@ def test_every_number_of_a_running_move_is_drawn(
     printed = run_reassigner("watch", request, *_connect(cluster), within_s=300)
     assert printed.code == 0, printed.stdout
     lines = printed.stdout.splitlines()
-    assert lines[-1] == f"Request {request} has ended: 4 of 4 done"
+    assert lines[-1] == f"{request} has ended: 4 of 4 done"
     assert all(before != line for before, line in pairwise(lines)), "a line that says nothing new"
     assert any(re.match(r"broker 1: in 0, out \d \(.*B/s\)$", line) for line in lines), lines
     await_end(cluster, targets, within_s=60)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.core.core_settings import EngineName
-from controller.core.model import BrokerId, RequestId
+from controller.core.model import BrokerId, RequestId, request_text
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Pause, Pauses, Quiesce
 from controller.core.requests.submissions import (
@@ -59,10 +59,10 @@ def request_ids(texts: Iterable[str] | None) -> list[RequestId]:
 def _check_open(operator: OperatorClient, requests: Iterable[RequestId]) -> None:
     ended, unknown = _not_open(operator, requests)
     if ended:
-        raise InvalidInputError(f"request {', '.join(sorted(ended))} has ended")
+        raise InvalidInputError(f"{request_text(*sorted(ended))} has ended")
     if unknown:
         raise InvalidInputError(
-            f"request {', '.join(sorted(unknown))} is not known; see `reassigner list`"
+            f"{request_text(*sorted(unknown))} is not known; see `reassigner list`"
         )
 
 

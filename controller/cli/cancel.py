@@ -44,6 +44,7 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
     count_text,
+    request_text,
 )
 from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import Cancellation, CancelScope
@@ -302,7 +303,7 @@ def undone_text(operator: OperatorClient, requests: Sequence[RequestId]) -> str:
         now is not None and not now.is_reassigning and now.replicas in former[partition]
         for partition, now in present.items()
     )
-    named = f"request {', '.join(requests)}"
+    named = request_text(*requests)
     if not former:
         return f"{named} has no accepted entries: it moved nothing"
     total = count_text(len(former), "partition")

@@ -20,7 +20,7 @@ from controller.cli.context import CommandContext
 from controller.cli.options import command, flag, option
 from controller.cli.output import Exit, print_json, print_line, print_lines, print_note
 from controller.cli.request_state import RequestState
-from controller.core.model import TopicPartition
+from controller.core.model import TopicPartition, request_text
 from controller.core.requests.outcomes import Summary
 from controller.core.requests.submissions import RequestOptions
 from controller.errors import InvalidInputError
@@ -128,7 +128,7 @@ class Execution(submitting.PlanExecution):
     def _report_interrupt(self) -> Exit:
         total, still = len(self.plan), len(self._open())
         print_note(
-            f"Interrupted; request {self.request} continues: {still} of {total} are not done."
+            f"Interrupted; {request_text(self.request)} continues: {still} of {total} are not done."
         )
         print_note(
             f"See `reassigner status` and `reassigner verify {self.request}`; "
@@ -153,7 +153,7 @@ class Execution(submitting.PlanExecution):
             return Exit.IN_PROGRESS
         print_lines(request_state.problem_lines(state))
         if state.has_ended:
-            print_line(f"Request {self.request} has ended: {state.sentence()}")
+            print_line(f"{request_text(self.request)} has ended: {state.sentence()}")
         elif len(state.history.refused) < len(self.plan):
             refused = {r.partition for r in state.history.refused}
             accepted = [p for p in self.plan if p not in refused]

@@ -17,7 +17,7 @@ from controller.cli.context import CommandContext, query_leader
 from controller.cli.options import argument, command
 from controller.cli.output import print_note
 from controller.cli.request_state import open_requests, outcome_line, refusal_document
-from controller.cli.status_text import copy_words, pace_words, state_words, wait_words
+from controller.cli.status_text import copy_words, pace_words, partition_state, wait_words
 from controller.cli.terminal_tables import Fields, Paragraph, Part, Words
 from controller.core import model
 from controller.core.model import ReassignmentSpec, Replicas, TopicPartition, entry_text
@@ -346,7 +346,7 @@ def _live_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _wait_rows(moved["blocked_on"], stalled=moved["stalled"])
         return
     if moved.get("state") == COPYING:
-        yield "state", state_words(moved)
+        yield "state", partition_state(moved)
     if moved["stalled"]:
         yield "STALLED", f"without progress since {moved['phase_since']}"
         advice = advice_for(model.BlockedBy.REPLICA_NOT_IN_ISR)

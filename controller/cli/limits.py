@@ -23,7 +23,7 @@ from controller.actions.work_control import (
 from controller.cli import options
 from controller.cli.context import CommandContext
 from controller.cli.options import argument, command, option
-from controller.core.model import BrokerId, RequestId
+from controller.core.model import BrokerId, RequestId, request_text
 from controller.core.pacing import controls
 from controller.errors import InvalidInputError
 from controller.units import ids, parse_bytes, show_bytes, show_rate
@@ -134,7 +134,7 @@ def _print_changes(
 def _changed_lines(found: controls.Limits, changes: LimitChanges) -> Iterator[str]:
     if changes.request is not None:
         requested = found.requests.get(changes.request, controls.RequestLimits())
-        yield f"request {changes.request}: {_list_text(requested) or 'as submitted'}"
+        yield f"{request_text(changes.request)}: {_list_text(requested) or 'as submitted'}"
     elif changes.broker is not None:
         own = found.brokers.get(changes.broker, controls.BrokerLimits())
         yield f"broker {changes.broker}: {_list_text(own) or 'as all brokers'}"
@@ -206,7 +206,7 @@ def _special_lines(found: controls.Limits) -> Iterator[str]:
     for broker, own in found.brokers.items():
         yield f"broker {broker}: {_list_text(own)}"
     for name, requested in found.requests.items():
-        yield f"request {name}: {_list_text(requested)}"
+        yield f"{request_text(name)}: {_list_text(requested)}"
 
 
 def _list_text(found: controls.BrokerLimits | controls.RequestLimits) -> str:
@@ -275,7 +275,7 @@ def _show_throttle(context: CommandContext, operator: OperatorClient) -> None:
     own = _own_throttles(operator, found)
     rates = {name: throttle.rate for name, throttle in own.items()}
     lines = [_throttle_line(found.throttle)]
-    lines += [f"request {name}: {throttle}" for name, throttle in own.items()]
+    lines += [f"{request_text(name)}: {throttle}" for name, throttle in own.items()]
     context.print_result(lambda: {"throttle": found.throttle, "requests": rates}, lines)
 
 
@@ -299,7 +299,7 @@ def _change_throttle(context: CommandContext, operator: OperatorClient, rate: st
     lines = [_throttle_line(bytes_per_s)]
     for name, own in missed.items():
         lines += [
-            f"request {name} keeps its own throttle: {own}",
+            f"{request_text(name)} keeps its own throttle: {own}",
             f"  to change it: reassigner throttle {quote(rate)} --request {name}",
         ]
     context.print_change(document, lines)

@@ -16,7 +16,7 @@ from controller.cli import request_state
 from controller.cli.context import CommandContext
 from controller.cli.options import argument, command, flag, option
 from controller.cli.output import print_line
-from controller.cli.request_state import refused_count
+from controller.cli.request_state import undone_in
 from controller.cli.status_screen import time_left
 from controller.cli.status_text import pause_lines, request_line
 from controller.cli.terminal_tables import (
@@ -29,10 +29,29 @@ from controller.cli.terminal_tables import (
     Words,
     number_text,
 )
-from controller.core.model import ReassignmentSpec, RequestId, count_text
-from controller.core.requests.outcomes import RequestHistory, Summary
+from controller.core.model import (
+    OutcomeKind,
+    ReassignmentSpec,
+    RequestId,
+    count_text,
+    request_text,
+)
+from controller.core.requests.outcomes import (
+    RequestHistory,
+    Summary,
+    Undone,
+    entry_counts,
+    outcome_state,
+)
 from controller.core.requests.submissions import RequestOptions, Submission
 from controller.previews.entries import EntryState
+from controller.telemetry.advice import (
+    REQUEST_STATES,
+    count_words,
+    effect_words,
+    state_words,
+    tone_of,
+)
 from controller.units import (
     MS_PER_S,
     ids,
@@ -45,9 +64,9 @@ from controller.units import (
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
 
-_ORDER: Final = {"in_flight": 0, "held": 1, "waiting": 2, "open": 3, "not_accepted": 4}
-STYLES: Final = {"in_flight": "green", "held": "yellow", "not_accepted": "yellow"}
-"""Styles of states."""
+_ORDER: Final = {state: n for n, state in enumerate((*REQUEST_STATES, "open", "not_accepted"))}
+STYLES: Final = {"busy": "cyan", "done": "green", "wait": "yellow", "bad": "red"}
+"""The style of each tone."""
 Document = Mapping[str, Any]
 
 
@@ -82,7 +101,11 @@ def _list_open(context: CommandContext, operator: OperatorClient) -> None:
     histories = operator.outcomes.histories(request_state.open_requests(operator))
     known = {r["id"]: r for r in (status or {}).get("requests", ())}
     open_counts = _open_counts(operator) if histories and not known else Counter()
-    rows = [_open_row(h, known.get(name), open_counts[name]) for name, h in histories.items()]
+    undone = undone_in(operator) if histories and not known else {}
+    rows = [
+        _open_row(h, known.get(name), open_counts[name], undone.get(name))
+        for name, h in histories.items()
+    ]
     rows += [_submitted_row(s) for s in submitted if s.request not in histories]
     notes = list(_notes(operator))
     nothing = [] if rows else ["No request is open."]
@@ -104,24 +127,42 @@ def _open_counts(operator: OperatorClient) -> Counter[RequestId]:
 
 
 def _open_row(
-    history: RequestHistory, known: Mapping[str, Any] | None, still_open: int
+    history: RequestHistory,
+    known: Mapping[str, Any] | None,
+    still_open: int,
+    undone: Undone | None,
 ) -> dict[str, Any]:
-    counts: dict[str, int] = {"total": history.total, "refused": len(history.refused)}
     if known is not None:
         counts = dict(known["partitions"])
     else:
-        kinds = Counter(e.fate for e in history.endings)
-        ended = len(history.refused) + kinds.total()
+        fates, refused = Counter(e.fate for e in history.endings), len(history.refused)
+        ended = refused + fates.total()
+        counts = entry_counts(
+            total=history.total,
+            done=max(0, history.accepted + refused - still_open - ended),
+            refused=refused,
+            fates=fates,
+            undone=0 if undone is None else undone.entries,
+        )
         counts["open"] = still_open
-        counts["done"] = max(0, history.accepted + len(history.refused) - still_open - ended)
-        counts |= {kind.value: number for kind, number in kinds.items()}
     submitted = [p.created_ms for p in history.parts.values()]
     return {
         "id": history.request,
         "state": "open" if known is None else known["state"],
+        "waits": [] if known is None else known.get("waits", []),
         "submitted_ms": min(submitted, default=0),
         "partitions": counts,
+        **_effects(history, undone),
         **_origin(history.options),
+    }
+
+
+def _effects(history: RequestHistory, undone: Undone | None) -> dict[str, Any]:
+    """Return what a cancellation does to requests, and which one undid a request."""
+    return {
+        "cancels": dict(history.cancels),
+        "undoes": dict(history.undoes),
+        "undone_by": None if undone is None else undone.by,
     }
 
 
@@ -147,14 +188,13 @@ def _open_line(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> str:
     since = f", submitted {show_time(row['submitted_ms'])}" if row["submitted_ms"] else ""
     if row["state"] == "not_accepted":
         what = row["unreadable"] or count_text(row["total"], "partition")
-        return f"request {row['id']}: not accepted yet, {what}{since}{who}{why}"
+        return f"{request_text(row['id'])}: not accepted yet, {what}{since}{who}{why}"
     if known is not None:
         return f"{request_line(known)}{since}{who}{why}"
     counts = row["partitions"]
-    return (
-        f"request {row['id']}: {counts['done']} of {counts['total']} done, "
-        f"{counts['open']} open, {counts['refused']} refused{since}{who}{why}"
-    )
+    words = [*count_words(counts), *effect_words(row)]
+    words[1:1] = [f"{counts['open']} open"]
+    return f"{request_text(row['id'])}: {', '.join(words)}{since}{who}{why}"
 
 
 def _notes(operator: OperatorClient) -> Iterator[str]:
@@ -172,47 +212,67 @@ def _notes(operator: OperatorClient) -> Iterator[str]:
 
 
 def _list_ended(context: CommandContext, operator: OperatorClient, *, newest: int) -> None:
-    """Print the outcomes of the last requests, the newest first."""
-    ended = [name for name, has_ended in operator.outcomes.ended_requests().items() if has_ended]
-    summaries = [
-        h.summary for h in operator.outcomes.histories(ended).values() if h.summary is not None
-    ]
+    """Print the outcomes of the last requests, the newest first; first drains that are done."""
+    names = operator.outcomes.ended_requests()
+    undone = undone_in(operator)
+    histories = operator.outcomes.histories(n for n, has_ended in names.items() if has_ended)
+    ended = [_ended_row(h.summary, h, undone.get(n)) for n, h in histories.items() if h.summary]
     # Outcomes of an older format have no time: they keep the order in which they were written.
-    summaries.reverse()
-    shown = sorted(summaries, key=lambda s: s.ended_ms, reverse=True)[:newest]
+    ended.reverse()
+    ended.sort(key=lambda row: row["ended_ms"], reverse=True)
+    has_drains = any(n.startswith("drain-") and not over for n, over in names.items())
+    standing = _standing_rows(context, operator) if has_drains else []
+    shown = [*standing, *ended][:newest]
     context.print_result(
-        lambda: {"requests": [_summary_document(s) for s in shown]},
-        map(_summary_line, shown),
-        [_ended_screen(shown)],
+        lambda: {"requests": shown}, map(_ended_line, shown), [_ended_screen(shown)]
     )
     if not shown and not context.as_json:
         print_line("No request has ended yet, or its outcome is no longer kept.")
 
 
-def _summary_line(summary: Summary) -> str:
-    when = f"{show_time(summary.ended_ms)}  " if summary.ended_ms else ""
-    parts = [f"{summary.done} of {summary.total} done"]
-    refused = refused_count(summary)
-    parts += [f"{refused} refused"] if refused else []
-    parts += _other_outcomes(summary)
-    if summary.moved_bytes is not None:
-        parts.append(f"{show_bytes(summary.moved_bytes)} moved")
-    by = f", by {summary.requested_by}" if summary.requested_by else ""
-    why = f": {summary.reason}" if summary.reason else ""
-    return f"{when}{summary.request} ({summary.kind}): {', '.join(parts)}{by}{why}"
+def _standing_rows(context: CommandContext, operator: OperatorClient) -> list[dict[str, Any]]:
+    """Return the drains with nothing left to do, which stand until they are stopped."""
+    status = context.status_of_leader(operator) or {}
+    return [
+        {
+            **{key: request[key] for key in ("id", "kind", "state")},
+            **request["partitions"],
+            **{key: request[key] for key in ("cancels", "undoes", "undone_by")},
+            "reason": request["asked_for"] or "",
+            "requested_by": request["requested_by"] or "",
+            "ended_ms": 0,
+            "moved_bytes": (request["bytes"] or {}).get("moved"),
+        }
+        for request in status.get("requests", ())
+        if request["state"] == "standing"
+    ]
 
 
-def _summary_document(summary: Summary) -> dict[str, Any]:
+def _ended_row(summary: Summary, history: RequestHistory, undone: Undone | None) -> dict[str, Any]:
+    counts = summary.counts(0 if undone is None else undone.entries)
     return {
         "id": summary.request,
         "kind": summary.kind,
-        "total": summary.total,
-        "done": summary.done,
-        "refused": refused_count(summary),
-        **{kind.value: number for kind, number in summary.fates.items()},
+        "state": outcome_state(counts, undone),
+        **counts,
+        "rolled_back": summary.fates.get(OutcomeKind.ROLLED_BACK, 0),
+        **_effects(history, undone),
         **_parts(summary, "reason", "requested_by", "approved", "approved_by"),
         **_parts(summary, "submitted_ms", "ended_ms", "moved_bytes"),
     }
+
+
+def _ended_line(row: Document) -> str:
+    when = f"{show_time(row['ended_ms'])}  " if row["ended_ms"] else ""
+    parts = list(count_words(row))
+    if row["moved_bytes"] is not None:
+        parts.append(f"{show_bytes(row['moved_bytes'])} moved")
+    parts += effect_words(row)
+    if row["state"] == "standing" or not parts:
+        parts.append(state_words(row))
+    by = f", by {row['requested_by']}" if row["requested_by"] else ""
+    why = f": {row['reason']}" if row["reason"] else ""
+    return f"{when}{row['id']} ({row['kind']}): {', '.join(parts)}{by}{why}"
 
 
 def _parts(found: Summary | RequestOptions, *names: str) -> dict[str, Any]:
@@ -221,15 +281,20 @@ def _parts(found: Summary | RequestOptions, *names: str) -> dict[str, Any]:
 
 def _show_request(context: CommandContext, operator: OperatorClient, request: RequestId) -> None:
     state = request_state.read_request(operator, request)
-    headline = f"request {state.request}: {state.sentence()}"
+    headline = ", ".join((f"{request_text(state.request)}: {state.sentence()}", *_said(state)))
     if state.history.summary is not None:
-        headline = _summary_line(state.history.summary)
+        headline = _ended_line(_ended_row(state.history.summary, state.history, state.undone))
     details = _detail_lines(state)
     context.print_result(
         lambda: request_document(state),
         chain([headline], details, request_state.problem_lines(state)),
         _request_screen(state, headline, details),
     )
+
+
+def _said(state: request_state.RequestState) -> Iterator[str]:
+    """Say what a cancellation that has not ended does to which requests."""
+    return effect_words({"state": "open", **_effects(state.history, state.undone)})
 
 
 def _detail_lines(state: request_state.RequestState) -> Iterator[str]:
@@ -272,8 +337,9 @@ def request_document(state: request_state.RequestState) -> dict[str, Any]:
     summary, history, options = state.history.summary, state.history, state.options
     return {
         "id": state.request,
-        "summary": None if summary is None else _summary_document(summary),
+        "summary": None if summary is None else _ended_row(summary, history, state.undone),
         "partitions": state.counts(),
+        **_effects(history, state.undone),
         "options": {
             **_origin(options),
             **_parts(options, "step_size", "throttle", "log_dirs_throttle"),
@@ -303,7 +369,7 @@ def _open_screen(rows: Sequence[Document], known: Mapping[str, Document], now_ms
     return Listing(
         columns=(
             Column("request", lambda r: Name(r["id"])),
-            Column("state", lambda r: Words(r["state"], STYLES.get(r["state"], ""))),
+            Column("state", _state_cell),
             Column("done", _done_text, is_number=True),
             Column("open", _open_text, is_number=True),
             Column("refused", lambda r: number_text(_counts(r).get("refused", 0)), is_number=True),
@@ -317,6 +383,11 @@ def _open_screen(rows: Sequence[Document], known: Mapping[str, Document], now_ms
             rows, key=lambda r: (not r.get("unreadable"), _ORDER.get(r["state"], len(_ORDER)))
         ),
     )
+
+
+def _state_cell(row: Document) -> Words:
+    tone = "wait" if row["state"] == "not_accepted" else tone_of(row["state"])
+    return Words(state_words(row), STYLES.get(tone, ""))
 
 
 def _counts(row: Document) -> Mapping[str, int]:
@@ -336,33 +407,39 @@ def _open_text(row: Document) -> str:
     return number_text(counts.get("open", in_flight))
 
 
-def _ended_screen(summaries: Sequence[Summary]) -> Part:
+def _ended_screen(rows: Sequence[Document]) -> Part:
     """Return the outcomes of requests."""
     return Listing(
         columns=(
-            Column("ended", lambda s: number_text(s.ended_ms, show_time)),
-            Column("request", lambda s: Name(s.request)),
-            Column("done", lambda s: f"{s.done}/{s.total}", is_number=True),
+            Column("ended", lambda r: number_text(r["ended_ms"], show_time)),
+            Column("request", lambda r: Name(r["id"])),
+            Column("state", _state_cell, is_extra=True),
             Column(
-                "refused", lambda s: Words(number_text(refused_count(s)), "red"), is_number=True
+                "done", lambda r: f"{r['done']}/{r['total']}" if r["total"] else "", is_number=True
             ),
+            Column("refused", lambda r: Words(number_text(r["refused"]), "red"), is_number=True),
             Column(
                 "moved",
-                lambda s: "" if s.moved_bytes is None else show_bytes(s.moved_bytes),
+                lambda r: "" if r["moved_bytes"] is None else show_bytes(r["moved_bytes"]),
                 is_number=True,
             ),
-            Column("other", lambda s: Words(", ".join(_other_outcomes(s))), folds=True),
-            Column("by", lambda s: Name(s.requested_by), is_extra=True),
-            Column("kind", lambda s: s.kind, is_extra=True),
-            Column("reason", lambda s: Words(s.reason), is_extra=True, folds=True),
+            Column(
+                "other",
+                lambda r: Words(", ".join(_other_words(r)), _state_cell(r).style),
+                folds=True,
+            ),
+            Column("by", lambda r: Name(r["requested_by"]), is_extra=True),
+            Column("kind", lambda r: r["kind"], is_extra=True),
+            Column("reason", lambda r: Words(r["reason"]), is_extra=True, folds=True),
         ),
-        rows=summaries,
+        rows=rows,
     )
 
 
-def _other_outcomes(summary: Summary) -> list[str]:
-    """Count the outcomes other than done and refused."""
-    return [f"{n} {kind.value.replace('_', ' ')}" for kind, n in summary.fates.items() if n]
+def _other_words(row: Document) -> list[str]:
+    """Describe the outcomes other than done and refused, and what a cancellation did."""
+    kinds = {key: row[key] for key in ("undone", "cancelled", "superseded", "skipped")}
+    return [*count_words({"total": 0, **kinds}), *effect_words(row)]
 
 
 def _request_screen(

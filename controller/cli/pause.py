@@ -17,7 +17,7 @@ from controller.cli.context import CommandContext
 from controller.cli.options import command, flag, option
 from controller.cli.output import print_note
 from controller.cli.status_text import pause_lines
-from controller.core.model import BrokerId
+from controller.core.model import BrokerId, request_text
 from controller.core.pacing.controls import Pause, Pauses
 from controller.previews.holds import since_words
 from controller.units import ids
@@ -77,7 +77,7 @@ def resume(
         found = work_control.resume(
             operator, requests, brokers, everything=everything, dry_run=context.dry_run
         )
-    resumed = [*(f"request {name}" for name in requests), *(f"broker {b}" for b in brokers)]
+    resumed = [*(request_text(name) for name in requests), *(f"broker {b}" for b in brokers)]
     _print_pauses(context, found, [f"{name} is paused no longer" for name in resumed])
 
 

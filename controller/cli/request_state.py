@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.cli.output import Exit
 from controller.core import model
 from controller.core.model import OutcomeKind, RequestId, TopicPartition, Zxid
-from controller.core.requests.outcomes import RequestHistory, Summary
+from controller.core.requests.outcomes import RequestHistory, Undone, undone_requests
 from controller.core.requests.submissions import AcceptedEntry, RequestOptions, Submission
 from controller.errors import InvalidInputError
 from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState
@@ -38,18 +38,19 @@ def counts_line(entries: Iterable[Entry]) -> str:
 def counts_sentence(total: int, counts: Counter[EntryState]) -> str:
     """Summarize counts; those that are zero are left out."""
     parts = [f"{counts[EntryState.DONE]} of {total} done"]
-    for state, word in (
-        (EntryState.MOVING, "moving"),
-        (EntryState.ACCEPTED, "waiting"),
-        (EntryState.ROLLING_BACK, "rolling back"),
-        (EntryState.SUBMITTED, "not accepted yet"),
-        (EntryState.REFUSED, "refused"),
-        (EntryState.CANCELLED, "cancelled"),
-        (EntryState.ROLLED_BACK, "rolled back"),
-        (EntryState.SUPERSEDED, "superseded"),
+    for word, *states in (
+        ("moving", EntryState.MOVING),
+        ("waiting", EntryState.ACCEPTED),
+        ("rolling back", EntryState.ROLLING_BACK),
+        ("not accepted yet", EntryState.SUBMITTED),
+        ("undone", EntryState.UNDONE),
+        ("refused", EntryState.REFUSED),
+        ("cancelled", EntryState.CANCELLED, EntryState.ROLLED_BACK),
+        ("superseded", EntryState.SUPERSEDED),
     ):
-        if counts[state]:
-            parts.append(f"{counts[state]} {word}")
+        number = sum(counts[EntryState(state)] for state in states)
+        if number:
+            parts.append(f"{number} {word}")
     return ", ".join(parts)
 
 
@@ -74,7 +75,7 @@ class LaterChange:
             return EntryState.REFUSED
         if not self.is_undo:
             return EntryState.SUPERSEDED
-        return EntryState.ROLLING_BACK if self.is_open else EntryState.ROLLED_BACK
+        return EntryState.ROLLING_BACK if self.is_open else EntryState.UNDONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,7 @@ class RequestState:
     """Its znodes that are not accepted yet."""
     departed: Mapping[TopicPartition, LaterChange] = field(default_factory=dict)
     """Completed entries that are not at their target any more; ``compare`` fills it."""
+    undone: Undone | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -123,18 +125,25 @@ class RequestState:
         if summary is not None:
             # A plan by the legacy route keeps no entries, only the summary.
             counted = Counter({EntryState.DONE: summary.done})
-            counted[EntryState.REFUSED] = refused_count(summary)
+            counted[EntryState.REFUSED] = summary.refused_count
             for kind, state in STATE_OF_OUTCOME.items():
                 counted[state] = summary.fates.get(kind, 0)
             for departure in self.departed.values():
                 counted[EntryState.DONE] -= 1
                 counted[departure.state] += 1
+            if self.undone is not None and not self.departed:
+                gone = min(self.undone.entries, summary.done)
+                state = EntryState.ROLLING_BACK if self.undone.is_open else EntryState.UNDONE
+                counted[EntryState.DONE] -= gone
+                counted[state] += gone
         return counted
 
 
-def refused_count(summary: Summary) -> int:
-    """Return the number of refused entries, including those of which no details are kept."""
-    return len(summary.refused) + summary.refused_left_out
+def undone_in(operator: OperatorClient) -> dict[RequestId, Undone]:
+    """Return what cancellations undid of requests."""
+    names = [name for name in operator.outcomes.requests() if name.startswith("cancel-")]
+    kept = operator.outcomes.histories(names)
+    return undone_requests({n: (h.undoes, h.summary is None) for n, h in kept.items()})
 
 
 def open_requests(operator: OperatorClient) -> list[RequestId]:
@@ -160,7 +169,8 @@ def read_request(operator: OperatorClient, request: RequestId) -> RequestState:
     assignments = operator.partitions.assignments(e.partition for e in accepted)
     kept = operator.outcomes.history_of(request)
     if kept is None and not submitted:
-        raise InvalidInputError(f"request {request} is not known; see `reassigner list`")
+        named = model.request_text(request)
+        raise InvalidInputError(f"{named} is not known; see `reassigner list`")
     history = kept or _empty_history(request)
     kinds = {e.partition: e.fate for e in history.endings}
     entries: dict[TopicPartition, Entry] = {}
@@ -176,6 +186,7 @@ def read_request(operator: OperatorClient, request: RequestId) -> RequestState:
         entries=tuple(entries.values()),
         history=history,
         submitted=tuple(submitted),
+        undone=undone_in(operator).get(request) if history.summary is not None else None,
     )
 
 
@@ -253,7 +264,7 @@ def exit_of_request(state: RequestState) -> Exit:
         return Exit.IN_PROGRESS
     if any(departure.by is None for departure in state.departed.values()):
         return Exit.ERROR
-    if counts[EntryState.CANCELLED] or counts[EntryState.ROLLED_BACK]:
+    if any(counts[state] for state in EntryState if state.is_cancelled):
         return Exit.CANCELLED
     if counts[EntryState.REFUSED] or counts[EntryState.SUPERSEDED]:
         return Exit.REFUSED

@@ -16,7 +16,7 @@ from controller.cli.output import Exit, print_line, print_lines
 from controller.cli.progress_display import Display, display_of, json_lines
 from controller.cli.request_state import exit_of_request, problem_lines, read_request
 from controller.cli.status_screen import status_screen
-from controller.core.model import RequestId
+from controller.core.model import RequestId, request_text
 from controller.errors import InvalidInputError, TransientError
 
 if TYPE_CHECKING:
@@ -139,5 +139,5 @@ def watch_request(
     state = read_request(operator, request)
     if not context.as_json:
         print_lines(problem_lines(state))
-        print_line(f"Request {request} has ended: {state.sentence()}")
+        print_line(f"{request_text(request)} has ended: {state.sentence()}")
     return exit_of_request(state)

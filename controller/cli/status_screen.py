@@ -23,7 +23,14 @@ from controller.cli.terminal_tables import (
 )
 from controller.core.model import BlockedBy
 from controller.core.reason_kinds import COPYING, PATIENT
-from controller.telemetry.advice import OPEN_STATES, advice_for, phase_words
+from controller.telemetry.advice import (
+    OPEN_STATES,
+    advice_for,
+    count_words,
+    effect_words,
+    phase_words,
+    state_words,
+)
 from controller.units import ids, show_bytes, show_duration, show_estimate, show_rate
 
 ENDED_MAX: Final = 3
@@ -223,17 +230,18 @@ def _note(request: Document) -> Paragraph | None:
     since, why = request.get("bytes_since"), request.get("reason")
     if request.get("no_estimate"):
         why = f"no estimate: {request['no_estimate']}"
-    notes = [why, since and f"bytes since {since}, when this daemon took over"]
+    state = "" if request["state"] in {"in_flight", "waiting"} else state_words(request)
+    taken = since and f"bytes since {since}, when this daemon took over"
+    notes = [state, why, *effect_words(request), taken]
     words = "; ".join(filter(None, notes))
     return Paragraph(f"{request['id']}: {words}", "yellow") if words else None
 
 
 def _outcome(request: Document) -> str:
-    counts = request["partitions"]
-    words = [f"{counts['done']} of {counts['total']} done"] if counts["total"] else []
-    kinds = ("refused", "cancelled", "superseded", "skipped")
-    words += [f"{counts[kind]} {kind}" for kind in kinds if counts.get(kind)]
-    return f"{request['id']}: {', '.join(words) or request['state']}"
+    words = [*count_words(request["partitions"]), *effect_words(request)]
+    if request["state"] != "done" or not words:
+        words.insert(0, state_words(request))
+    return f"{request['id']}: {', '.join(words)}"
 
 
 def _count(request: Document, kind: str) -> str:

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from controller.core.model import RequestId, count_text
+from controller.core.model import RequestId, count_text, request_text
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Drain, Pause, Pauses, Quiesce
 from controller.core.reason_kinds import COPYING
 from controller.previews.holds import since_words
 from controller.telemetry.advice import (
     OPEN_STATES,
+    count_words,
+    effect_words,
     phase_words,
-    request_state_words,
+    state_words,
     throttle_words,
 )
 from controller.units import ids, show_bytes, show_estimate, show_rate, show_time
@@ -146,18 +148,15 @@ def status_about(
 
 def request_line(request: Mapping[str, Any]) -> str:
     """Describe a request."""
-    counts = request["partitions"]
-    state = request_state_words(request["state"], counts["done"])
+    counts, is_open = request["partitions"], request["state"] in OPEN_STATES
     why = f" ({request['reason']})" if request.get("reason") else ""
-    refused = f", {counts['refused']} refused" if counts["refused"] else ""
-    amounts = amount_words(request) if request["state"] in OPEN_STATES else ""
-    if not counts["total"]:  # the partitions of a cancellation count with their requests
-        return f"request {request['id']}: {state}{why}"
-    return (
-        f"request {request['id']}: {state}, {counts['done']} of {counts['total']} done, "
-        f"{counts['in_flight']} in flight, {counts['waiting']} waiting{refused}{why}"
-        f"{f'; {amounts}' if amounts else ''}"
-    )
+    words = list(count_words(counts))
+    if is_open:
+        words[1:1] = [f"{counts['in_flight']} in flight", f"{counts['waiting']} waiting"]
+    said = ", ".join((state_words(request), *words, *effect_words(request)))
+    amounts = amount_words(request) if is_open else ""
+    line = f"{request_text(request['id'])}: {said}{why}"
+    return f"{line}; {amounts}" if amounts else line
 
 
 def name_of(partition: Mapping[str, Any]) -> str:
@@ -173,7 +172,7 @@ def phase_text(partition: Mapping[str, Any], *, verbose: bool = False) -> str:
 
 def partition_line(partition: Mapping[str, Any], *, verbose: bool = False) -> str:
     """Describe a partition in flight."""
-    state = state_words(partition)
+    state = partition_state(partition)
     waits = f", {state}" if state else ""
     stalled = ", STALLED" if partition.get("stalled") else ""
     return (
@@ -189,7 +188,7 @@ def waiting_line(partition: Mapping[str, Any]) -> str:
     return f"{name_of(partition)}: waits for {wait_words(partition['blocked_on'])}"
 
 
-def state_words(partition: Mapping[str, Any]) -> str:
+def partition_state(partition: Mapping[str, Any]) -> str:
     """Describe why a partition in flight is blocked, or that it copies; empty for neither."""
     blocked = partition["blocked_on"]
     if blocked is not None:
@@ -218,7 +217,7 @@ def wait_words(blocked: Mapping[str, Any]) -> str:
 def pause_lines(pauses: Pauses) -> list[str]:
     """Describe what is paused, and the quiesce."""
     paused = [("everything", pauses.everything)] if pauses.everything else []
-    paused += [(f"request {name}", pause) for name, pause in pauses.requests.items()]
+    paused += [(request_text(name), pause) for name, pause in pauses.requests.items()]
     paused += [(f"broker {broker}", pause) for broker, pause in pauses.brokers.items()]
     lines = [f"{what} is paused since {since_words(pause)}" for what, pause in paused]
     return lines if pauses.quiesce is None else [quiesce_line(pauses.quiesce), *lines]

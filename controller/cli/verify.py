@@ -11,7 +11,7 @@ from controller.cli import options, request_state
 from controller.cli.context import CommandContext
 from controller.cli.options import argument, command
 from controller.cli.output import Exit, print_json, print_line, print_lines
-from controller.core.model import RequestId, TopicPartition
+from controller.core.model import RequestId, TopicPartition, request_text
 from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState, read_entries
 from controller.previews.plan_files import Plan
 from controller.units import ids
@@ -88,7 +88,7 @@ def verify_request(operator: OperatorClient, request: RequestId, *, as_json: boo
             elif entry.state is EntryState.DONE or entry.state.is_open:
                 print_line(entry_line(entry))
         print_lines(request_state.problem_lines(state))
-        print_line(f"Request {request}: {state.sentence()}")
+        print_line(f"{request_text(request)}: {state.sentence()}")
         if state.has_ended and state.total and not (state.entries or state.history.refused):
             print_line("Its entries are not kept; compare its plan: `reassigner verify PLAN.json`.")
     return request_state.exit_of_request(state)

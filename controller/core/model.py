@@ -434,6 +434,12 @@ def count_text(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
+def request_text(*requests: RequestId) -> str:
+    """Name requests in a sentence; an id such as ``request_0000000004`` says what it is."""
+    named = ", ".join(requests)
+    return named if named.startswith("request") else f"request {named}"
+
+
 def ids(replicas: Iterable[BrokerId]) -> str:
     """Format broker ids for a sentence; of very many only the first."""
     listed = [str(r) for r in islice(replicas, IDS_MAX + 1)]

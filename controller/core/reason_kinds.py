@@ -80,7 +80,9 @@ PATIENT: Final = IN_TURN | {
     BlockedBy.CONTROLLER_ANSWER,
 }
 """Reasons that end by themselves or by design: only a stall makes them worth attention."""
-LASTING: Final = frozenset(BlockedBy) - PATIENT | IN_TURN - {
+BLOCKING: Final = frozenset(BlockedBy) - PATIENT
+"""Reasons that need an operator, or a broker's return."""
+LASTING: Final = BLOCKING | IN_TURN - {
     BlockedBy.LIMIT,
     BlockedBy.LEADER_MOVES,
 }

@@ -64,7 +64,8 @@ def cancel_preview(
     known = {*kept, *submitted.values(), *((drains.request,) if drained else ())}
     unknown = sorted(wanted.requests - known)
     if unknown and not in_progress:
-        raise InvalidInputError(f"request {', '.join(unknown)} is not known; see `reassigner list`")
+        named = model.request_text(*unknown)
+        raise InvalidInputError(f"{named} is not known; see `reassigner list`")
     finished: list[model.TopicPartition] = []
     if wanted.scope is CancelScope.ALL and (is_whole or not in_progress):
         for request in _moved_back(wanted, kept):

@@ -41,6 +41,8 @@ class EntryState(StrEnum):
     CANCELLED = "cancelled"
     """Cancelled before its first step."""
     ROLLED_BACK = "rolled_back"
+    UNDONE = "undone"
+    """It was at its target, and was moved back since."""
     SUPERSEDED = "superseded"
     """A later request replaced its target."""
 
@@ -52,7 +54,7 @@ class EntryState(StrEnum):
     @property
     def is_cancelled(self) -> bool:
         """Whether a cancellation of it has ended."""
-        return self in {EntryState.CANCELLED, EntryState.ROLLED_BACK}
+        return self in {EntryState.CANCELLED, EntryState.ROLLED_BACK, EntryState.UNDONE}
 
 
 _OPEN: Final = frozenset(

@@ -94,12 +94,10 @@ class Conflict:
         count = len(self.entries)
         number = "1 partition" if count == 1 else f"{count} partitions"
         partitions = names_text(entry.partition for entry in self.entries)
+        request = model.request_text(self.request)
         if self.is_refused:
-            return (
-                f"would be refused: {number} of request {self.request}, which has another route: "
-                f"{partitions}"
-            )
-        return f"would supersede {number} of request {self.request}: {partitions}"
+            return f"would be refused: {number} of {request}, which has another route: {partitions}"
+        return f"would supersede {number} of {request}: {partitions}"
 
     def superseded_text(self) -> str:
         """Describe what is superseded once the plan is written."""

@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
-from controller.core.model import BlockedBy
+from controller.core.model import BlockedBy, count_text
 from controller.units import ids, show_rate
 
-OPEN_STATES: Final = frozenset({"in_flight", "waiting", "held"})
-"""The states of a request that has not ended."""
+
+class StateWords(NamedTuple):
+    """A state of a request in words, and its tone: the class of a pill on the page."""
+
+    words: str
+    tone: str
+
+
+REQUEST_STATES: Final[Mapping[str, StateWords]] = {
+    "blocked": StateWords("blocked", "bad"),
+    "held": StateWords("held", "wait"),
+    "in_flight": StateWords("in flight", "busy"),
+    "waiting": StateWords("waiting", "wait"),
+    "undoing": StateWords("being undone", "wait"),
+    "undone": StateWords("undone", "wait"),
+    "cancelled": StateWords("cancelled", "wait"),
+    "refused": StateWords("refused", "bad"),
+    "superseded": StateWords("superseded", "wait"),
+    "standing": StateWords("standing", "done"),
+    "done": StateWords("done", "done"),
+}
+"""The states of a request, the worst first."""
+_PARTIAL: Final = frozenset({"undoing", "undone", "cancelled", "refused", "superseded"})
+"""The states in which some entries may be done."""
+HELD_WORDS: Final[Mapping[str, str]] = {
+    BlockedBy.PAUSED: "paused",
+    BlockedBy.WINDOW: "waiting for the window",
+    BlockedBy.KILL_SWITCH: "disabled",
+    BlockedBy.INCOMPLETE: "incomplete",
+}
+"""What operators read of a held request, by the reason."""
+OPEN_STATES: Final = frozenset({"blocked", "held", "in_flight", "waiting"})
+"""The states of a request of which something is open."""
 PHASE_WORDS: Final[Mapping[str, str]] = {
     "pending": "waiting",
     "ordered": "requested from the controller",
@@ -97,11 +128,51 @@ def phase_words(phase: str) -> str:
     return PHASE_WORDS.get(phase, phase)
 
 
-def request_state_words(state: str, done: int) -> str:
-    """Return the state of a request in words; ``done`` of its entries reached their target."""
-    words = state.replace("_", " ")
-    is_partial = done and state not in OPEN_STATES and state != "done"
-    return f"{words} in part" if is_partial else words
+def tone_of(state: str) -> str:
+    """Return the tone of a state of a request; empty for one of another release."""
+    known = REQUEST_STATES.get(state)
+    return "" if known is None else known.tone
+
+
+def state_words(request: Mapping[str, Any]) -> str:
+    """
+    Return the state of a request in words: ``blocked: 2 of 7``, ``undone in part``.
+
+    ``request`` has a ``state``, and the number of its entries that are ``done``: among its
+    ``partitions``, or of one in the journal beside the state.
+    """
+    state, counts = request["state"], request.get("partitions", request)
+    words = REQUEST_STATES[state].words if state in REQUEST_STATES else state.replace("_", " ")
+    if state not in OPEN_STATES:
+        is_partial = bool(counts.get("done")) and state in _PARTIAL
+        return f"{words} in part" if is_partial else words
+    wait = next(iter(request.get("waits") or ()), None)
+    if wait is None or state not in {"blocked", "held"}:
+        return words
+    if state == "held":
+        words = HELD_WORDS.get(wait["by"], words)
+    still_open = counts["in_flight"] + counts["waiting"]
+    number = wait["partitions"]
+    return f"{words}: {number} of {still_open}" if 0 < number < still_open else words
+
+
+def count_words(counts: Mapping[str, int]) -> Iterator[str]:
+    """Describe the entries of a request by what became of them; nothing of one without any."""
+    if counts["total"]:
+        yield f"{counts['done']} of {counts['total']} done"
+    for kind in ("undone", "refused", "cancelled", "superseded", "skipped"):
+        if counts.get(kind):
+            yield f"{counts[kind]} {kind}"
+
+
+def effect_words(request: Mapping[str, Any]) -> Iterator[str]:
+    """Say what a cancellation does to which requests, and which one undid a request."""
+    for verb in ("undoes", "cancels"):
+        for name, number in (request.get(verb) or {}).items():
+            yield f"{verb} {name} ({count_text(number, 'partition')})"
+    if request.get("undone_by"):
+        is_open = request["state"] == "undoing"
+        yield f"{'being undone' if is_open else 'undone'} by {request['undone_by']}"
 
 
 def throttle_words(status: Mapping[str, Any]) -> str:

@@ -70,6 +70,15 @@ class Example:
 
 
 @dataclass(slots=True)
+class RequestWait:
+    """The partitions of a request that wait for one reason."""
+
+    partitions: int
+    detail: str
+    """Of the first one."""
+
+
+@dataclass(slots=True)
 class WorkCounts:
     """Reassignments by phase, by blocked reason, and by request; complete, it does not change."""
 
@@ -95,6 +104,8 @@ class WorkCounts:
     """
     waits: dict[RequestId, Blocked] = field(default_factory=dict)
     """Why partitions of each request wait: preferably a reason that may last."""
+    by_request: dict[RequestId, dict[BlockedBy, RequestWait]] = field(default_factory=dict)
+    """The blocked partitions of each request, by reason."""
 
     def count_blocked(
         self,
@@ -109,6 +120,8 @@ class WorkCounts:
         by = reason.by.value
         self.blocked[by] += 1
         self.note_wait(request, reason)
+        waits = self.by_request.setdefault(request, {})
+        waits.setdefault(reason.by, RequestWait(0, reason.detail)).partitions += 1
         few = self.examples.setdefault(by, [])
         if len(few) < EXAMPLES_MAX:
             few.append(Example(partition, request, reason.detail, since, is_begun))

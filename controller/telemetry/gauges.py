@@ -18,20 +18,12 @@ from prometheus_client.registry import Collector
 
 from controller.core.model import BlockedBy
 from controller.core.reassignments.phases import LABELS
+from controller.telemetry.advice import REQUEST_STATES
 from controller.telemetry.cluster_counts import UNNOTED
 from controller.telemetry.status_publisher import StatusSnapshot
 
 NAMESPACE: Final = "reassigner"
 """Begins the name of every metric."""
-REQUEST_STATES: Final = (
-    "in_flight",
-    "waiting",
-    "held",
-    "done",
-    "cancelled",
-    "refused",
-    "superseded",
-)
 PARTITION_STATES: Final = (
     "done",
     "in_flight",
@@ -40,6 +32,7 @@ PARTITION_STATES: Final = (
     "cancelled",
     "superseded",
     "skipped",
+    "undone",
 )
 BYTE_STATES: Final = ("moved", "remaining")
 BOUNDS: Final = ("low", "high")

@@ -14,7 +14,7 @@ from controller.core.blocked_reasons import BlockedReasons, since_of
 from controller.core.core_settings import Options
 from controller.core.model import NO_LEADER, Blocked, BrokerId, Instant, Replicas, TopicPartition
 from controller.core.pacing import limits_in_force
-from controller.core.reason_kinds import COPYING
+from controller.core.reason_kinds import BLOCKING, COPYING
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import LABELS, label_of
 from controller.core.reassignments.steps import Step, steps_to
@@ -28,6 +28,8 @@ from controller.telemetry.progress import ProgressTracker, lacking, throttle_in_
 ROWS: Final = 50
 IN_FLIGHT: Final = "in_flight"
 """Selects every phase but ``pending``."""
+BLOCKED: Final = "blocked"
+"""Selects what waits for an operator, or for a broker's return, in any phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Filter:
         if self.phase == IN_FLIGHT:
             if not reassignment.begun:
                 return False
-        elif self.phase and LABELS[type(reassignment.phase)] != self.phase:
+        elif self.phase not in {"", BLOCKED} and LABELS[type(reassignment.phase)] != self.phase:
             return False
         if self.broker is None:
             return True
@@ -202,7 +204,9 @@ class PartitionDocuments:
         moving: list[TopicPartition] = []
         waiting: list[TopicPartition] = []
         for partition, reassignment in self._view.reassignments.by_partition.items():
-            if wanted.selects(self._view, partition, reassignment):
+            if wanted.selects(self._view, partition, reassignment) and (
+                wanted.phase != BLOCKED or self._is_blocked(reassignment)
+            ):
                 (moving if reassignment.begun else waiting).append(partition)
         selected = moving + waiting
         pages = max(1, -(-len(selected) // ROWS))
@@ -213,6 +217,10 @@ class PartitionDocuments:
             "pages": pages,
             "partitions": [self.of(p) for p in selected[(page - 1) * ROWS : page * ROWS]],
         }
+
+    def _is_blocked(self, reassignment: Reassignment) -> bool:
+        blocked = self._reasons.of(reassignment)
+        return blocked is not None and blocked.by in BLOCKING
 
 
 def _state_of(reassignment: Reassignment, blocked: Blocked | None) -> str:

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from controller.core.blocked_reasons import BlockedReasons
 from controller.core.disks.disk_budget import throttle_rate
-from controller.core.model import BrokerId, OutcomeKind, RequestId, TopicPartition
+from controller.core.model import BrokerId, RequestId, TopicPartition
 from controller.core.pacing import limits_in_force
 from controller.core.pacing.throttle_settings import COPY_RATES
 from controller.core.reason_kinds import LASTING
@@ -163,16 +163,12 @@ class ProgressTracker:
 
         ``total`` is what this process knows of the request's bytes; None: not all sizes are known.
         """
-        counts = (request.total, request.refused_count, cancelled_of(request))
+        found = request.counts()
+        counts = tuple(found[key] for key in ("total", "refused", "cancelled"))
         logged = self.logged.get(name)
         if logged is not None and total is not None and logged[:3] == counts:
             self._earlier.setdefault(name, max(0, logged.bytes_total - total))
         return self._earlier.get(name)
-
-
-def cancelled_of(request: Request) -> int:
-    """Return the number of entries of a request that were cancelled."""
-    return request.fates[OutcomeKind.CANCELLED] + request.fates[OutcomeKind.ROLLED_BACK]
 
 
 class _Figures:
@@ -197,6 +193,7 @@ class _Figures:
         self._rates = rates
         self._reasons = BlockedReasons(view, clocks.now)
         self._unjudged = unjudged_entries(view)
+        self._undone = view.requests.undone
         self._partitions: dict[TopicPartition, PartitionFigures] = {}
         self._parts = defaultdict[RequestId, list[Estimate]](list)
         self._growth = defaultdict[RequestId, float](float)
@@ -357,7 +354,9 @@ class _Figures:
         if estimate is None:
             if self._view.reassignments_leadership.specs_read:
                 entries = request.total + undrained_count(self._view, name)
-                share = request.done / entries if entries else 1.0
+                undone = self._undone.get(name)
+                done = request.counts(0 if undone is None else undone.entries)["done"]
+                share = done / entries if entries else 1.0
         elif earlier is not None and (is_measured or not request.is_inherited):
             whole = moved + (self._left(name) or 0.0)
             share = moved / whole if whole else None

@@ -8,21 +8,23 @@ thread may read it. Long lists are cut; counts are not.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Final
 
 from controller.core.core_settings import EngineName
 from controller.core.deletions import pending_deletions
 from controller.core.disks.disk_space import reserved_in, unguarded_brokers
-from controller.core.model import Blocked, OutcomeKind, RequestId
+from controller.core.model import BlockedBy, RequestId
 from controller.core.pacing import limits_in_force
 from controller.core.pacing.budget import request_hold
 from controller.core.pacing.drained_replicas import replicas_left
-from controller.core.reason_kinds import LASTING
+from controller.core.reason_kinds import BLOCKING, LASTING
 from controller.core.requests.drains import hold_of
 from controller.core.requests.model import Request
+from controller.core.requests.outcomes import Undone, outcome_state
 from controller.core.role.eligibility import refusals
 from controller.core.view import ClusterView
 from controller.doctor.findings import CLIENTS_WAIT, orphan_advice
@@ -30,6 +32,7 @@ from controller.telemetry.cluster_counts import (
     AssignedReplicas,
     Example,
     Incremental,
+    RequestWait,
     WorkCounts,
     in_slices,
     undrained_count,
@@ -37,7 +40,7 @@ from controller.telemetry.cluster_counts import (
 )
 from controller.telemetry.json_values import Clocks, iso_time
 from controller.telemetry.partition_documents import PartitionDocuments
-from controller.telemetry.progress import IDLE, ProgressTracker, cancelled_of
+from controller.telemetry.progress import IDLE, ProgressTracker
 from controller.units import MS_PER_S
 
 IN_FLIGHT_MAX: Final = 1000
@@ -86,6 +89,10 @@ def status_of(  # noqa: PLR0913 - what it is made of
         "routes": progress.latest.routes,
         "total": progress.latest.total,
         "requests": _requests(view, clocks, work, progress),
+        "undone": {
+            name: {"by": undone.by, "entries": undone.entries, "open": undone.is_open}
+            for name, undone in view.requests.undone.items()
+        },
         "partitions": {
             "in_flight": len(work.in_flight),
             "copying": work.copying,
@@ -164,10 +171,10 @@ def _clients_wait(view: ClusterView) -> str | None:
 def _requests(
     view: ClusterView, clocks: Clocks, work: WorkCounts, progress: ProgressTracker
 ) -> list[dict[str, Any]]:
-    unjudged = unjudged_entries(view)
+    unjudged, undone = unjudged_entries(view), view.requests.undone
     return [
         {
-            **_request(view, name, clocks, work, unjudged[name]),
+            **_request(view, name, clocks, work, unjudged[name], undone.get(name)),
             **progress.latest.requests[name],
         }
         for name in _newest(view.requests.by_id.items())
@@ -181,26 +188,33 @@ def _newest(requests: Iterable[tuple[RequestId, Request]]) -> list[RequestId]:
     return [n for n, _ in sorted(kept[:REQUESTS_MAX], key=lambda r: r[1].since, reverse=True)]
 
 
-def _request(
-    view: ClusterView, name: RequestId, clocks: Clocks, work: WorkCounts, unjudged: int
+def _request(  # noqa: PLR0913, PLR0917 - what is known of it
+    view: ClusterView,
+    name: RequestId,
+    clocks: Clocks,
+    work: WorkCounts,
+    unjudged: int,
+    undone: Undone | None,
 ) -> dict[str, Any]:
     request = view.requests.by_id[name]
     # The counts may be older than the view: open entries are those of the view.
     in_flight, without_target = min(work.moving[name], request.open), undrained_count(view, name)
     waiting = request.open - in_flight + unjudged + without_target
     options = request.options
-    held = request_hold(view, name, clocks.now) if request.open else None
-    if without_target and not request.open:
-        why = work.waits.get(name)
-        held = why if why is not None and why.by in LASTING else None
+    waits = list(_waits(view, name, clocks, work)) if in_flight or waiting else []
+    counts = request.counts(0 if undone is None else undone.entries, unjudged)
     created_ms = min((p.created_ms for p in request.parts.values() if p.created_ms), default=0)
     created = datetime.fromtimestamp(created_ms / MS_PER_S, UTC) if created_ms else None
     return {
         "id": name,
         "kind": request.kind,
         "route": request.route.value,
-        "state": _state(request, in_flight, waiting, held),
-        "reason": _reason(request, held),
+        "state": _state(request, counts, in_flight, waiting, waits, undone),
+        "reason": _reason(request, waits),
+        "waits": waits,
+        "undone_by": None if undone is None else undone.by,
+        "cancels": request.cancels,
+        "undoes": request.undoes,
         "asked_for": options.reason or None,
         "requested_by": options.requested_by or None,
         "approved": options.approved or None,
@@ -210,14 +224,10 @@ def _request(
         "since": clocks.at(request.since) if not created else iso_time(created),
         "inherited": request.is_inherited and not created,
         "partitions": {
+            **counts,
             "total": request.total + without_target,
-            "done": max(0, request.done - unjudged),
             "in_flight": in_flight,
             "waiting": waiting,
-            "refused": request.refused_count,
-            "cancelled": cancelled_of(request),
-            "superseded": request.fates[OutcomeKind.SUPERSEDED],
-            "skipped": request.fates[OutcomeKind.SKIPPED],
         },
         "refusals": [
             {"entry": r.entry, "reason": r.reason.value, "detail": r.detail}
@@ -226,24 +236,48 @@ def _request(
     }
 
 
-def _reason(request: Request, held: Blocked | None) -> str | None:
-    """Return why the request is held, or why one of its entries was refused."""
-    if held is not None:
-        return held.detail
-    return request.refused[0].detail if request.refused else None
+def _waits(
+    view: ClusterView, name: RequestId, clocks: Clocks, work: WorkCounts
+) -> Iterator[dict[str, Any]]:
+    """Yield what partitions of an open request wait for, the worst first."""
+    found = dict(work.by_request.get(name, {}))
+    hold = request_hold(view, name, clocks.now)
+    if hold is not None:
+        # Its steps in flight end, and no other begins.
+        found.setdefault(hold.by, RequestWait(0, hold.detail))
+
+    def badness(by: BlockedBy) -> tuple[bool, bool, int]:
+        return by not in BLOCKING, by not in LASTING, -found[by].partitions
+
+    for by in sorted(found, key=badness):
+        yield {"by": by.value, "partitions": found[by].partitions, "detail": found[by].detail}
 
 
-def _state(request: Request, in_flight: int, waiting: int, held: Blocked | None) -> str:
-    if in_flight:
-        return "in_flight"
-    if waiting:
-        return "waiting" if held is None else "held"
-    # As the exit code of `watch`: the worst outcome of an entry.
-    if cancelled_of(request):
-        return "cancelled"
-    if request.refused:
-        return "refused"
-    return "superseded" if request.fates[OutcomeKind.SUPERSEDED] else "done"
+def _reason(request: Request, waits: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return why the request is blocked or held, or why one of its entries was refused."""
+    lasting = (wait["detail"] for wait in waits if BlockedBy(wait["by"]) in LASTING)
+    refused = (refusal.detail for refusal in request.refused)
+    return next(chain(lasting, refused), None)
+
+
+def _state(  # noqa: PLR0913, PLR0917 - what it follows from
+    request: Request,
+    counts: Mapping[str, int],
+    in_flight: int,
+    waiting: int,
+    waits: Sequence[Mapping[str, Any]],
+    undone: Undone | None,
+) -> str:
+    if in_flight or waiting:
+        worst = BlockedBy(waits[0]["by"]) if waits else None
+        if worst in BLOCKING:
+            return "blocked"
+        if worst in LASTING:
+            return "held"
+        return "in_flight" if in_flight else "waiting"
+    state = outcome_state(counts, undone)
+    stands = state == "done" and request.kind == "drain" and not request.has_ended
+    return "standing" if stands else state
 
 
 # --- controls --------------------------------------------------------------------------------

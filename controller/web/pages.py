@@ -18,21 +18,23 @@ from urllib.parse import urlencode, urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from controller.actions.submission import PlanSubmission
-from controller.core.model import RequestId
+from controller.core.model import RequestId, request_text
 from controller.core.pacing.controls import Drains
-from controller.core.reason_kinds import COPYING
+from controller.core.reason_kinds import BLOCKING, COPYING
 from controller.core.reassignments.phases import LABELS
 from controller.core.requests.submissions import RequestOptions
 from controller.telemetry.advice import (
     OPEN_STATES,
     PHASE_MEANINGS,
     advice_for,
+    count_words,
     phase_words,
-    request_state_words,
+    state_words,
     throttle_words,
+    tone_of,
 )
 from controller.telemetry.gauges import LOADS
-from controller.telemetry.partition_documents import IN_FLIGHT, Filter
+from controller.telemetry.partition_documents import BLOCKED, IN_FLIGHT, Filter
 from controller.telemetry.timelines import Timeline, TrendPoint
 from controller.units import ids, percent, show_bytes, show_duration, show_estimate, show_rate
 from controller.web.access import ANYONE, Identity
@@ -64,17 +66,8 @@ DOTS: Final[Mapping[str, int]] = {
     "placing": 5,
 }
 """The place of each phase in the row of dots."""
-_TONES: Final[Mapping[str, str]] = {
-    "in_flight": "busy",
-    "done": "done",
-    "waiting": "wait",
-    "held": "wait",
-    "cancelled": "wait",
-    "superseded": "wait",
-    "refused": "bad",
-}
 _LOCAL: Final = re.compile(r"/(?![/\\])[A-Za-z0-9_.,:/?&=%+~-]*")
-_PHASES: Final = (IN_FLIGHT, *list(LABELS.values())[:-1])
+_PHASES: Final = (IN_FLIGHT, BLOCKED, *list(LABELS.values())[:-1])
 
 
 def render_starting() -> str:
@@ -132,7 +125,9 @@ def render_page(  # noqa: PLR0913 - what it shows
         status=status,
         listing=listing,
         filter={k: v for k, v in asdict(wanted).items() if k != "page"},
-        ended=ended,
+        ended=_with_undone(ended, status),
+        linked=_ids(status["requests"], ended),
+        blocked=sum(n for by, n in status["blocked"].items() if by in BLOCKING),
         reports=reports,
         is_still=is_still,
         who=who,
@@ -147,7 +142,6 @@ def render_page(  # noqa: PLR0913 - what it shows
         phases=_PHASES,
         in_flight=IN_FLIGHT,
         throttle=throttle_words(status),
-        open_states=OPEN_STATES,
         unguarded_max=UNGUARDED_MAX,
     )
 
@@ -158,23 +152,32 @@ def render_history(  # noqa: PLR0913 - what it shows
     now: datetime,
     reports: Sequence[IndexedReport] = (),
     *,
-    known: Document | None = None,
+    status: Document | None = None,
+    ended: Sequence[Document] = (),
     who: Identity = ANYONE,
 ) -> str:
     """
     Return the end of one request, the phases of its partitions, and the reports about it.
 
-    ``known`` is the request in the status, if it is there.
+    The ``status`` may have the request, and ``ended`` are the summaries of those that have pages.
     """
+    requests = () if status is None else status["requests"]
+    known = next((r for r in requests if r["id"] == request), None)
+    summary = None if timeline is None or timeline.summary is None else timeline.summary
+    if summary is not None:
+        (summary,) = _with_undone([summary], status or {})
     return _render(
         "history",
-        f"request {request}",
+        request_text(RequestId(request)),
         at=now.isoformat(),
         request=request,
         timeline=timeline,
         picture=None if timeline is None else phase_timeline(timeline, now),
         reports=reports,
         known=known,
+        shown=summary or known,
+        summary=summary,
+        linked=_ids(requests, ended),
         who=who,
     )
 
@@ -273,6 +276,29 @@ def actions_of(paused: Mapping[str, Any], request: str) -> tuple[PageAction, Pag
 def safe_path(target: str) -> str:
     """Return a path of this server to show after the log-in; the overview for anything else."""
     return target if _LOCAL.fullmatch(target) else "/"
+
+
+def _ids(*listed: Sequence[Document]) -> frozenset[str]:
+    """Return the ids of requests that have a page."""
+    return frozenset(r.get("id") or r["request"] for requests in listed for r in requests)
+
+
+def _with_undone(ended: Sequence[Document], status: Document) -> list[dict[str, Any]]:
+    """Return summaries of the journal with what was undone since, and what cancellations did."""
+    found, undone_by = [], dict[str, dict[str, int]]()
+    known = {r["id"]: r for r in status.get("requests", ())}
+    for name, undone in status.get("undone", {}).items():
+        undone_by.setdefault(undone["by"], {})[name] = undone["entries"]
+    for end in ended:
+        undone = status.get("undone", {}).get(end["request"])
+        gone = 0 if undone is None else min(undone["entries"], end["done"])
+        row = {**end, "total": end["entries"], "undone": gone, "done": end["done"] - gone}
+        row["undoes"] = undone_by.get(end["request"], {})
+        row["cancels"] = known.get(end["request"], {}).get("cancels", {})
+        if undone is not None and gone:
+            row |= {"state": "undoing" if undone["open"] else "undone", "undone_by": undone["by"]}
+        found.append(row)
+    return found
 
 
 def _examples(status: Document) -> dict[str, Document]:
@@ -386,15 +412,19 @@ def _environment() -> Environment:
     environment.globals.update(
         query=_query,
         actions_of=actions_of,
+        open_states=OPEN_STATES,
+        blocking=BLOCKING,
         cluster_name=str,
         colors=COLORS,
         phase_words=phase_words,
         phase_title=lambda phase: f"{phase}: {PHASE_MEANINGS.get(phase, '')}",
-        state_words=request_state_words,
+        state_words=state_words,
         dots_of=dots_of,
         remedy=advice_for,
         time_left=lambda of: show_estimate(of["eta_s"], of["no_estimate"]),
-        tone_of=lambda state: _TONES.get(state, ""),
+        tone_of=tone_of,
+        count_words=lambda counts: list(count_words(counts)),
+        request_text=request_text,
     )
     return environment
 
@@ -409,7 +439,7 @@ def name_cluster(name: Callable[[], str]) -> None:
 
 def _render(name: str, title: str, **values: object) -> str:
     defaults = {"refresh_s": None, "who": ANYONE, "title": title, "is_read_only": False}
-    defaults["page"] = name
+    defaults |= {"page": name, "linked": None}
     return _TEMPLATES.get_template(f"{name}.html").render({**defaults, **values})
 
 

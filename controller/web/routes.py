@@ -16,7 +16,7 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from controller.core.model import Instant
+from controller.core.model import Instant, RequestId
 from controller.reactor.ports import Clock
 from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.partition_documents import Filter
@@ -237,13 +237,27 @@ class Routes:
     def history(self, request: HttpRequest, who: Identity) -> Response:
         """Return the page about one request."""
         name = request.query.get("request", "")
-        timeline = self._publisher.timelines.of(name)
-        requests = (self._document() or {}).get("requests", ())
-        known = next((r for r in requests if r["id"] == name), None)
+        timeline, status = self._publisher.timelines.of(name), self._document()
         page = pages.render_history(
-            name, timeline, self._wall(), self._newest_reports(), known=known, who=who
+            name,
+            timeline,
+            self._wall(),
+            self._newest_reports(),
+            status=status,
+            ended=self._publisher.timelines.summaries(),
+            who=who,
         )
-        return html(page, HTTPStatus.NOT_FOUND if timeline is None else HTTPStatus.OK)
+        is_known = timeline is not None or self._is_known(name)
+        return html(page, HTTPStatus.OK if is_known else HTTPStatus.NOT_FOUND)
+
+    def _is_known(self, request: str) -> bool:
+        """Return whether the newest snapshot has a request, be it among many."""
+        found = self._publisher.latest
+        if found is None:
+            return False
+        name, work = RequestId(request), found.work
+        is_listed = any(r["id"] == name for r in found.status["requests"])
+        return is_listed or name in work.moving or name in work.waiting
 
     def report(self, name: str) -> Response:
         """Return a report of past work, as it was written."""

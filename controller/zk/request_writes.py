@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
-from controller.core.model import Replicas, RequestId, TopicPartition, ZkVersion, Zxid
+from controller.core.model import Replicas, RequestId, TopicPartition, ZkVersion, Zxid, request_text
 from controller.core.pacing.controls import Drains, Evacuations, Limits, Pauses
 from controller.core.requests.submissions import (
     FIRST_VERSION,
@@ -140,7 +140,7 @@ class RequestWrites:
                 )
             elif names:
                 error.add_note(
-                    f"At least {len(names)} of {len(parts)} parts of request {own} were "
+                    f"At least {len(names)} of {len(parts)} parts of {request_text(own)} were "
                     f"written; `reassigner cancel {own}` cancels them."
                 )
             raise

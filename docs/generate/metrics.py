@@ -13,8 +13,9 @@ from controller.core.model import BlockedBy, RefusalReason
 from controller.core.reassignments.phases import LABELS
 from controller.endpoint import broker_service, client_service, endpoint_server
 from controller.reactor.ports import WriteError
+from controller.telemetry.advice import REQUEST_STATES
 from controller.telemetry.cluster_counts import UNNOTED
-from controller.telemetry.gauges import BOUNDS, BYTE_STATES, PARTITION_STATES, REQUEST_STATES
+from controller.telemetry.gauges import BOUNDS, BYTE_STATES, PARTITION_STATES
 from controller.telemetry.metrics import (
     OPERATIONS,
     PROBE_RESULTS,
@@ -54,7 +55,7 @@ LABEL_VALUES: Final = {
     "slot": tuple(str(n) for n in range(SLOTS)),
     "state of reassigner_request_partitions": PARTITION_STATES,
     "state of reassigner_request_bytes and reassigner_bytes": BYTE_STATES,
-    "state of reassigner_requests": REQUEST_STATES,
+    "state of reassigner_requests": tuple(REQUEST_STATES),
     "reassigner_zookeeper_session": tuple(s.value for s in SessionStatus),
     "bound": BOUNDS,
     "kind": REQUEST_NAMES,

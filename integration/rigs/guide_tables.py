@@ -75,7 +75,7 @@ DAEMON: Final = Serve("reassigner run --journal-dir /var/lib/reassigner", is_lis
 """For the documents that do not start a daemon themselves."""
 DOCTOR: Final = Run("reassigner doctor", r"\d+ critical, \d+ warning, \d+ info", (0, 2))
 ACCEPTED: Final = rf"Accepted as request_\d+: {TOPIC}-0"
-EXECUTED: Final = r"Request request_\d+ has ended: 1 of 1 done"
+EXECUTED: Final = r"request_\d+ has ended: 1 of 1 done"
 HELD: Final = (prepare("reassigner pause --broker 1"), prepare("reassigner execute plan.json"))
 """A request that is open and does not begin."""
 IDLE: Final = prepare("reassigner watch --until-idle")
@@ -255,7 +255,7 @@ PAGES: Final = {
             prepare("reassigner disable"),
             Run("reassigner enable", "Enabled: new reassignments are accepted"),
             prepare("reassigner resume --all"),
-            Run("reassigner watch", r"request request_\d+: ", (0, 2), interrupt_after_s=6),
+            Run("reassigner watch", r"request_\d+: ", (0, 2), interrupt_after_s=6),
             IDLE,
             Run(
                 'reassigner quiesce --deadline 30m --wait --reason "end of ZooKeeper"',
@@ -269,8 +269,8 @@ PAGES: Final = {
             "reassigner drain --stop": NAME,
             "reassigner quiesce": NAME,
             "reassigner execute plan.json --tolerate-lagging 3": LAGGING,
-            "reassigner limits --request request_0000000007 --tolerate-lagging 3": LAGGING,
-            "reassigner limits --request request_0000000007 --unset tolerate-lagging": LAGGING,
+            "reassigner limits --request_0000000007 --tolerate-lagging 3": LAGGING,
+            "reassigner limits --request_0000000007 --unset tolerate-lagging": LAGGING,
         },
     ),
     "plans.md": Page(
@@ -372,7 +372,7 @@ PAGES: Final = {
             *HELD,
             Run("reassigner throttle", "throttle"),
             Run("reassigner throttle 20MB", "20 MB/s"),
-            Run("reassigner throttle 20MB --request request_0000000000", "20 MB/s"),
+            Run("reassigner throttle 20MB --request_0000000000", "20 MB/s"),
             Run("reassigner limits --max-partitions-in-flight 10", "10"),
             Run('reassigner limits --window "22:00-05:00 Europe/Berlin"', "22:00-05:00"),
             prepare("reassigner limits --unset window"),
@@ -473,7 +473,7 @@ PAGES: Final = {
                     "reassigner pause",
                     "reassigner explain orders-0",
                     "reassigner resume",
-                    "reassigner throttle 500KB --request request_0000000000",
+                    "reassigner throttle 500KB --request_0000000000",
                     "reassigner watch request_0000000000",
                     "reassigner verify build/plan.json",
                     "reassigner list --history",

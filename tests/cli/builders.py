@@ -86,6 +86,10 @@ def a_request(**counts: int) -> dict[str, Any]:
         "state": "in_flight",
         "reason": None,
         "refusals": [],
+        "waits": [],
+        "undone_by": None,
+        "cancels": {},
+        "undoes": {},
         "partitions": {**whole, **counts},
     }
 

@@ -226,6 +226,10 @@ class FakeOutcomeZnodes(OutcomeZnodes):
         """Return how a request ended."""
         return self._found.outcomes.get(request)
 
+    def requests(self) -> list[RequestId]:
+        """Return the requests of which anything is kept."""
+        return list(self._found.histories)
+
     def ended_requests(self) -> dict[RequestId, bool]:
         """Return the requests of which anything is kept."""
         return {name: h.summary is not None for name, h in self._found.histories.items()}

@@ -243,7 +243,7 @@ def test_undo_moves_back_what_is_finished() -> None:
     done = terminal.run("undo", ONE, *options, "--timeout", "0")
     assert done.exit_code == 2
     assert done.stdout.endswith(
-        f"request {ONE} is not undone yet: 0 of 1 partition with the replicas of before\n"
+        f"{ONE} is not undone yet: 0 of 1 partition with the replicas of before\n"
     )
     written = cluster.cancellation
     assert written is not None
@@ -251,7 +251,7 @@ def test_undo_moves_back_what_is_finished() -> None:
     assert (written.throttle, written.window) == (5_000_000, Window(22 * 60, 5 * 60))
     done = Terminal(cluster, steps=[move_back]).run("undo", ONE, *options)
     assert done.exit_code == 0
-    undone = f"request {ONE} is undone: 1 partition with the replicas of before"
+    undone = f"{ONE} is undone: 1 partition with the replicas of before"
     assert done.stdout.splitlines()[-1] == undone
     again = Terminal(cluster).run("undo", ONE)
     assert again.stdout.splitlines() == ["There is nothing to undo.", undone]

@@ -54,7 +54,7 @@ def test_requests_and_brokers_are_paused_by_themselves(terminal: Terminal) -> No
     assert terminal.cluster.controls.pauses == Pauses(requests={ONE: PAUSE}, brokers={FIVE: PAUSE})
     assert "broker 5 is paused no longer" in terminal.run("resume", "--broker", "5").stdout
     assert terminal.cluster.controls.pauses == Pauses(requests={ONE: PAUSE})
-    assert f"request {ONE} is paused" in terminal.run("resume").stdout
+    assert f"{ONE} is paused" in terminal.run("resume").stdout
     assert terminal.run("resume", "--all").exit_code == 0
     assert terminal.cluster.controls.pauses == Pauses()
 
@@ -66,7 +66,7 @@ def test_a_request_that_ended_is_not_steered(terminal: Terminal, verb: Sequence[
     terminal.cluster.histories[ONE] = RequestHistory(request=ONE, czxid=Zxid(1), summary=ended)
     result = terminal.run(*verb, "--request", ONE)
     assert result.exit_code == 1
-    assert f"request {ONE} has ended" in result.stderr
+    assert f"{ONE} has ended" in result.stderr
     assert terminal.cluster.controls == Controls()
 
 
@@ -74,11 +74,11 @@ def test_a_throttle_of_a_request_says_nothing_of_other_limits(terminal: Terminal
     """What was not meant is shown by `limits`."""
     terminal.run("limits", "--max-incoming", "2")
     result = terminal.run("throttle", "1MB", "--request", ONE)
-    assert result.stdout.splitlines() == [f"request {ONE}: throttle 1 MB/s"]
+    assert result.stdout.splitlines() == [f"{ONE}: throttle 1 MB/s"]
     lifted = terminal.run("throttle", "none", "--request", ONE)
-    assert lifted.stdout.splitlines() == [f"request {ONE}: throttle none"]
+    assert lifted.stdout.splitlines() == [f"{ONE}: throttle none"]
     unset = terminal.run("limits", "--request", ONE, "--unset", "throttle")
-    assert unset.stdout.splitlines() == [f"request {ONE}: as submitted"]
+    assert unset.stdout.splitlines() == [f"{ONE}: as submitted"]
 
 
 def test_a_pause_keeps_its_first_reason(terminal: Terminal) -> None:
@@ -174,7 +174,7 @@ def test_limits_of_a_broker_and_of_a_request(terminal: Terminal) -> None:
         requests={ONE: RequestLimits(priority=5, step_size=2)},
     )
     assert first.stdout.splitlines() == ["broker 5: max-incoming 2"]
-    assert result.stdout.splitlines() == [f"request {ONE}: priority 5, step-size 2"]
+    assert result.stdout.splitlines() == [f"{ONE}: priority 5, step-size 2"]
     assert "broker 5: max-incoming 2" in terminal.run("limits").stdout.splitlines()
     unset = terminal.run("limits", "--broker", "5", "--unset", "max-incoming")
     assert unset.stdout.splitlines() == ["broker 5: as all brokers"]
@@ -227,16 +227,16 @@ def test_the_throttle_of_all_changes_live(terminal: Terminal) -> None:
 def test_the_throttle_of_a_request_is_one_of_its_limits(terminal: Terminal) -> None:
     """``none`` lifts the submitted one, too, and holds against that of all."""
     submitted_with(terminal, ONE, 50_000_000)
-    assert f"request {ONE}: 50 MB/s per broker, as submitted" in terminal.run("throttle").stdout
+    assert f"{ONE}: 50 MB/s per broker, as submitted" in terminal.run("throttle").stdout
     terminal.run("throttle", "5MiB", "--request", ONE)
     limits = terminal.cluster.controls.limits
     assert limits.requests == {ONE: RequestLimits(throttle=5 * 1024 * 1024)}
-    assert f"request {ONE}: 5.24 MB/s per broker, set live" in terminal.run("throttle").stdout
+    assert f"{ONE}: 5.24 MB/s per broker, set live" in terminal.run("throttle").stdout
     result = terminal.run("throttle", "none", "--request", ONE)
-    assert result.stdout.splitlines() == [f"request {ONE}: throttle none"]
+    assert result.stdout.splitlines() == [f"{ONE}: throttle none"]
     lifted = terminal.cluster.controls.limits.requests[ONE].throttle
     assert lifted == 9223372036854775807, "Kafka's own rate for none, which older daemons read"
-    assert f"request {ONE}: none, set live" in terminal.run("throttle").stdout
+    assert f"{ONE}: none, set live" in terminal.run("throttle").stdout
     assert json.loads(terminal.run("throttle", "--json").stdout)["requests"] == {ONE: None}
     shown = json.loads(terminal.run("limits", "--json").stdout)["limits"]["requests"]
     assert shown == {ONE: {"throttle": None}}
@@ -275,9 +275,9 @@ def test_the_throttle_of_all_names_the_requests_it_does_not_reach(terminal: Term
     result = terminal.run("throttle", "20MB")
     assert result.stdout.splitlines() == [
         "throttle: 20 MB/s per broker, except for requests with their own",
-        f"request {ONE} keeps its own throttle: 50 MB/s per broker, as submitted",
+        f"{ONE} keeps its own throttle: 50 MB/s per broker, as submitted",
         f"  to change it: reassigner throttle 20MB --request {ONE}",
-        f"request {waiting} keeps its own throttle: 7 MB/s per broker, as submitted",
+        f"{waiting} keeps its own throttle: 7 MB/s per broker, as submitted",
         f"  to change it: reassigner throttle 20MB --request {waiting}",
     ]
     terminal.run("throttle", "20MB", "--request", ONE)
@@ -333,12 +333,12 @@ def test_the_kill_switch_is_turned_off(terminal: Terminal) -> None:
 def test_a_request_in_progress_can_tolerate_brokers_that_lag(terminal: Terminal) -> None:
     """Until that is unset; with the native engine."""
     changed = terminal.run("limits", "--request", ONE, "--tolerate-lagging", "3")
-    assert changed.stdout == f"request {ONE}: tolerate-lagging 3\n"
+    assert changed.stdout == f"{ONE}: tolerate-lagging 3\n"
     assert terminal.cluster.controls.limits.requests[ONE].tolerate_lagging == (3,)
     shown = json.loads(terminal.run("limits", "--json").stdout)
     assert shown["limits"]["requests"][ONE] == {"tolerate_lagging": [3]}
     unset = terminal.run("limits", "--request", ONE, "--unset", "tolerate-lagging")
-    assert unset.stdout == f"request {ONE}: as submitted\n"
+    assert unset.stdout == f"{ONE}: as submitted\n"
     assert terminal.run("limits", "--tolerate-lagging", "3").exit_code == 1
     terminal.cluster.statuses = [a_status(engine="delegated")]
     assert terminal.run("limits", "--request", ONE, "--tolerate-lagging", "3").exit_code == 3

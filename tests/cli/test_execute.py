@@ -216,13 +216,13 @@ def test_partitions_of_other_requests_are_named_before(scene: Scene) -> None:
     )
     result = scene.execute("--dry-run")
     assert result.exit_code == 3
-    assert f"would supersede 1 partition of request {OTHER}: t-0" in result.stdout
+    assert f"would supersede 1 partition of {OTHER}: t-0" in result.stdout
     assert "would be refused: 1 partition of request legacy-1" in result.stdout
     assert not scene.cluster.submitted
     scene.terminal.steps = [accept]
     result = scene.execute()
     assert "Note: would be refused: 1 partition of request legacy-1" in result.stderr
-    assert f"It supersedes 1 partition of request {OTHER}: t-0" in result.stdout
+    assert f"It supersedes 1 partition of {OTHER}: t-0" in result.stdout
 
 
 def test_dry_run_makes_the_checks_of_acceptance(scene: Scene) -> None:
@@ -331,7 +331,7 @@ def test_wait_follows_to_the_summary(scene: Scene) -> None:
     assert "1 of 2 ended" in lines
     assert any(line.startswith("t-0: copying") for line in lines)
     assert not any(line.startswith("other-0") for line in lines)
-    assert lines[-1] == f"Request {NAME} has ended: 2 of 2 done"
+    assert lines[-1] == f"{NAME} has ended: 2 of 2 done"
 
 
 def test_wait_reports_a_cancelled_request(scene: Scene) -> None:
@@ -347,7 +347,7 @@ def test_wait_reports_a_cancelled_request(scene: Scene) -> None:
     assert result.exit_code == 4
     assert "t-0 was rolled back" in result.stdout
     assert "t-1 was cancelled before its first step: by cancel-1" in result.stdout
-    assert "1 cancelled, 1 rolled back" in result.stdout
+    assert "0 of 2 done, 2 cancelled" in result.stdout
 
 
 def test_wait_reports_a_superseded_partition(scene: Scene) -> None:
@@ -387,7 +387,7 @@ def test_an_interrupt_leaves_the_request_running(scene: Scene) -> None:
     scene.terminal.steps = [accept, KeyboardInterrupt()]
     result = scene.execute("--wait")
     assert result.exit_code == 2
-    assert f"request {NAME} continues: 2 of 2 are not done" in result.stderr
+    assert f"{NAME} continues: 2 of 2 are not done" in result.stderr
     assert f"reassigner cancel {NAME}" in result.stderr
     assert set(scene.cluster.specs) == {tp(0), tp(1)}
 

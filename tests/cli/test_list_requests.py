@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from controller.core.model import OutcomeKind, PartitionOutcome, RequestId
+from controller.core.model import Instant, OutcomeKind, PartitionOutcome, RequestId, Route, Zxid
+from controller.core.requests.model import Request
+from controller.core.requests.outcomes import Part, RequestHistory, Summary
 from controller.core.requests.submissions import RequestOptions
+from controller.telemetry.advice import count_words
 from controller.znodes.cancellations import KillSwitch
 from controller.znodes.plans import encode_submission
 from tests.cli.builders import FakeCluster, Terminal, a_request, a_status
@@ -33,7 +38,7 @@ def test_what_is_not_accepted_yet_is_listed(cluster: FakeCluster) -> None:
     """There may be no leading daemon."""
     result = Terminal(cluster).run("list")
     assert result.exit_code == 0
-    line = f"request {FIRST}: not accepted yet, 3 partitions, submitted 2025-06-15 15:06:40Z"
+    line = f"{FIRST}: not accepted yet, 3 partitions, submitted 2025-06-15 15:06:40Z"
     assert f"{line}, by ann: new rack" in result.stdout.splitlines()
 
 
@@ -42,7 +47,7 @@ def test_an_open_request_is_counted_from_zookeeper_alone(cluster: FakeCluster) -
     cluster.take_up({tp(2): "no such broker"})
     cluster.reach(tp(0))
     result = Terminal(cluster).run("list")
-    assert f"request {FIRST}: 1 of 3 done, 1 open, 1 refused" in result.stdout
+    assert f"{FIRST}: 1 of 3 done, 1 open, 1 refused" in result.stdout
 
 
 def test_an_open_request_is_described_by_the_daemon(cluster: FakeCluster) -> None:
@@ -88,11 +93,81 @@ def test_history_lists_what_ended_the_newest_first(cluster: FakeCluster) -> None
     first, second = result.stdout.splitlines()
     assert first.startswith(f"2025-06-15 15:06:41Z  {CANCEL} (cancel)")
     assert second == (
-        f"2025-06-15 15:06:40Z  {FIRST} (request): 1 of 3 done, 1 refused, 1 rolled back, "
+        f"2025-06-15 15:06:40Z  {FIRST} (request): 1 of 3 done, 1 refused, 1 cancelled, "
         "2.5 MB moved, by ann: new rack"
     )
     limited = Terminal(cluster).run("list", "--history", "--limit", "1", "--json")
     assert [r["id"] for r in json.loads(limited.stdout)["requests"]] == [CANCEL]
+
+
+def undone(cluster: FakeCluster, entries: int = 3) -> None:
+    """Let all entries of the request be done, and a cancellation undo some of them."""
+    cluster.take_up()
+    for number in range(3):
+        cluster.reach(tp(number))
+    cluster.conclude(FIRST, done=3)
+    cluster.conclude(CANCEL, kind="cancel")
+    part = Part("0", 0, AT_MS, undoes={FIRST: entries})
+    cluster.histories[CANCEL] = replace(cluster.histories[CANCEL], parts={"0": part})
+
+
+def test_an_undone_request_is_not_done(cluster: FakeCluster) -> None:
+    """In the history, and by itself; the cancellation says what it undid."""
+    undone(cluster)
+    terminal = Terminal(cluster)
+    listed = terminal.run("list", "--history").stdout
+    assert f"{FIRST} (request): 0 of 3 done, 3 undone, 2.5 MB moved, undone by {CANCEL}" in listed
+    assert f"{CANCEL} (cancel): 2.5 MB moved, undoes {FIRST} (3 partitions)" in listed
+    first, second = json.loads(terminal.run("list", "--history", "--json").stdout)["requests"]
+    if first["id"] == FIRST:
+        first, second = second, first
+    assert (first["undoes"], first["total"]) == ({FIRST: 3}, 0)
+    assert (second["state"], second["undone_by"], second["done"]) == ("undone", CANCEL, 0)
+    alone = json.loads(terminal.run("list", FIRST, "--json").stdout)
+    assert (alone["partitions"]["undone"], alone["partitions"]["done"]) == (3, 0)
+    assert alone["summary"]["state"] == "undone"
+
+
+def test_what_was_undone_in_part_is_counted(cluster: FakeCluster) -> None:
+    """The rest is done."""
+    undone(cluster, 1)
+    listed = Terminal(cluster).run("list", "--history").stdout
+    assert "2 of 3 done, 1 undone" in listed
+    screen = Terminal(cluster, is_terminal=True).run("list", "--history").stdout
+    assert "1 undone" in screen
+
+
+def test_a_request_that_is_being_undone_says_so(cluster: FakeCluster) -> None:
+    """Its cancellation has not ended."""
+    undone(cluster)
+    cluster.histories[CANCEL] = replace(cluster.histories[CANCEL], summary=None)
+    assert f"being undone by {CANCEL}" in Terminal(cluster).run("list", "--history").stdout
+    assert f"undoes {FIRST} (3 partitions)" in Terminal(cluster).run("list").stdout
+    assert Terminal(cluster).run("verify", FIRST).exit_code == 2
+
+
+def test_a_drain_with_nothing_left_to_do_is_in_the_history(cluster: FakeCluster) -> None:
+    """It stands until it is stopped, and its request has no outcome until then."""
+    name = RequestId("drain-000000000000000a")
+    cluster.histories[name] = RequestHistory(request=name, czxid=Zxid(10))
+    known = {**a_request(total=4, done=4), "id": name, "kind": "drain", "state": "standing"}
+    known |= {"asked_for": "disks", "requested_by": "ann", "bytes": None}
+    cluster.statuses = [a_status(requests=[known])] * 2
+    listed = Terminal(cluster).run("list", "--history").stdout
+    assert f"{name} (drain): 4 of 4 done, standing, by ann: disks" in listed
+    assert f"{name}: standing, 4 of 4 done" in Terminal(cluster).run("list").stdout
+
+
+def test_page_and_commands_count_a_cancelled_request_alike(cluster: FakeCluster) -> None:
+    """What was cancelled before its first step, and what was rolled back."""
+    fates = {OutcomeKind.CANCELLED: 1, OutcomeKind.ROLLED_BACK: 2}
+    summary = Summary(request=FIRST, kind="request", total=4, done=1, fates=fates)
+    request = Request(Route.REQUEST, Instant(0.0), kind="request", total=4, fates=Counter(fates))
+    assert summary.counts() == request.counts()
+    assert list(count_words(summary.counts())) == ["1 of 4 done", "3 cancelled"]
+    cluster.histories[FIRST] = RequestHistory(request=FIRST, czxid=Zxid(1), summary=summary)
+    assert "1 of 4 done, 3 cancelled" in Terminal(cluster).run("list", "--history").stdout
+    assert "1 of 4 done, 3 cancelled" in Terminal(cluster).run("verify", FIRST).stdout
 
 
 def test_one_request_is_shown_in_full(cluster: FakeCluster) -> None:
@@ -102,7 +177,7 @@ def test_one_request_is_shown_in_full(cluster: FakeCluster) -> None:
     result = Terminal(cluster).run("list", FIRST)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0] == f"request {FIRST}: 0 of 3 done, 1 waiting, 1 refused, 1 superseded"
+    assert lines[0] == f"{FIRST}: 0 of 3 done, 1 waiting, 1 refused, 1 superseded"
     assert "throttle: 50 MB/s" in lines
     assert f"part {FIRST}: 3 partitions, submitted 2025-06-15 15:06:40Z" in lines
     assert "t-2 -> [2, 3] was refused: no such broker" in lines
@@ -117,7 +192,7 @@ def test_an_unknown_request_is_an_error(verb: str) -> None:
     """Exit code 1 and one line."""
     result = Terminal(FakeCluster()).run(verb, "request_0000000099")
     assert result.exit_code == 1
-    assert "request request_0000000099 is not known" in result.stderr
+    assert "request_0000000099 is not known" in result.stderr
 
 
 # --- verify --------------------------------------------------------------------------------------
@@ -137,7 +212,7 @@ def test_verify_follows_a_request_from_its_submission_to_its_end(cluster: FakeCl
     result = terminal.run("verify", FIRST)
     assert result.exit_code == 0
     assert "Reassignment of partition t-0 is completed." in result.stdout
-    assert f"Request {FIRST}: 3 of 3 done" in result.stdout
+    assert f"{FIRST}: 3 of 3 done" in result.stdout
     cluster.assign(tp(0), (1, 4))
     result = terminal.run("verify", FIRST)
     assert result.exit_code == 1

@@ -79,7 +79,7 @@ def test_a_held_request_is_open_and_one_cancelled_by_half_is_not_done() -> None:
     before, _, after = printed.partition("ended")
     assert "legacy-000000000000002a" in before
     assert "10%" in before
-    assert "r-0: 1 of 2 done, 1 cancelled" in after
+    assert "r-0: cancelled in part, 1 of 2 done, 1 cancelled" in after
     assert "request r-0: cancelled in part, 1 of 2 done" in Terminal(cluster).run("status").stdout
 
 

@@ -148,7 +148,7 @@ def test_a_request_that_stands_is_done() -> None:
     cluster, request = completed()
     result = Terminal(cluster).run("verify", request)
     assert result.exit_code == 0
-    assert f"Request {request}: 2 of 2 done" in result.stdout
+    assert f"{request}: 2 of 2 done" in result.stdout
 
 
 def test_a_request_that_was_undone_since_is_not_completed() -> None:
@@ -162,11 +162,11 @@ def test_a_request_that_was_undone_since_is_not_completed() -> None:
         in result.stdout
     )
     assert "Reassignment of partition t-1 is completed." in result.stdout
-    assert f"Request {request}: 1 of 2 done, 1 rolled back" in result.stdout
+    assert f"{request}: 1 of 2 done, 1 undone" in result.stdout
     document = json.loads(Terminal(cluster).run("verify", request, "--json").stdout)
     assert document["changed_since"] == [{"partition": "t-0", "by": CANCEL, "in_progress": False}]
-    assert (document["partitions"]["done"], document["partitions"]["rolled_back"]) == (1, 1)
-    assert document["entries"][0]["state"] == "rolled_back"
+    assert (document["partitions"]["done"], document["partitions"]["undone"]) == (1, 1)
+    assert document["entries"][0]["state"] == "undone"
 
 
 def test_a_request_that_is_being_undone_is_in_progress() -> None:

@@ -32,11 +32,11 @@ def test_a_request_is_followed_to_its_end(scene: Scene) -> None:
     result = scene.terminal.run("watch", NAME)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0].startswith(f"request {NAME}: in flight, 1 of 2 done")
+    assert lines[0].startswith(f"{NAME}: in flight, 1 of 2 done")
     assert any(line.startswith("t-0: copying") for line in lines)
     assert OTHER not in result.stdout
     assert not any(line.startswith("other-0") for line in lines)
-    assert lines[-1] == f"Request {NAME} has ended: 2 of 2 done"
+    assert lines[-1] == f"{NAME} has ended: 2 of 2 done"
 
 
 def test_a_request_that_has_ended_is_reported_at_once(scene: Scene) -> None:
@@ -46,7 +46,7 @@ def test_a_request_that_has_ended_is_reported_at_once(scene: Scene) -> None:
     result = scene.terminal.run("watch", NAME)
     assert (result.exit_code, result.stdout) == (
         0,
-        f"Request {NAME} has ended: 2 of 2 done\n",
+        f"{NAME} has ended: 2 of 2 done\n",
     )
 
 

@@ -38,11 +38,12 @@ from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.phases import Starting, Stopping, Syncing
 from controller.core.requests.model import Request
-from controller.core.requests.outcomes import Part
+from controller.core.requests.outcomes import EndedHistory, Part
 from controller.core.requests.records import PartRecord
-from controller.core.requests.submissions import Submission
+from controller.core.requests.submissions import Submission, Window
 from controller.core.view import ClusterView
 from controller.doctor.findings import CLIENTS_WAIT
+from controller.telemetry.advice import state_words
 from controller.telemetry.cluster_counts import EXAMPLES_MAX, assigned_replicas, work_counts
 from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
@@ -112,6 +113,7 @@ def test_an_idle_standby_says_so() -> None:
         "routes": [],
         "total": {"bytes_per_s": None, "window_s": 30.0, "eta_s": None, "no_estimate": None},
         "requests": [],
+        "undone": {},
         "partitions": {"in_flight": 0, "copying": 0, "waiting": 0, "undecided": 0},
         "controls": {
             "paused": {"everything": None, "requests": {}, "brokers": {}, "quiesce": None},
@@ -277,6 +279,7 @@ def test_a_request_counts_its_partitions() -> None:
         "cancelled": 0,
         "superseded": 0,
         "skipped": 0,
+        "undone": 0,
     }
     assert request["refusals"] == [
         {"entry": "t-9 -> [4]", "reason": "unknown_partition", "detail": "it does not exist"}
@@ -434,6 +437,93 @@ def test_every_pause_has_who_and_why() -> None:
     }
 
 
+def a_view_of_three() -> ClusterView:
+    """Return a view with a partition that copies, one in flight, and one that is pending."""
+    built = a_view(1, 2, 3, 4).with_reassignment(tp(0), (4,), Syncing(), step=1)
+    built.with_reassignment(tp(1), (4,), Syncing(), step=1)
+    return built.with_reassignment(tp(2), (4,)).view
+
+
+def test_a_request_has_the_state_of_what_is_worst() -> None:
+    """Blocked, then held, then in flight; with the number of partitions of each reason."""
+    view = a_view_of_three()
+    (request,) = status(view)["requests"]
+    assert (request["state"], state_words(request)) == ("in_flight", "in flight")
+    view.pacing_process.controls = Controls(Pauses(PAUSE))
+    (request,) = status(view)["requests"]
+    assert (request["state"], state_words(request)) == ("held", "paused: 1 of 3")
+    assert request["reason"] == "everything is paused by ann@desk: disk swap"
+    dead = Blocked(BlockedBy.BROKER_DEAD, "broker 4 is dead")
+    view.reassignments.by_partition[tp(1)].blocked = dead
+    (request,) = status(view)["requests"]
+    assert (request["state"], state_words(request)) == ("blocked", "blocked: 1 of 3")
+    assert request["reason"] == "broker 4 is dead"
+    assert [(w["by"], w["partitions"]) for w in request["waits"]] == [
+        ("broker_dead", 1),
+        ("paused", 1),
+    ]
+
+
+def test_a_paused_request_whose_steps_end_is_paused() -> None:
+    """Nothing of it waits yet, and nothing more begins."""
+    view = a_view(1, 4).with_reassignment(tp(0), (4,), Syncing(), step=1).view
+    view.pacing_process.controls = Controls(Pauses(requests={REQUEST: PAUSE}))
+    (request,) = status(view)["requests"]
+    assert (request["state"], state_words(request)) == ("held", "paused")
+
+
+def test_a_request_outside_of_its_window_waits_for_it() -> None:
+    """With the instant at which it opens."""
+    view = a_view_of_three()
+    view.pacing_process.wall = (Instant(0.0), 12 * 3600.0)
+    view.pacing_process.controls = Controls(limits=Limits(window=Window(60, 120)))
+    (request,) = status(view)["requests"]
+    assert state_words(request) == "waiting for the window: 1 of 3"
+
+
+@pytest.mark.parametrize(
+    ("entries", "is_over", "state", "words", "share"),
+    [
+        (4, True, "undone", "undone", 0.0),
+        (1, True, "undone", "undone in part", 0.75),
+        (4, False, "undoing", "being undone", 0.0),
+    ],
+)
+def test_an_undone_request_is_not_done(
+    *, entries: int, is_over: bool, state: str, words: str, share: float
+) -> None:
+    """The cancellation counted what it undoes; its bar is not full."""
+    view = a_view(1).view
+    cancel = RequestId("cancel-0000000000000009")
+    done = Request(Route.REQUEST, Instant(1.0), kind="request", total=4, has_ended=True)
+    undoing = Request(Route.REQUEST, Instant(2.0), kind="cancel", has_ended=is_over)
+    undoing.add_part(Part("0", 0, 0, cancels={RequestId("r-9"): 2}, undoes={REQUEST: entries}))
+    view.requests.by_id = {REQUEST: done, cancel: undoing}
+    if is_over:
+        view.requests.ended[cancel] = EndedHistory((), Zxid(0), undoing.undoes)
+    document = status(view)
+    by_id = {r["id"]: r for r in document["requests"]}
+    request = by_id[REQUEST]
+    assert (request["state"], state_words(request), request["share"]) == (state, words, share)
+    assert (request["partitions"]["done"], request["partitions"]["undone"]) == (
+        4 - entries,
+        entries,
+    )
+    assert request["undone_by"] == cancel
+    assert by_id[cancel]["undoes"] == {REQUEST: entries}
+    assert by_id[cancel]["cancels"] == {"r-9": 2}
+    assert document["undone"] == {REQUEST: {"by": cancel, "entries": entries, "open": not is_over}}
+
+
+def test_a_drain_with_nothing_left_stands() -> None:
+    """It is open until it is stopped: done would be over."""
+    view = a_view(1).view
+    drain = Request(Route.REQUEST, Instant(1.0), kind="drain", total=2)
+    view.requests.by_id = {RequestId("drain-0000000000000009"): drain}
+    (request,) = status(view)["requests"]
+    assert request["state"] == "standing"
+
+
 def test_drained_brokers_are_listed_with_what_is_left() -> None:
     """In flight and pending replicas count until they are dropped."""
     view = a_view(1).with_partition(tp(0), (5, 1)).with_partition(tp(1), (2, 1)).view
@@ -462,7 +552,7 @@ def test_a_drain_that_cannot_empty_its_broker_is_not_done() -> None:
     apply(view, PartRecord(drains.request, part), Instant(0.0))
     observe(view, ControlsRead(Controls(drains=drains)), Instant(0.0))
     (request,) = status(view)["requests"]
-    assert request["state"] == "held"
+    assert request["state"] == "blocked"
     assert "1 broker is live and not drained" in request["reason"]
     assert request["partitions"]["waiting"] == request["partitions"]["total"] == 1
     assert request["share"] == 0.0

@@ -303,7 +303,7 @@ def test_a_partition_that_copies_is_not_shown_as_blocked() -> None:
     copies = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 3 is not in ISR", is_copying=True)
     view.reassignments.by_partition[tp()].wait(copies, Instant(0.0))
     html = page(view)
-    assert "<h2>Blocked <small>0 partitions</small></h2>" in html
+    assert "<h2>Blocked and waiting <small>0 blocked, 0 waiting by design</small></h2>" in html
     assert "No partition is blocked." in html
     assert "<h2>Copying <small>1 partitions</small></h2>" in html
     assert "no report of its bytes yet" in html

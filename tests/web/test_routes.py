@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+from html.parser import HTMLParser
 from http import HTTPStatus
 
 import pytest
 
-from controller.core.model import Blocked, BlockedBy
+from controller.core import model
+from controller.core.model import Blocked, BlockedBy, Instant, RequestId, Route, Zxid
+from controller.core.reassignments.phases import Syncing
+from controller.core.requests.model import Request, kind_of
+from controller.core.requests.outcomes import EndedHistory, Part
+from controller.core.view import ClusterView
 from controller.telemetry.metrics import SessionStatus
 from tests.core.builders import tp
 from tests.telemetry.builders import REQUEST, a_view, partition_state
@@ -215,3 +222,93 @@ def test_every_page_names_the_cluster(served: Served) -> None:
         page = served.fetch(path)[1]
         assert '<span class="cluster" title="the cluster">&lt;prod&gt;</span>' in page
         assert " &lt;prod&gt;</title>" in page
+
+
+def _with_every_kind() -> ClusterView:
+    """Return a view with requests of each kind, and in each state that links others."""
+    built = a_view(1, 2, 3)
+    for number in range(3):
+        built.with_partition(tp(number), (1, 2), state=partition_state(1, (1, 2)))
+    built.with_reassignment(tp(0), (1, 3), Syncing(), step=1).with_reassignment(tp(1), (1, 3))
+    view = built.with_reassignment(tp(2), (1, 3)).view
+    view.reassignments.by_partition[tp(1)].blocked = Blocked(BlockedBy.BROKER_DEAD, "3 is dead")
+    undo, undone = RequestId("cancel-00000000000000ff"), RequestId("request_0000000001")
+    forgotten = RequestId("request_0000000000")
+    for kind in ("request_0000000002", "queue-01", "cancel-02", "drain-03", undone, undo):
+        name = RequestId(kind)
+        request = Request(Route.REQUEST, Instant(990.0), kind=kind_of(name), total=2)
+        request.has_ended = True
+        view.requests.by_id[name] = request
+    view.requests.by_id[model.FOREIGN] = Request(Route.FOREIGN, Instant(1.0), kind="foreign")
+    part = Part("0", 0, 1, cancels={forgotten: 1}, undoes={undone: 2})
+    view.requests.by_id[undo].add_part(part)
+    view.requests.ended[undo] = EndedHistory((), Zxid(0), part.undoes)
+    view.requests.by_id[RequestId("cancel-02")].has_ended = False
+    return view
+
+
+class _Links(HTMLParser):
+    """Collects the links of a page to this server."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        super().__init__()
+        self.found: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note where a link leads."""
+        target = dict(attrs).get("href") if tag == "a" else None
+        if target is not None and target.startswith("/"):
+            self.found.add(target.partition("#")[0])
+
+
+def test_no_link_is_dead(steerable: Served) -> None:
+    """Of the overview with requests of each kind, and of the pages that it links."""
+    cookie, _ = steerable.log_in()
+    seen, due = set[str](), {"/"}
+    view = _with_every_kind()
+    steerable.publisher.tend(view, at_once=True)
+    with steerable.cycling(view):
+        for _ in range(3):
+            links = _Links()
+            for path in sorted(due):
+                response, body = steerable.fetch(path, Cookie=cookie)
+                assert response.status == HTTPStatus.OK, (path, body)
+                if response.headers["Content-Type"].startswith("text/html"):
+                    links.feed(body)
+            seen |= due
+            due = links.found - seen
+    histories = {path for path in seen if path.startswith("/history")}
+    assert any("cancel-00000000000000ff" in path for path in histories)
+    assert any("cancel-02" in path for path in histories)
+    assert not any("request_0000000000" in path for path in histories)
+
+
+def test_a_cancellation_and_what_it_undid_name_each_other(served: Served) -> None:
+    """The undone request is not green; both have pages."""
+    served.is_running()
+    view = _with_every_kind()
+    served.publisher.tend(view, at_once=True)
+    with served.cycling(view):
+        overview = served.fetch("/")[1]
+        assert '<span class="pill wait">undone</span>' in overview
+        assert '<span class="pill bad">blocked: 1 of 3</span>' in overview
+        page = served.fetch("/history?request=cancel-00000000000000ff")[1]
+        words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+        assert "undoes request_0000000001 (2 partitions)" in words
+        assert "cancels request_0000000000 (1 partition)" in words
+        page = served.fetch("/history?request=request_0000000001")[1]
+        words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+        assert "0 of 2 done 2 undone undone by cancel-00000000000000ff" in words
+    assert re.search(r"<dt>Blocked</dt><dd class=\"bad\"><a href=\"#blocked\">1</a>", overview)
+
+
+def test_blocked_partitions_can_be_listed(served: Served) -> None:
+    """Those that wait for an operator or for a broker, in any phase."""
+    served.is_running()
+    view = _with_every_kind()
+    served.publisher.tend(view, at_once=True)
+    with served.cycling(view):
+        listed = served.fetch("/?phase=blocked")[1].partition('id="listing"')[2]
+    assert "1 partitions, page 1 of 1" in listed
+    assert "t-1</a>" in listed

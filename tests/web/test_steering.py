@@ -59,7 +59,7 @@ def test_pause_of_an_ended_request_is_refused_and_removed() -> None:
     """It would stay for nothing."""
     page = Page()
     page.end()
-    with pytest.raises(InvalidInputError, match=f"request {NAME} has ended"):
+    with pytest.raises(InvalidInputError, match=f"{NAME} has ended"):
         page.act(PageAction.PAUSE, NAME)
     page.cluster.controls = Controls(Pauses(requests={NAME: Pause("mine")}))
     assert page.act(PageAction.RESUME, NAME) == Pauses()

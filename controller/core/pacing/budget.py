@@ -25,6 +25,7 @@ from controller.core.model import (
     Replicas,
     RequestId,
     TopicPartition,
+    request_text,
 )
 from controller.core.pacing import isr_health, limits_in_force
 from controller.core.pacing.controls import Pause
@@ -41,7 +42,7 @@ def request_hold(view: ClusterView, request: RequestId, now: Instant) -> Blocked
         return _pause_hold("everything is paused", pauses.everything)
     own = pauses.requests.get(request)
     if own is not None:
-        return _pause_hold(f"request {request} is paused", own)
+        return _pause_hold(f"{request_text(request)} is paused", own)
     if is_incomplete(view, request):
         return Blocked(BlockedBy.INCOMPLETE, "parts of the atomic request are not accepted yet")
     unix_s = view.pacing_process.unix_s(now)
@@ -177,7 +178,7 @@ class Budget:
             return _limit(limits_in_force.in_flight_text(most), LimitKind.PARTITIONS, most)
         cap = limits_in_force.in_flight_max_of(self._view, request)
         if cap is not None and self._count_of(request) >= cap:
-            detail = limits_in_force.in_flight_text(cap, f" of request {request}")
+            detail = limits_in_force.in_flight_text(cap, f" of {request_text(request)}")
             return _limit(detail, LimitKind.REQUEST, request, cap)
         blocked = self._copies(partition, adding, leader)
         if blocked is None and adding and self._disks is not None:

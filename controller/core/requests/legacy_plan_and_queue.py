@@ -19,7 +19,7 @@ from itertools import islice
 
 from controller.core import core_settings, effects
 from controller.core.disks import known_directories, log_dir_queries
-from controller.core.model import Instant, RefusalReason, Route, TopicPartition
+from controller.core.model import Instant, RefusalReason, Route, TopicPartition, request_text
 from controller.core.pacing.limits_in_force import in_flight_max
 from controller.core.reassignments import gates
 from controller.core.reassignments.model import Reassignment
@@ -181,7 +181,7 @@ def _judge_listed(view: ClusterView, entry: PlanEntry, judged: Judgement) -> Non
     if refusal is None and view.disabled_because is not None and running is None:
         refusal = entry.refusal(RefusalReason.DISABLED, view.disabled_because)
     if refusal is None and running is not None and running.spec.route is Route.REQUEST:
-        why = f"it is being reassigned by request {running.spec.request}"
+        why = f"it is being reassigned by {request_text(running.spec.request)}"
         refusal = entry.refusal(RefusalReason.OTHER_ROUTE, why)
     if refusal is not None:
         left = records.LegacyEntryRecord(entry.partition, None)

@@ -112,6 +112,16 @@ class Request:
         named = len(self.settled) + sum(r.entries for r in self.refused if r.partition is None)
         return max(self.total - max(counted, named), 0)
 
+    def counts(self, undone: int = 0, unjudged: int = 0) -> dict[str, int]:
+        """Count its entries; ``unjudged`` ones were neither accepted nor refused yet."""
+        return outcomes.entry_counts(
+            total=self.total,
+            done=max(0, self.done - unjudged),
+            refused=self.refused_count,
+            fates=self.fates,
+            undone=undone,
+        )
+
     @property
     def is_undoing(self) -> bool:
         """Whether it is a cancellation that has not ended."""

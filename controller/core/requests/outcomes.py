@@ -39,6 +39,35 @@ class Part:
     """The same of finished entries that it moves back."""
 
 
+def entry_counts(
+    *, total: int, done: int, refused: int, fates: Mapping[OutcomeKind, int], undone: int = 0
+) -> dict[str, int]:
+    """
+    Count the entries of a request by what became of them, as every screen shows them.
+
+    An entry that was cancelled before its first step and one that was rolled back are both
+    cancelled. One that was done and then ``undone`` is done no longer.
+    """
+    gone = min(undone, done)
+    return {
+        "total": total,
+        "done": done - gone,
+        "undone": gone,
+        "refused": refused,
+        "cancelled": fates.get(OutcomeKind.CANCELLED, 0) + fates.get(OutcomeKind.ROLLED_BACK, 0),
+        "superseded": fates.get(OutcomeKind.SUPERSEDED, 0),
+        "skipped": fates.get(OutcomeKind.SKIPPED, 0),
+    }
+
+
+def outcome_state(counts: Mapping[str, int], undone: Undone | None = None) -> str:
+    """Return the state of an ended request: the worst outcome of an entry, as its exit code."""
+    if undone is not None and counts["undone"]:
+        return "undoing" if undone.is_open else "undone"
+    kinds = ("cancelled", "refused", "superseded")
+    return next((kind for kind in kinds if counts[kind]), "done")
+
+
 def merged_counts(counts: Iterable[Mapping[RequestId, int]]) -> dict[RequestId, int]:
     """Merge the counts of the parts of a cancellation: a later one may repeat an earlier one's."""
     found: dict[RequestId, int] = {}
@@ -140,6 +169,26 @@ class Summary:
     """The content of an unreadable znode."""
     raw_left_out: int = 0
     """Bytes of it that were omitted for size, of a summary as read back."""
+
+    @property
+    def refused_count(self) -> int:
+        """The number of refused entries, including those of which no details are kept."""
+        return len(self.refused) + self.refused_left_out
+
+    def counts(self, undone: int = 0) -> dict[str, int]:
+        """Count its entries; those of others that a cancellation ended count with their request."""
+        counts = entry_counts(
+            total=self.total,
+            done=self.done,
+            refused=self.refused_count,
+            fates=self.fates,
+            undone=undone,
+        )
+        if self.kind == "cancel":
+            others = counts["cancelled"]
+            own = {key: counts[key] - others for key in ("total", "done")}
+            counts |= {**own, "cancelled": 0}
+        return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
