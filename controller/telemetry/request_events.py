@@ -172,12 +172,18 @@ def _begin_event(request: Mapping[str, Any]) -> LogEvent:
     return LogEvent("request_begun", Level.INFO, fields)
 
 
+def _state_of(request: Mapping[str, Any]) -> str:
+    """Return the state as the journal has it, which does not change when a request has ended."""
+    lasting = {"standing": "done", "undoing": "undone"}
+    return lasting.get(request["state"], str(request["state"]))
+
+
 def _progress(request: Mapping[str, Any]) -> LogEvent:
     counts, volume = request["partitions"], request["bytes"] or {}
     low, high = request["eta_s"] or (None, None)
     fields = {
         "request": request["id"],
-        "state": request["state"],
+        "state": _state_of(request),
         "entries": counts["total"],
         **{s: counts[s] for s in ("done", "in_flight", "waiting", "refused", "cancelled")},
         **{f"bytes_{part}": volume.get(part) for part in ("total", "moved", "remaining")},
@@ -196,7 +202,7 @@ def _end_event(request: Mapping[str, Any], at: str) -> LogEvent:
     counts, volume = request["partitions"], request["bytes"] or {}
     fields = {
         "request": request["id"],
-        "state": request["state"],
+        "state": _state_of(request),
         "seconds": round(max(0.0, took.total_seconds()), 3),
         "entries": counts["total"],
         "done": counts["done"],

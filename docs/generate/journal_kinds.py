@@ -101,7 +101,7 @@ LIFE: Final[Mapping[str, Kind]] = {
             "request": (TEXT, "its id"),
             "state": (
                 TEXT,
-                "in_flight, waiting or held; of one that ended its worst outcome, as below",
+                "blocked, held, in_flight or waiting; of one that ended its worst outcome, as below",
             ),
             "entries": (INTEGER, "known so far"),
             "done": (INTEGER, "reached their target"),
@@ -130,7 +130,7 @@ LIFE: Final[Mapping[str, Kind]] = {
         "A request ended: none of its entries is open.",
         {
             "request": (TEXT, "its id"),
-            "state": (TEXT, "its worst outcome: cancelled, refused, superseded or done"),
+            "state": (TEXT, "its worst outcome: undone, cancelled, refused, superseded or done"),
             "seconds": (NUMBER, "since it was submitted or, where unknown, taken over"),
             "entries": (INTEGER, "in all"),
             "done": (INTEGER, "reached their target"),
