@@ -167,7 +167,12 @@ class Copies:
         while self._ended and (self._ended[0].ended or now) < now - window:
             self._ended.popleft()
         running = [c for copies in self._copies.values() for c in copies.values()]
-        return rates_of([*running, *self._ended], now, window)
+        begun = [c for c in running if not c.is_requested]
+        found = rates_of([*begun, *self._ended], now, window)
+        for copy in running:
+            # One that was requested has no bytes yet, but its request has a copy.
+            found.paces.setdefault(copy.request, None)
+        return found
 
     def gained_at(self, partition: TopicPartition) -> Instant | None:
         """Return when an unfinished copy of a partition last came closer to its leader."""

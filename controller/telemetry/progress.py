@@ -236,7 +236,7 @@ class _Figures:
         self._partitions[partition] = PartitionFigures(
             {
                 "copies": [document for document, _, _ in found],
-                "bytes_per_s": _rounded(work.rate),
+                "bytes_per_s": sum(known) if known else None,
                 **estimate.document(),
             },
             sum(parts) / len(parts) if len(parts) == len(found) else None,
@@ -268,7 +268,8 @@ class _Figures:
             "bytes": held,
             "total_bytes": size,
             "share": self._tracker.never_back((copy.partition, copy.replica, copy.begun), part),
-            "bytes_per_s": _rounded(rate),
+            "bytes_per_s": rate,
+            "rate_estimated": (copy.partition, copy.replica) in self._rates.estimated,
             **estimate.document(),
             "throttle_bytes_per_s": throttle,
             "read_at": None if last is None else self._clocks.at(last.at),
@@ -285,7 +286,7 @@ class _Figures:
         left = [self._left(name) for name in estimates]
         work = WorkLeft(
             bytes=None if None in left else sum(b or 0.0 for b in left),
-            rate=self._rates.total,
+            rate=self._rates.pace,
             growth=sum(self._growth.values()),
             partitions=sum(known[name].open for name in estimates),
             at_once=limits_in_force.in_flight_max(view),
@@ -295,13 +296,22 @@ class _Figures:
         return Progress(
             self._partitions,
             {name: self._request(name, r, estimates.get(name)) for name, r in known.items()},
-            [self._broker(b) for b in sorted({*view.cluster.brokers, *self._volumes.brokers})],
+            [self._broker(b) for b in sorted(self._brokers())],
             [
                 {"from": leader, "to": replica, "replicas": count}
                 for (leader, replica), count in sorted(self._volumes.routes.items())
             ],
-            {"bytes_per_s": _rounded(rate), "window_s": window_s(view.options), **whole},
+            {"bytes_per_s": rate, "window_s": window_s(view.options), **whole},
         )
+
+    def _brokers(self) -> set[BrokerId]:
+        rates = self._rates
+        return {
+            *self._view.cluster.brokers,
+            *self._volumes.brokers,
+            *rates.received,
+            *rates.served,
+        }
 
     def _volume(self, name: RequestId) -> RequestVolume:
         return self._volumes.requests.get(name, RequestVolume())
@@ -321,10 +331,10 @@ class _Figures:
             (left, throttle_in_force(view, name, broker))
             for broker, left in self._volume(name).to_brokers.items()
         ]
-        is_held = wait is not None and (wait.by in LASTING or name not in self._rates.requests)
+        is_held = wait is not None and (wait.by in LASTING or name not in self._rates.paces)
         work = WorkLeft(
             bytes=self._left(name),
-            rate=self._rates.requests.get(name),
+            rate=self._rates.paces.get(name),
             growth=self._growth[name],
             throttled_s=max((left / rate for left, rate in throttled if rate), default=0.0),
             partitions=view.requests.by_id[name].open + self._unjudged[name],
@@ -362,7 +372,7 @@ class _Figures:
             share = moved / whole if whole else None
             if not (whole or volume.unknown or unjudged):
                 share = (request.total - request.open) / max(1, request.total)
-        rate = None if estimate is None else self._rates.requests.get(name, 0.0)
+        rate = None if estimate is None else self._rates.requests.get(name, 0)
         bytes_ = {"total": total, "moved": moved, "remaining": volume.remaining}
         return {
             "slot": self._tracker.slot_of(name),
@@ -370,21 +380,21 @@ class _Figures:
             "bytes_since": self._clocks.at(request.since) if earlier is None else None,
             "sizes_unknown": volume.unknown + volume.uncounted,
             "share": share if estimate is None else self._tracker.never_back(name, share),
-            "bytes_per_s": _rounded(rate),
+            "bytes_per_s": rate,
             **(NOTHING_LEFT if estimate is None else estimate.document()),
         }
 
     def _broker(self, broker: BrokerId) -> dict[str, Any]:
         volume = self._volumes.brokers.get(broker, BrokerVolume())
-        unknown = 0.0 if self._view.role.leading else None
+        unknown = 0 if self._view.role.leading else None
         return {
             "broker": broker,
             "incoming": volume.incoming,
             "outgoing": volume.outgoing,
             "in_bytes_remaining": volume.in_remaining,
             "out_bytes_remaining": volume.out_remaining,
-            "in_bytes_per_s": _rounded(self._rates.received.get(broker, unknown)),
-            "out_bytes_per_s": _rounded(self._rates.served.get(broker, unknown)),
+            "in_bytes_per_s": self._rates.received.get(broker, unknown),
+            "out_bytes_per_s": self._rates.served.get(broker, unknown),
             "throttle_bytes_per_s": lowest_throttle(self._view, broker),
         }
 
@@ -409,7 +419,3 @@ def lowest_throttle(view: ClusterView, *brokers: BrokerId) -> int | None:
     """Return the lowest throttle in the settings of brokers, as far as the daemon reads them."""
     found = (throttle_rate(view, broker, key) for broker in brokers for key in COPY_RATES)
     return min((rate for rate in found if rate is not None), default=None)
-
-
-def _rounded(rate: float | None) -> int | None:
-    return None if rate is None else round(rate)

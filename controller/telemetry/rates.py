@@ -1,17 +1,20 @@
 """
 Rates of copies, from readings of log sizes with their instants; and the rates of past copies.
 
-This is the one measure of what is copied now. The window is the last ``window_s``, or the time
-since copying began after a rest. A copy contributes what it gained in the window, divided by its
-length. The rate of a broker, of a request and of all is the sum of such contributions, also of
-copies that ended in the window. So the rates on all screens add up. A copy that is much younger
-than the window contributes to the sums, but has no rate of its own yet: it would be too low.
+This is the one measure of what is copied now. The rate of a copy is what it gained since it began,
+or in the last ``window_s`` if it is older, per second. The rate of a broker, of a request and of
+all is the sum of the rates of their copies in progress, at the same instant. So the rates on all
+screens add up. A copy that was not read often enough has the mean rate of the copies to its broker
+in the window, also of those that ended: else many short copies would have no rate at all.
+
+Estimates need what to expect rather than what is now: the ``paces``, the average of the window,
+with the pauses between copies.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
@@ -26,10 +29,9 @@ READINGS: Final = 3
 """The window has so many intervals between two readings at least."""
 SPAN_MIN_S: Final = 5.0
 """A shorter window gives no rate."""
-WHOLE: Final = 0.8
-"""A copy has a rate of its own if it was read for this part of the window."""
 
 Group = TypeVar("Group", bound=Hashable)
+Rate = TypeVar("Rate", int, float)
 
 
 def window_s(options: Options) -> float:
@@ -109,51 +111,134 @@ class MeasuredRates:
     What has no copies has the rate 0.
     """
 
-    copies: dict[tuple[TopicPartition, BrokerId], float | None] = field(default_factory=dict)
-    """The own rates of copies in progress."""
-    requests: dict[RequestId, float | None] = field(default_factory=dict)
-    received: dict[BrokerId, float | None] = field(default_factory=dict)
-    served: dict[BrokerId, float | None] = field(default_factory=dict)
+    copies: dict[tuple[TopicPartition, BrokerId], int | None] = field(default_factory=dict)
+    """The rates of copies in progress, of which all others but the paces are sums."""
+    estimated: set[tuple[TopicPartition, BrokerId]] = field(default_factory=set)
+    """Of these, the copies with the mean rate of others."""
+    requests: dict[RequestId, int | None] = field(default_factory=dict)
+    received: dict[BrokerId, int | None] = field(default_factory=dict)
+    served: dict[BrokerId, int | None] = field(default_factory=dict)
+    paces: dict[RequestId, float | None] = field(default_factory=dict)
+    """Averages of the window, for estimates; of requests with copies in it."""
 
     @property
-    def total(self) -> float | None:
+    def total(self) -> int | None:
         """The sum of all."""
-        known = [rate for rate in self.received.values() if rate is not None]
-        return sum(known) if known or not self.received else None
+        return _sum(self.received)
+
+    @property
+    def pace(self) -> float | None:
+        """The average of all in the window."""
+        return _sum(self.paces)
 
 
 def rates_of(copies: Sequence[MeasuredCopy], now: Instant, window: float) -> MeasuredRates:
-    """Return the rates of these copies, those that ended in the window included."""
+    """Return the rates of these copies; those that ended in the window count for the paces."""
     found = MeasuredRates()
+    _add_paces(found, copies, now, window)
+    running = [copy for copy in copies if copy.ended is None]
+    gains = {id(copy): _gain_of(copy, now, window) for copy in copies}
+    means = _MeanRates()
+    for copy in copies:
+        means.add(copy, gains[id(copy)])
+    for copy in running:
+        gain, key = gains[id(copy)], (copy.partition, copy.replica)
+        rate = None if gain is None else gain.bytes / gain.seconds
+        if rate is None and _is_young(copy, now, window):
+            rate = means.of(copy)
+            if rate is not None:
+                found.estimated.add(key)
+        # Rounded here, so that the sums of what is shown are exact.
+        rounded = found.copies[key] = None if rate is None else round(rate)
+        _add(found.requests, copy.request, rounded)
+        _add(found.received, copy.replica, rounded)
+        _add(found.served, copy.leader, rounded)
+    return found
+
+
+class _Gain(NamedTuple):
+    """Bytes that a copy gained, in which time."""
+
+    bytes: float
+    seconds: float
+
+
+def _gain_of(copy: MeasuredCopy, now: Instant, window: float) -> _Gain | None:
+    """Return what a copy gained in the window, or since its begin; None: unknown."""
+    until = now if copy.ended is None else copy.ended
+    if not _is_read(copy, now, window):
+        return None
+    since = max(copy.readings.since or 0.0, until - window)
+    if copy.ended is None and until - since < SPAN_MIN_S:
+        return None
+    gained = copy.readings.gained(since, until, _most(copy))
+    return _Gain(gained, until - since) if until > since else None
+
+
+class _MeanRates:
+    """The mean rate of a copy to each broker, and to any, weighted by time."""
+
+    def __init__(self) -> None:
+        self._sums: dict[BrokerId | None, tuple[float, float]] = {}
+
+    def add(self, copy: MeasuredCopy, gain: _Gain | None) -> None:
+        """Add what a copy gained."""
+        if gain is None:
+            return
+        for broker in (copy.replica, None):
+            size, seconds = self._sums.get(broker, (0.0, 0.0))
+            self._sums[broker] = size + gain.bytes, seconds + gain.seconds
+
+    def of(self, copy: MeasuredCopy) -> float | None:
+        """Return the rate to expect of a copy: that of others to its broker, or of any."""
+        size, seconds = self._sums.get(copy.replica) or self._sums.get(None) or (0.0, 0.0)
+        return size / seconds if seconds else None
+
+
+def _is_young(copy: MeasuredCopy, now: Instant, window: float) -> bool:
+    """Return whether a copy began too recently to be measured; an old one may stand still."""
+    since = copy.readings.since
+    return since is not None and now - since < window
+
+
+def _add_paces(
+    found: MeasuredRates, copies: Sequence[MeasuredCopy], now: Instant, window: float
+) -> None:
     begun = min((c.readings.since for c in copies if c.readings.since is not None), default=now)
     since = max(begun, now - window)
     span = now - since
     for copy in copies:
-        rate = _rate_of(copy, since, now, window) if span >= SPAN_MIN_S else None
-        _add(found.requests, copy.request, rate)
-        _add(found.received, copy.replica, rate)
-        _add(found.served, copy.leader, rate)
-        if copy.ended is None:
-            first = copy.readings.since
-            is_whole = first is not None and now - first >= WHOLE * span
-            found.copies[copy.partition, copy.replica] = rate if is_whole else None
-    return found
+        is_read = span >= SPAN_MIN_S and _is_read(copy, now, window)
+        gained = copy.readings.gained(since, now, _most(copy)) if is_read else None
+        _add(found.paces, copy.request, None if gained is None else gained / span)
 
 
-def _rate_of(copy: MeasuredCopy, since: float, now: Instant, window: float) -> float | None:
+def _is_read(copy: MeasuredCopy, now: Instant, window: float) -> bool:
+    """Return whether a copy was read often enough, and not too long ago."""
     last = copy.readings.last
-    if last is None or len(copy.readings) <= 1 or last.at < now - window:
-        return None
-    # An ended copy has all its bytes; another one may have received some since its last reading.
-    size = inf if copy.size is None else copy.size
-    most = last.size if copy.ended is not None else max(last.size, size)
-    return copy.readings.gained(since, now, most) / (now - since)
+    return last is not None and len(copy.readings) > 1 and last.at >= now - window
 
 
-def _add(sums: dict[Group, float | None], group: Group, rate: float | None) -> None:
+def _most(copy: MeasuredCopy) -> float:
+    """Return the bytes that a copy may have by now; one that ended has all its bytes."""
+    last = copy.readings.last
+    held = 0 if last is None else last.size
+    if copy.ended is not None:
+        return held
+    # It may have received some since its last reading.
+    return max(held, inf if copy.size is None else copy.size)
+
+
+def _add(sums: dict[Group, Rate | None], group: Group, rate: Rate | None) -> None:
     """Add a rate to a sum; what is unknown makes only a sum of nothing else unknown."""
     before = sums.get(group)
-    sums[group] = before if rate is None else rate + (before or 0.0)
+    sums[group] = before if rate is None else rate + (before or 0)
+
+
+def _sum(rates: Mapping[Group, Rate | None]) -> Rate | None:
+    """Return the sum of known rates; None where there are only unknown ones."""
+    known = [rate for rate in rates.values() if rate is not None]
+    return sum(known) if known or not rates else None
 
 
 # --- past copies --------------------------------------------------------------------------------

@@ -180,3 +180,55 @@ def test_unknown_is_shown_as_unknown_and_never_as_zero(screens: Screens) -> None
     assert screens.metric("bytes_per_second") is None
     assert screens.metric("request_bytes_per_second", slot="0") is None
     assert screens.metric("broker_in_bytes_per_second", broker="5") is None
+
+
+def test_rates_of_copies_brokers_requests_and_all_add_up_while_copies_come_and_go(
+    tmp_path: Path, engine: EngineName
+) -> None:
+    """At each instant, on each screen: of measured copies, young ones, and after some ended."""
+    played = Played(tmp_path, engine)
+    played.go(0)
+    screens = Screens(played)
+    for number in range(6):
+        played.add(number, 100 * MB, to=4 + number % 2)
+    held: dict[int, int] = {}
+    begun, ended = {0: 0, 12: 1, 21: 2, 30: 3, 42: 4, 51: 5}, {24: 0, 45: 1}
+    for second in range(0, 60, 3):
+        if second in begun:
+            played.begin(begun[second])
+            held[begun[second]] = 0
+        if second in ended:
+            played.end(ended[second])
+            del held[ended[second]]
+        played.go(3)
+        for number in held if second % 6 == 0 else ():
+            held[number] += (3 + number) * MB
+            played.read(number, held[number])
+        played.go(0)
+        _add_up(screens)
+    assert any(p["copies"] for p in screens.status["in_flight"])
+    played.journal.close()
+
+
+def _add_up(screens: Screens) -> None:
+    """Check the sums of one moment; what is unknown counts as nothing."""
+    status = screens.status
+    copies = [copy for p in status["in_flight"] for copy in p["copies"]]
+    known = [copy["bytes_per_s"] for copy in copies if copy["bytes_per_s"] is not None]
+    total = status["total"]["bytes_per_s"]
+    assert total == (sum(known) if known or not copies else None)
+    for loads, key in (
+        (status["broker_loads"], "in_bytes_per_s"),
+        (status["broker_loads"], "out_bytes_per_s"),
+        (status["requests"], "bytes_per_s"),
+        (status["in_flight"], "bytes_per_s"),
+    ):
+        assert sum(load[key] or 0 for load in loads) == (total or 0), key
+    assert screens.metric("bytes_per_second") == total
+    for load in status["broker_loads"]:
+        received = sum(
+            copy["bytes_per_s"] or 0 for copy in copies if copy["broker"] == load["broker"]
+        )
+        assert (load["in_bytes_per_s"] or 0) == received
+        measured = screens.metric("broker_in_bytes_per_second", broker=str(load["broker"]))
+        assert measured == load["in_bytes_per_s"]
