@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 import structlog
@@ -46,10 +47,12 @@ from controller.telemetry.logs import configure_logging
 from controller.telemetry.metrics import Metrics, SessionStatus
 from controller.telemetry.observer import TelemetryObserver, TimedInbox
 from controller.telemetry.status_publisher import StatusPublisher
+from controller.web.broker_survey import BrokerSurvey
 from controller.web.http_server import HttpServer, build_http
 from controller.web.notifications import Delivery, DeliveryQueue, ExecHook, Slack, Target, Webhook
 from controller.web.prometheus_query import PrometheusQuery
 from controller.web.routes import Health
+from controller.web.steering import CONNECT_S as PAGE_CONNECT_S
 from controller.zk.client_submissions import ClientSubmissions
 from controller.zk.daemon_election import Leadership
 from controller.zk.operator_client import OperatorClient
@@ -168,6 +171,7 @@ def _build(settings: Settings, stack: ExitStack, failpoints: Failpoints | None) 
         yield "journal", telemetry.journal.is_alive
         yield "zookeeper pings", zookeeper.pings.is_alive
         yield "http", telemetry.http.is_alive
+        yield "broker survey", telemetry.survey.is_alive
         if endpoint is not None:
             yield "controller endpoint", endpoint.server.is_alive
         if submissions is not None:
@@ -309,6 +313,7 @@ class _Telemetry(NamedTuple):
     journal: Journal
     publisher: StatusPublisher
     http: HttpServer
+    survey: BrokerSurvey
     notifications: Delivery
 
 
@@ -326,6 +331,10 @@ def _telemetry(settings: Settings, stack: ExitStack, clock: Clock) -> _Telemetry
         journal=settings.journal_dir,
     )
     publisher.journal = lambda: journal.position
+    connect = partial(OperatorClient, settings, connect_s=PAGE_CONNECT_S)
+    survey = BrokerSurvey(settings, connect, clock, _utc_now)
+    survey.start()
+    stack.callback(survey.stop)
     http = build_http(
         settings,
         metrics=metrics,
@@ -334,6 +343,7 @@ def _telemetry(settings: Settings, stack: ExitStack, clock: Clock) -> _Telemetry
         clock=clock,
         wall=_utc_now,
         audit=lambda fields: journal.append(_utc_now(), "steered", fields),
+        survey=survey,
     )
     stack.callback(http.stop)
     http.start()
@@ -342,7 +352,7 @@ def _telemetry(settings: Settings, stack: ExitStack, clock: Clock) -> _Telemetry
         frozenset(settings.notify_on.split(",")),
     )
     stack.callback(notifications.close)
-    return _Telemetry(metrics, health, journal, publisher, http, notifications)
+    return _Telemetry(metrics, health, journal, publisher, http, survey, notifications)
 
 
 def _targets(settings: Settings) -> Iterator[Target]:

@@ -32,6 +32,7 @@ THROTTLE: Final = 400_000
 TOKEN: Final = "a token for tests only"  # noqa: S105 - of a cluster that lives for minutes
 WIDE: Final = 1600
 NARROW: Final = 800
+PHONE: Final = 400
 STALLED_AFTER_S: Final = 40
 
 
@@ -114,6 +115,16 @@ def with_tokens(directory: Path, **settings: object) -> tuple[str, str]:
     tokens = directory / "tokens.toml"
     tokens.write_text(f'[alice]\nrole = "operate"\ntoken = "{TOKEN}"\n')
     return configured(directory, http_tokens=str(tokens), **settings)
+
+
+def has_no_faults(window: Page) -> None:
+    """Check with axe, in light and dark, and that nothing is cut in any width."""
+    for width in (PHONE, NARROW, WIDE):
+        assert window.overflow(width=width) <= 0
+        assert list(window.cut(width=width)) == []
+    for width in (NARROW, WIDE):
+        for is_dark in (False, True):
+            assert list(window.faults(width=width, is_dark=is_dark)) == []
 
 
 def main() -> None:

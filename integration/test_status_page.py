@@ -25,17 +25,15 @@ from integration.rigs.browsers import Browser, Page
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.plans import OUTCOMES, Daemons, Targets, await_end, children, outcome
-from integration.rigs.requests import await_outcome, submit_request
+from integration.rigs.requests import submit_request
 from integration.rigs.reserved_ports import LOCALHOST
 from integration.rigs.waiting import eventually
 from integration.shown_moves import (
-    NARROW,
     THROTTLE,
     TOKEN,
-    WIDE,
     await_request,
-    await_status,
     configured,
+    has_no_faults,
     journal,
     metric,
     status_of_request,
@@ -94,23 +92,15 @@ def test_page_shows_a_move_and_what_became_of_it(
         assert "of 24 MB" in window.words or "of 24." in window.words, window.words
         found = re.search(r"\d+ %\s+\S+ \w*B of 6(\.\d+)? MB", window.words)
         assert found, window.words  # each copy has its bytes
-        _has_no_faults(window)
+        has_no_faults(window)
         _refreshes_in_place(window, f"{daemon.url}/?topic={topic}")
         await_end(cluster, targets, within_s=240)
         await_request(daemon, request, lambda r: r["state"] == "done", within_s=20)
         history = Counted(window.show(f"{daemon.url}/history?request={request}").html)
         assert len(history.of("rect", class_="span")) >= 2 * PARTITIONS
-        _has_no_faults(window)
+        has_no_faults(window)
         assert f"/history?request={request}" in window.show(f"{daemon.url}/?still=1").html
     assert written > 0
-
-
-def _has_no_faults(window: Page) -> None:
-    """Check with axe, in light and dark, and that the page fits both widths."""
-    for width in (NARROW, WIDE):
-        assert window.overflow(width=width) <= 0
-        for is_dark in (False, True):
-            assert list(window.faults(width=width, is_dark=is_dark)) == []
 
 
 def _refreshes_in_place(window: Page, url: str) -> None:
@@ -201,112 +191,6 @@ def test_token_pauses_resumes_and_cancels(
     assert "alice, on the status page" in authors
 
 
-def test_operator_drains_a_broker_in_the_browser(
-    cluster: Cluster, moved: tuple[str, Targets, int], daemons: Daemons, tmp_path: Path
-) -> None:
-    """After a log-in and the preview; the drain names its author and stands until stopped."""
-    browser = Browser.required()
-    topic, _, _ = moved
-    daemon = daemons.make(*with_tokens(tmp_path), "--copy-refresh", "1")
-    daemon.token = TOKEN
-    daemon.start()
-    with browser.window() as window:
-        window.log_in(daemon.url, "wrong" * 5)
-        assert "wrong token" in window.words
-        _has_no_faults(window)
-        window.log_in(f"{daemon.url}/?still=1", TOKEN)
-        assert "alice (operate)" in window.words
-        window.follow("submit a plan")
-        _has_no_faults(window)
-        window.check("broker-2")
-        window.fill("reason", "<b>drain</b>")
-        window.press("Preview the drain")
-        assert "<b>drain</b>" in window.words
-        assert f"{topic}-0: 1,2 -> 1," in window.words, window.words
-        assert "replicas to copy" in window.words
-        _has_no_faults(window)
-        window.press("Drain broker 2 as alice")
-        assert "Broker 2 is drained" in window.words
-        (request,) = re.findall(r"drain-\w{16}", window.words)
-        eventually(
-            lambda: all(2 not in cluster.replicas(topic, n) for n in range(PARTITIONS)),
-            within_s=180,
-            what="broker 2 is empty",
-        )
-        eventually(
-            lambda: "it can be shut down" in window.show(f"{daemon.url}/?still=1").words,
-            within_s=20,
-            what=lambda: f"the page says that broker 2 is empty: {window.words}",
-        )
-        window.follow("stop")
-        window.press("Stop the drain")
-        ended = await_outcome(cluster, request, within_s=30)
-        assert (ended["requested_by"], ended["reason"]) == (
-            "alice, on the status page",
-            "<b>drain</b>",
-        )
-    (submitted,) = [x for x in journal(daemon) if x.get("action") == "submit"]
-    assert (submitted["by"], submitted["request"], submitted["result"]) == (
-        "alice",
-        request,
-        "done",
-    )
-    for text in (daemon.log.read_text(), (daemon.journal_directory / "journal.jsonl").read_text()):
-        assert TOKEN not in text
-
-
-def test_operator_sets_a_throttle_rebalances_and_undoes_it_in_the_browser(
-    cluster: Cluster, moved: tuple[str, Targets, int], daemons: Daemons, tmp_path: Path
-) -> None:
-    """Each by a form that is filled in; the page of a partition explains it meanwhile."""
-    browser = Browser.required()
-    topic, _, _ = moved
-    daemon = daemons.make(*with_tokens(tmp_path), "--copy-refresh", "1")
-    daemon.token = TOKEN
-    daemon.start()
-    before = {n: cluster.replicas(topic, n) for n in range(PARTITIONS)}
-    with browser.window() as window:
-        window.log_in(f"{daemon.url}/?still=1", TOKEN)
-        window.follow("change")
-        _has_no_faults(window)
-        window.fill("throttle", "2MB")
-        window.fill("max-incoming", "3")
-        window.press("Change")
-        await_status(
-            daemon,
-            lambda s: s["controls"]["throttle"] == 2_000_000,
-            within_s=20,
-            what="the throttle is set",
-        )
-        assert daemon.status()["limits"]["max_incoming_per_broker"] == 3
-        window.follow("rebalance")
-        window.press("Preview the rebalance")
-        assert "replicas to copy" in window.words
-        window.press("Submit")
-        (request,) = set(re.findall(r"request_\d{10}", window.words))
-        await_status(
-            daemon, lambda s: bool(s["in_flight"]), within_s=60, what="a partition is in flight"
-        )
-        name = "{topic}-{partition}".format_map(daemon.status()["in_flight"][0])
-        window.show(f"{daemon.url}/partition?partition={name}")
-        assert name in window.words
-        assert request in window.words
-        _has_no_faults(window)
-        await_outcome(cluster, request, within_s=180)
-        assert {n: cluster.replicas(topic, n) for n in range(PARTITIONS)} != before
-        await_request(daemon, request, lambda r: r["state"] == "done", within_s=20)
-        window.show(f"{daemon.url}/history?request={request}")
-        window.follow("undo")
-        _has_no_faults(window)
-        window.press("Undo")
-        eventually(
-            lambda: {n: cluster.replicas(topic, n) for n in range(PARTITIONS)} == before,
-            within_s=180,
-            what="the partitions have the replicas of before",
-        )
-    assert run_reassigner("throttle", "none", "--zookeeper", cluster.zookeeper_connect).code == 0
-
-
 def test_commands_query_a_daemon_with_tls_and_tokens(
     cluster: Cluster, daemons: Daemons, tmp_path: Path
 ) -> None:
@@ -351,7 +235,7 @@ def test_a_standby_links_the_leader_and_takes_over_in_the_same_window(
         window.show(f"{standby.url}/")
         assert "This daemon is a standby" in window.words
         assert topic not in window.words
-        _has_no_faults(window)
+        has_no_faults(window)
         window.follow(leader.url)
         assert topic in window.words
         window.show(f"{standby.url}/")

@@ -8,8 +8,9 @@ known, and the same command continues.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, assert_never
 
 from controller.actions.submission import CheckedSubmission, PlanSubmission, check
 from controller.core.model import BrokerId
@@ -26,6 +27,38 @@ if TYPE_CHECKING:
 
 Begun = tuple[LeaderMoves, CheckedSubmission | None]
 """What is to move, and its request, which is to be written; None: nothing has to be requested."""
+
+
+class LeadershipTaskKind(StrEnum):
+    """The direction in which leaderships move."""
+
+    EVACUATE = "evacuate"
+    RETURN = "return"
+    FORGET = "forget"
+    """None moves: the present order of replicas stays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadershipTask:
+    """Brokers whose leaderships are to move, and why."""
+
+    kind: LeadershipTaskKind
+    brokers: Collection[BrokerId]
+    about: Evacuation
+    options: RequestOptions
+
+    def begin(self, operator: OperatorClient, *, dry_run: bool = False) -> Begun:
+        """Record the task; return what is to move. Raises as the functions below."""
+        match self.kind:
+            case LeadershipTaskKind.EVACUATE:
+                return evacuate(operator, self.brokers, self.about, self.options, dry_run=dry_run)
+            case LeadershipTaskKind.RETURN:
+                return send_back(operator, self.brokers, self.options, dry_run=dry_run)
+            case LeadershipTaskKind.FORGET:
+                forget(operator, self.brokers, dry_run=dry_run)
+                return LeaderMoves(), None
+            case unknown:
+                assert_never(unknown)
 
 
 def evacuate(

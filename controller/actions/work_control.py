@@ -24,6 +24,7 @@ from controller.zk.request_writes import SELECTION_S
 from controller.znodes.paths import valid_request
 
 if TYPE_CHECKING:
+    from controller.doctor.findings import Finding
     from controller.zk.operator_client import OperatorClient
 
 NAMES: Final[Mapping[str, str]] = {
@@ -43,6 +44,8 @@ NAMES: Final[Mapping[str, str]] = {
     "tolerate_lagging": "tolerate-lagging",
 }
 """The name of the option of each limit, by its field."""
+
+READY: Final = "Ready: nothing of the reassigner is left in the cluster."
 
 AnyLimits = controls.Limits | controls.BrokerLimits | controls.RequestLimits
 
@@ -223,6 +226,21 @@ def quiesce(operator: OperatorClient, new: Quiesce, *, dry_run: bool = False) ->
     """
     found = operator.writes.edit_pauses(lambda p: p.quiescing(new), dry_run=dry_run)
     return found.quiesce or new
+
+
+def left_of_work(operator: OperatorClient, controller_id: int) -> list[Finding]:
+    """Return what is left of the reassigner's work in the cluster, and what hides it."""
+    from controller.doctor.checks import READINESS, examine  # noqa: PLC0415 - only a quiesce needs it
+    from controller.doctor.snapshot import Snapshot  # noqa: PLC0415 - as above
+
+    with operator.noting_hidden() as hidden:
+        work = operator.survey.work()
+    snapshot = Snapshot(
+        znodes=replace(work, hidden=frozenset(hidden)),
+        topics_before=work.topics,
+        controller_id=controller_id,
+    )
+    return examine(snapshot, checks=READINESS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

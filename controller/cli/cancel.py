@@ -50,7 +50,7 @@ from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError
 from controller.previews.cancel_preview import CancelPreview, cancel_preview
-from controller.units import names_text, parse_bytes
+from controller.units import parse_bytes
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -213,18 +213,8 @@ class CancelRun:
             "finished": [str(p) for p in preview.finished],
             "drained": list(preview.drained),
         }
-        selections: dict[str, Sequence[object]] = {
-            "cancel, in progress or waiting": preview.in_progress,
-            "cancel, not accepted yet": preview.submissions,
-            "move back, finished already": preview.finished,
-            "drain no longer": preview.drained,
-        }
-        lines = (
-            f"would {what}: {len(found)} ({names_text(found)})"
-            for what, found in selections.items()
-            if found
-        )
-        self.context.print_result(lambda: document, lines, _screen(selections))
+        screen = _screen(preview.selections)
+        self.context.print_result(lambda: document, preview.lines(), screen)
         if not self.context.as_json:
             print_line(NOTHING_WRITTEN)
             if self.wanted.scope is CancelScope.ALL:

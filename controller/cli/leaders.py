@@ -33,7 +33,12 @@ from controller.core.pacing.controls import Evacuation, Evacuations
 from controller.core.requests.submissions import RequestOptions
 from controller.errors import InvalidInputError
 from controller.previews.entries import read_entries
-from controller.previews.evacuation_preview import BrokerLeaderships, LeaderMoves, by_reason
+from controller.previews.evacuation_preview import (
+    BrokerLeaderships,
+    LeaderMoves,
+    by_reason,
+    left_lines,
+)
 from controller.previews.holds import since_words
 from controller.previews.plan_changes import changes_of
 from controller.units import ids, names_text
@@ -186,7 +191,7 @@ class LeadersRun(ABC):
             "orders": {str(p): order for p, order in moves.orders.items()},
             **_left_document(moves),
         }
-        lines = (*self._holds(), *changes, *_left_lines(moves))
+        lines = (*self._holds(), *changes, *left_lines(moves))
         self.context.print_change(document, lines or ["nothing has to move"])
         return Exit.DONE
 
@@ -220,7 +225,7 @@ class LeadersRun(ABC):
 
         notes = (f"{names_text(ps)} left as found: {why}" for why, ps in by_reason(self.changed))
         answer = self.answer(led, leaderships) if is_done else self.left_text(led, moves)
-        self.context.print_result(document, (*problems, *notes, *_left_lines(moves), *answer))
+        self.context.print_result(document, (*problems, *notes, *left_lines(moves), *answer))
         return code
 
     # --- what depends on the direction -----------------------------------------------------------
@@ -319,14 +324,6 @@ class Returning(LeadersRun):
         yield f"{words} not back at broker {ids(sorted(led))} yet; run the command again"
 
 
-def _left_lines(moves: LeaderMoves) -> Iterator[str]:
-    """Describe what has not moved, by reason."""
-    for why, partitions in by_reason(moves.left):
-        yield f"{names_text(partitions)}: {why}"
-    if moves.under_way:
-        yield f"{names_text(moves.under_way)}: being moved; see `reassigner status`"
-
-
 def _left_document(moves: LeaderMoves) -> dict[str, Any]:
     return {
         "left": {str(p): why for p, why in moves.left.items()},
@@ -381,7 +378,7 @@ def _row_lines(
 ) -> Iterator[str]:
     what = "is getting its leaderships back" if about.returning else "is evacuated"
     yield f"broker {broker} {what} since {since_words(about)}"
-    yield from _left_lines(moves)
+    yield from left_lines(moves)
     verb = "return" if about.returning else "evacuate"
     if moves.orders:
         yield (

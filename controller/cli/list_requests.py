@@ -18,7 +18,7 @@ from controller.cli.options import argument, command, flag, option
 from controller.cli.output import print_line
 from controller.cli.request_state import undone_in
 from controller.cli.status_screen import time_left
-from controller.cli.status_text import pause_lines, request_line
+from controller.cli.status_text import request_line
 from controller.cli.terminal_tables import (
     Column,
     Fields,
@@ -45,6 +45,7 @@ from controller.core.requests.outcomes import (
 )
 from controller.core.requests.submissions import RequestOptions, Submission
 from controller.previews.entries import EntryState
+from controller.previews.holds import pause_lines
 from controller.telemetry.advice import (
     REQUEST_STATES,
     count_words,

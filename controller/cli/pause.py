@@ -16,10 +16,9 @@ from controller.cli import options
 from controller.cli.context import CommandContext
 from controller.cli.options import command, flag, option
 from controller.cli.output import print_note
-from controller.cli.status_text import pause_lines
 from controller.core.model import BrokerId, request_text
 from controller.core.pacing.controls import Pause, Pauses
-from controller.previews.holds import since_words
+from controller.previews.holds import pause_lines, since_words
 from controller.units import ids
 from controller.znodes.cancellations import KillSwitch
 

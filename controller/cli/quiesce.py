@@ -7,7 +7,7 @@ The daemon carries it out; what is left is read from ZooKeeper, with or without 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,12 +20,12 @@ from controller.cli.list_requests import request_document
 from controller.cli.options import command, flag, option
 from controller.cli.output import Exit, print_note, write_json
 from controller.cli.request_state import read_request
-from controller.cli.status_text import quiesce_line
 from controller.cli.submitting import LEADERLESS_S
 from controller.cli.terminal_tables import Words
 from controller.core.pacing.controls import AT_ONCE, Quiesce
 from controller.doctor.findings import Finding
 from controller.errors import InvalidInputError
+from controller.previews.holds import quiesce_line
 from controller.units import MS_PER_S, parse_duration
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
 
 LOOK_S: Final = 2.0
-READY: Final = "Ready: nothing of the reassigner is left in the cluster."
 
 
 @command("dry_run", "all_rows", "as_json")
@@ -74,7 +73,7 @@ def quiesce(  # noqa: PLR0913 - the options of the command
     settings = context.settings()
     with context.connect(settings) as operator:
         found = work_control.quiesce(operator, new, dry_run=context.dry_run)
-        missing = _look(operator, settings)
+        missing = work_control.left_of_work(operator, settings.controller_id)
         if wait and not context.dry_run:
             missing = _await(context, operator, settings, missing)
         if export is not None:
@@ -85,26 +84,11 @@ def quiesce(  # noqa: PLR0913 - the options of the command
         "missing": [asdict(f) for f in missing],
     }
     head = [quiesce_line(found)]
-    end = [] if missing else [READY]
+    end = [] if missing else [work_control.READY]
     lines = finding_lines(missing, None if context.all_rows else EACH_MAX)
     tables = chain(map(Words, head), finding_tables(missing), (Words(t, "green") for t in end))
     context.print_change(document, chain(head, lines, end), tables)
     return Exit.IN_PROGRESS if missing else Exit.DONE
-
-
-def _look(operator: OperatorClient, settings: Settings) -> list[Finding]:
-    """Return what is left, and what hides it."""
-    from controller.doctor.checks import READINESS, examine  # noqa: PLC0415 - its help needs no checks
-    from controller.doctor.snapshot import Snapshot  # noqa: PLC0415 - as above
-
-    with operator.noting_hidden() as hidden:
-        work = operator.survey.work()
-    snapshot = Snapshot(
-        znodes=replace(work, hidden=frozenset(hidden)),
-        topics_before=work.topics,
-        controller_id=settings.controller_id,
-    )
-    return examine(snapshot, checks=READINESS)
 
 
 def _await(
@@ -122,7 +106,7 @@ def _await(
             if operator.cluster.leader_address() is not None:
                 led_at = context.now()
             context.sleep(LOOK_S)
-            missing = _look(operator, settings)
+            missing = work_control.left_of_work(operator, settings.controller_id)
     except KeyboardInterrupt:
         print_note("Interrupted; the quiesce continues.")
     return missing

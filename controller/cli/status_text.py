@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from controller.core.model import RequestId, count_text, request_text
 from controller.core.pacing import controls
-from controller.core.pacing.controls import Drain, Pause, Pauses, Quiesce
+from controller.core.pacing.controls import Drain, Evacuation, Pause, Pauses
 from controller.core.reason_kinds import COPYING
-from controller.previews.holds import since_words
+from controller.previews.holds import evacuation_words, pause_lines, since_words
 from controller.telemetry.advice import (
     OPEN_STATES,
     count_words,
@@ -22,7 +22,7 @@ from controller.telemetry.advice import (
     state_words,
     throttle_words,
 )
-from controller.units import ids, show_bytes, show_estimate, show_rate, show_time
+from controller.units import ids, show_bytes, show_estimate, show_rate
 
 MILESTONES: Final = 10
 """Progress of a request's bytes is printed as often as this."""
@@ -214,27 +214,6 @@ def wait_words(blocked: Mapping[str, Any]) -> str:
 # --- pauses and the kill switch ------------------------------------------------------------------
 
 
-def pause_lines(pauses: Pauses) -> list[str]:
-    """Describe what is paused, and the quiesce."""
-    paused = [("everything", pauses.everything)] if pauses.everything else []
-    paused += [(request_text(name), pause) for name, pause in pauses.requests.items()]
-    paused += [(f"broker {broker}", pause) for broker, pause in pauses.brokers.items()]
-    lines = [f"{what} is paused since {since_words(pause)}" for what, pause in paused]
-    return lines if pauses.quiesce is None else [quiesce_line(pauses.quiesce), *lines]
-
-
-def quiesce_line(quiesce: Quiesce) -> str:
-    """Describe a quiesce and its deadline."""
-    match quiesce.deadline_ms:
-        case None:
-            until = "what has begun ends in its own time"
-        case controls.AT_ONCE:
-            until = "what has begun is rolled back"
-        case deadline_ms:
-            until = f"what has begun is rolled back at {show_time(deadline_ms)}"
-    return f"the reassigner is quiesced since {since_words(quiesce)} ({until})"
-
-
 def held_lines(status: Mapping[str, Any]) -> Iterator[str]:
     """Describe the pauses and the kill switch of a status, and what a tenure means for clients."""
     known = status.get("controls") or {}
@@ -249,6 +228,7 @@ def held_lines(status: Mapping[str, Any]) -> Iterator[str]:
     if known.get("disabled"):
         yield "new reassignments are disabled; `reassigner enable` allows them again"
     yield from drain_lines(status)
+    yield from evacuation_lines(status)
     if status["tenure"]["held"] and status.get("clients_wait"):
         yield str(status["clients_wait"])
 
@@ -261,6 +241,13 @@ def drain_lines(status: Mapping[str, Any]) -> Iterator[str]:
         left = f"{replicas} replica{'s' if replicas > 1 else ''} left" if replicas else "empty"
         hold = f" ({found['hold']})" if found["hold"] else ""
         yield f"broker {found['broker']} is drained since {since_words(drain)}; {left}{hold}"
+
+
+def evacuation_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    """Describe the brokers that are evacuated from leaderships."""
+    for found in status.get("evacuations", ()):
+        about = Evacuation(found["reason"], found["by"], found["since_ms"], found["returning"])
+        yield f"broker {found['broker']}: {evacuation_words(about)}"
 
 
 def _pause(about: Mapping[str, Any]) -> Pause:
@@ -292,6 +279,8 @@ def pace_words(document: Mapping[str, Any]) -> str:
 def rate_words(document: Mapping[str, Any], key: str = "bytes_per_s") -> str:
     """Describe a rate; empty if the daemon, of an earlier release, does not report it."""
     rate = document.get(key)
+    if document.get("rate_estimated"):  # of a copy that is not measured yet
+        return f"about {show_rate(rate)}"
     return show_rate(rate) if rate is not None else "rate unknown" if key in document else ""
 
 

@@ -21,12 +21,12 @@ from controller.cli.context import CommandContext
 from controller.cli.failover import LeaderSearch
 from controller.cli.output import Exit, print_note
 from controller.cli.progress_display import display_of
-from controller.cli.status_text import pause_lines, status_about
+from controller.cli.status_text import status_about
 from controller.core.model import RequestId
 from controller.core.requests.submissions import Window
 from controller.errors import ControllerError
+from controller.previews import holds
 from controller.previews.cluster_queries import ClusterQueries
-from controller.previews.holds import closed_windows
 from controller.previews.plan_changes import Conflict, conflicts_of, factor_lines, rollback_of
 from controller.previews.plan_facts import present_dirs
 from controller.previews.plan_files import Plan
@@ -101,12 +101,8 @@ def hold_lines(
     context: CommandContext, operator: OperatorClient, window: Window | None = None
 ) -> Iterator[str]:
     """Describe what keeps a plan from beginning, and what clients wait for while it is done."""
-    controls = operator.requests.controls()
-    yield from pause_lines(controls.pauses)
-    yield from closed_windows(controls, window, context.wall_ms() / MS_PER_S)
-    waiting = (context.status_of_leader(operator) or {}).get("clients_wait")
-    if waiting:
-        yield str(waiting)
+    status = context.status_of_leader(operator)
+    return holds.hold_lines(operator, window, context.wall_ms() / MS_PER_S, status)
 
 
 class PlanProgress(NamedTuple):

@@ -55,6 +55,7 @@ CHECKS: Final[Mapping[SnapshotCheck, tuple[str, ...]]] = {
     partition_checks.out_of_sync: (),
     partition_checks.dead_brokers: (paths.BROKER_IDS,),
     partition_checks.unknown_drains: (paths.BROKER_IDS, paths.TOPICS),
+    readiness_checks.evacuations: (),
     partition_checks.waiting_deletions: (paths.BROKER_IDS, paths.DELETIONS),
     partition_checks.controller_replicas: (paths.BROKER_IDS,),
     partition_checks.foreign_reassignments: (paths.REASSIGNMENTS,),

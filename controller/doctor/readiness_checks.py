@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from controller.core.model import count_text, ids
-from controller.doctor.findings import NO_DAEMON, Finding, keys_text, warning
+from controller.core.model import BrokerId, count_text, ids
+from controller.doctor.findings import NO_DAEMON, Finding, info, keys_text, warning
 from controller.doctor.snapshot import Snapshot
 from controller.znodes.paths import CONTROLLER, DRAINS, LEADER, LEGACY_PLAN, history_path
 
@@ -34,14 +34,26 @@ def open_requests(snapshot: Snapshot) -> Iterator[Finding]:
 
 def evacuated_brokers(snapshot: Snapshot) -> Iterator[Finding]:
     """Find brokers whose leaderships are to return: the way back is in ZooKeeper."""
-    for broker in sorted(snapshot.znodes.evacuated):
-        yield warning(
-            "broker_evacuated",
-            f"broker {broker}",
-            "its leaderships are elsewhere until they are returned",
+    for broker, evidence in _evacuated(snapshot):
+        advice = (
             f"run `reassigner leaders --return {broker}` before the quiesce, or keep the present "
-            f"order with `reassigner leaders --forget {broker}`",
+            f"order with `reassigner leaders --forget {broker}`"
         )
+        yield warning("broker_evacuated", f"broker {broker}", evidence, advice)
+
+
+def evacuations(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find the same, where nothing has to end."""
+    for broker, evidence in _evacuated(snapshot):
+        advice = f"run `reassigner leaders --return {broker}` after the maintenance"
+        yield info("broker_evacuated", f"broker {broker}", evidence, advice)
+
+
+def _evacuated(snapshot: Snapshot) -> Iterator[tuple[BrokerId, str]]:
+    for broker, about in sorted(snapshot.znodes.evacuated.items()):
+        by = f" by {about.by}" if about.by else ""
+        reason = f": {about.reason}" if about.reason else ""
+        yield broker, f"its leaderships are elsewhere until they are returned{by}{reason}"
 
 
 def reassignments(snapshot: Snapshot) -> Iterator[Finding]:

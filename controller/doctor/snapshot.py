@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from controller.core import model
 from controller.core.cluster.model import LiveBroker
 from controller.core.core_settings import EngineName
-from controller.core.pacing.controls import Quiesce
+from controller.core.pacing.controls import Evacuation, Quiesce
 from controller.core.pacing.model import Participants
 from controller.core.pacing.throttle_settings import AppliedThrottle, Entity
 from controller.core.reassignments.model import Orphan
@@ -44,7 +44,7 @@ class Znodes:
     open_requests: tuple[model.RequestId, ...] = ()
     """The requests with records and without an outcome."""
     quiesce: Quiesce | None = None
-    evacuated: frozenset[model.BrokerId] = model.NO_BROKERS
+    evacuated: Mapping[model.BrokerId, Evacuation] = field(default_factory=dict)
     """Brokers whose leaderships are elsewhere until they are returned."""
     controls: tuple[str, ...] = ()
     """The paths of pauses, limits, the throttle and drains of operators."""

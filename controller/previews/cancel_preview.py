@@ -7,7 +7,7 @@ that selects nothing is not written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,8 @@ from controller.core.requests.submissions import (
     queue_request_id,
 )
 from controller.errors import InvalidInputError
+from controller.previews.entries import Entry, read_entries
+from controller.units import names_text
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -42,6 +44,22 @@ class CancelPreview:
 
     def __bool__(self) -> bool:
         return bool(self.in_progress or self.submissions or self.finished or self.drained)
+
+    @property
+    def selections(self) -> Mapping[str, Sequence[object]]:
+        """What it selects, by what would happen to it."""
+        return {
+            "cancel, in progress or waiting": self.in_progress,
+            "cancel, not accepted yet": self.submissions,
+            "move back, finished already": self.finished,
+            "drain no longer": self.drained,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Describe what would happen, one line for each kind of selection."""
+        for what, found in self.selections.items():
+            if found:
+                yield f"would {what}: {len(found)} ({names_text(found)})"
 
 
 def cancel_preview(
@@ -76,6 +94,20 @@ def cancel_preview(
         tuple(dict.fromkeys(finished)),
         tuple(sorted(drained)),
     )
+
+
+def entries_back(
+    operator: OperatorClient, wanted: Cancellation, preview: CancelPreview
+) -> list[Entry]:
+    """Return the entries that move finished partitions back, as a plan would have them."""
+    finished = frozenset(preview.finished)
+    originals = {
+        entry.partition: entry.original
+        for request in sorted(wanted.requests)
+        for entry in operator.outcomes.accepted_entries(request)
+        if entry.partition in finished and entry.original is not None
+    }
+    return read_entries(operator, originals)
 
 
 def _in_progress(

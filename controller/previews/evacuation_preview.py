@@ -23,6 +23,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.pacing.controls import Evacuations
+from controller.units import names_text
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -231,3 +232,11 @@ def by_reason(left: Mapping[TopicPartition, str]) -> Iterable[tuple[str, list[To
     for partition, why in left.items():
         found.setdefault(why, []).append(partition)
     return found.items()
+
+
+def left_lines(moves: LeaderMoves) -> Iterator[str]:
+    """Describe what has not moved, by reason."""
+    for why, partitions in by_reason(moves.left):
+        yield f"{names_text(partitions)}: {why}"
+    if moves.under_way:
+        yield f"{names_text(moves.under_way)}: being moved; see `reassigner status`"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from controller.core.pacing.controls import Controls, Drain, Evacuation, Pause, Quiesce
+from controller.core.model import request_text
+from controller.core.pacing import controls
+from controller.core.pacing.controls import Controls, Drain, Evacuation, Pause, Pauses, Quiesce
 from controller.core.requests.submissions import Window
 from controller.units import show_duration, show_time
 from controller.znodes.cancellations import KillSwitch
+
+if TYPE_CHECKING:
+    from controller.zk.operator_client import OperatorClient
 
 
 def since_words(hold: Pause | Quiesce | KillSwitch | Drain | Evacuation) -> str:
@@ -17,9 +23,51 @@ def since_words(hold: Pause | Quiesce | KillSwitch | Drain | Evacuation) -> str:
     return f"{show_time(hold.since_ms)}{by}{why}"
 
 
+def evacuation_words(about: Evacuation) -> str:
+    """Return since when, by which user and why leaderships are elsewhere, or return."""
+    what = "leaderships return, evacuated" if about.returning else "leaderships evacuated"
+    return f"{what} since {since_words(about)}"
+
+
 def closed_windows(controls: Controls, own: Window | None, unix_s: float) -> Iterator[str]:
     """Describe the closed windows of a request and of all requests, with when they open."""
     for window in dict.fromkeys((own, controls.limits.window)):
         if window is not None and not window.is_open(unix_s):
             left = show_duration(window.opens_in_s(unix_s))
             yield f"{window.closed_text(unix_s)}, in {left}"
+
+
+def pause_lines(pauses: Pauses) -> list[str]:
+    """Describe what is paused, and the quiesce."""
+    paused = [("everything", pauses.everything)] if pauses.everything else []
+    paused += [(request_text(name), pause) for name, pause in pauses.requests.items()]
+    paused += [(f"broker {broker}", pause) for broker, pause in pauses.brokers.items()]
+    lines = [f"{what} is paused since {since_words(pause)}" for what, pause in paused]
+    return lines if pauses.quiesce is None else [quiesce_line(pauses.quiesce), *lines]
+
+
+def quiesce_line(quiesce: Quiesce) -> str:
+    """Describe a quiesce and its deadline."""
+    match quiesce.deadline_ms:
+        case None:
+            until = "what has begun ends in its own time"
+        case controls.AT_ONCE:
+            until = "what has begun is rolled back"
+        case deadline_ms:
+            until = f"what has begun is rolled back at {show_time(deadline_ms)}"
+    return f"the reassigner is quiesced since {since_words(quiesce)} ({until})"
+
+
+def hold_lines(
+    operator: OperatorClient,
+    window: Window | None,
+    unix_s: float,
+    status: Mapping[str, Any] | None,
+) -> Iterator[str]:
+    """Describe what keeps a request from beginning, and what clients wait for meanwhile."""
+    found = operator.requests.controls()
+    yield from pause_lines(found.pauses)
+    yield from closed_windows(found, window, unix_s)
+    waiting = (status or {}).get("clients_wait")
+    if waiting:
+        yield str(waiting)

@@ -241,6 +241,13 @@ class LogEvents:
                 throttle=drains.throttle,
                 window=None if drains.window is None else str(drains.window),
             )
+        if controls.evacuated != before.evacuated:
+            found = controls.evacuated or {}
+            yield info(
+                "evacuations_changed",
+                brokers=sorted(found),
+                returning=sorted(b for b, about in found.items() if about.returning),
+            )
 
     def of(self, event: Event, view: ClusterView) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per event
         """Return the log events of an event."""

@@ -101,6 +101,7 @@ def status_of(  # noqa: PLR0913 - what it is made of
         },
         "controls": controls_of(view),
         "drains": _drains_of(view, clocks),
+        "evacuations": _evacuations_of(view),
         "require_approval": view.options.require_approval,
         "limits": limits_of(view),
         "topic_deletions": {
@@ -313,6 +314,15 @@ def _drains_of(view: ClusterView, clocks: Clocks) -> list[dict[str, Any]]:
             "hold": None if hold is None else hold.detail,
         }
         for broker, drain in sorted(drains.brokers.items())
+    ]
+
+
+def _evacuations_of(view: ClusterView) -> list[dict[str, Any]]:
+    """Return the brokers that are evacuated from leaderships."""
+    found = view.pacing_process.controls.evacuated or {}
+    return [
+        {"broker": broker, **asdict(about), "live": broker in view.cluster.brokers}
+        for broker, about in sorted(found.items())
     ]
 
 

@@ -3,7 +3,7 @@ What brokers have, for the table of brokers: bytes, the fill of their disks, and
 
 The daemon asks brokers for their disks only while it works, and knows all leaders only during a
 tenure of the native engine. So a page that is shown asks here, which asks the brokers and ZooKeeper
-on a thread of its own, at most once a minute; a page never waits for it.
+on a background thread, at most once a minute; a page never waits for it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 import structlog
@@ -29,6 +30,7 @@ from controller.previews.cluster_queries import QueryBrokers, query_brokers
 from controller.reactor.ports import Clock
 from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
+from controller.zk.workers import BackgroundThread
 
 REFRESH_S: Final = 60.0
 SHARE: Final = 0.05
@@ -58,42 +60,49 @@ class SurveyedCluster:
     brokers: Mapping[BrokerId, SurveyedBroker] = field(default_factory=dict)
     leaders: Mapping[BrokerId, int] | None = None
     """Partitions that each broker leads; None: unknown, or too many partitions."""
+    at: datetime | None = None
+    """When it was made."""
 
 
-def _on_thread(survey: Callable[[], None]) -> None:
-    threading.Thread(target=survey, name="broker survey", daemon=True).start()
-
-
-class BrokerSurvey:
-    """Surveys brokers for pages; safe from any thread."""
+class BrokerSurvey(BackgroundThread):
+    """Surveys brokers for pages; ``latest`` is safe from any thread."""
 
     def __init__(
         self,
         settings: Settings,
         connect: Callable[[], AbstractContextManager[OperatorClient]],
         clock: Clock,
+        wall: Callable[[], datetime],
         *,
         query_brokers: QueryBrokers = query_brokers,
-        start: Callable[[Callable[[], None]], None] = _on_thread,
     ) -> None:
+        super().__init__("broker survey")
         self._settings = settings
         self._connect = connect
         self._clock = clock
+        self._wall = wall
         self._query_brokers = query_brokers
-        self._start = start
-        self._lock = threading.Lock()
+        self._due, self._is_stopping = threading.Event(), False
         self._latest: SurveyedCluster | None = None
         self._next_at = Instant(float("-inf"))
 
     def latest(self) -> SurveyedCluster | None:
-        """Return the latest survey, None before the first, and begin another if it is due."""
-        with self._lock:
-            is_due = self._clock.now() >= self._next_at
-            if is_due:
-                self._next_at = Instant(float("inf"))
-        if is_due:
-            self._start(self._survey)
+        """Return the latest survey, None before the first, and have another made if it is due."""
+        if self._clock.now() >= self._next_at:
+            self._due.set()
         return self._latest
+
+    def stop(self) -> None:
+        """End the thread; does not wait long for it."""
+        self._is_stopping = True
+        self._due.set()
+        self._join()
+
+    def _run(self) -> None:
+        while self._due.wait() and not self._is_stopping:
+            self._survey()
+            # A page that asked meanwhile has its answer.
+            self._due.clear()
 
     def _survey(self) -> None:
         began = self._clock.now()
@@ -110,7 +119,8 @@ class BrokerSurvey:
             brokers = operator.cluster.brokers()
             leaders = _leaders(operator)
         answers = self._query_brokers(self._settings, list(brokers.values()), ())
-        return SurveyedCluster({b: _broker_of(a) for b, a in answers.disks.items()}, leaders)
+        brokers_found = {b: _broker_of(a) for b, a in answers.disks.items()}
+        return SurveyedCluster(brokers_found, leaders, self._wall())
 
 
 def _leaders(operator: OperatorClient) -> Mapping[BrokerId, int] | None:

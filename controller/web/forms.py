@@ -4,10 +4,10 @@ Forms of the status page: the log-in, and changes by holders of a token with the
 A form of a session carries the secret of the session, so that no other page can use a browser that
 is logged in. Every attempt is audited with the name of the token.
 
-A plan is submitted, or a broker drained, after a preview: the first step makes a draft and shows
-what it would do; the second submits that draft. Drafts stay in memory, a few of them and for a
-while, so that a plan of many partitions is sent once. A draft belongs to the name that made it and
-is submitted once at most.
+Work is submitted after a preview: the first step makes a draft and shows what it would do; the
+second submits that draft. Drafts stay in memory, a few of them and for a while, so that a plan of
+many partitions is sent once. A draft belongs to the name that made it and is submitted once at
+most.
 """
 
 from __future__ import annotations
@@ -21,14 +21,21 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from controller.actions.draining import NewDrains
+from controller.actions.evacuating import LeadershipTask, LeadershipTaskKind
 from controller.actions.submission import PlanSubmission
+from controller.actions.work_control import request_ids
 from controller.core.model import BrokerId, Instant, RequestId
-from controller.core.pacing.controls import Drain
-from controller.core.requests.submissions import RequestOptions, Window
+from controller.core.pacing.controls import Drain, Evacuation
+from controller.core.requests.submissions import (
+    Cancellation,
+    CancelScope,
+    RequestOptions,
+    Window,
+)
 from controller.errors import ControllerError, InvalidInputError
 from controller.previews.proposal import Goal
 from controller.reactor.ports import Clock
-from controller.units import parse_bytes
+from controller.units import parse_bytes, parse_duration
 from controller.web import pages
 from controller.web.access import Access, Identity, author, forgery_of, is_same_site
 from controller.web.http_messages import (
@@ -41,7 +48,8 @@ from controller.web.http_messages import (
     text,
 )
 from controller.web.limits_form import changes_of
-from controller.web.steering import PAGE_ACTIONS, PagePlans, Steering, Wanted
+from controller.web.page_plans import NewQuiesce, PagePlans, Wanted
+from controller.web.steering import PAGE_ACTIONS, Steering
 from controller.znodes.json_documents import read_window
 
 LOGIN: Final = "/login"
@@ -51,10 +59,12 @@ NOT_A_FORM: Final = "not a form"
 PLAN: Final = "/plan"
 SUBMIT: Final = "/submit"
 LIMITS: Final = "/limits"
-TASKS: Final = frozenset({"add", "rebalance"})
-"""Kinds of the form for plans that are planned here."""
+PLANNED: Final = frozenset({"add", "rebalance", "replication"})
+"""Kinds of forms whose plan is made here."""
 CHOSEN: Final = "broker-"
 """Begins the name of the box of a broker, before its id."""
+CHOSEN_TOPIC: Final = "topic-"
+"""The same of a topic, before its name."""
 PLAN_BYTES_MAX: Final = 8 << 20
 """The largest encoded form; larger plans are submitted with ``execute``."""
 DRAFTS_MAX: Final = 8
@@ -87,8 +97,14 @@ class PlanForm:
         problem: str = "",
         status: HTTPStatus = HTTPStatus.CONFLICT,
     ) -> Response:
-        """Return the forms, filled in as one of them was sent, with what is wrong with it."""
-        page = pages.render_plan_form(who, form, self._plans.brokers(), problem=problem)
+        """
+        Return the forms, filled in as one of them was sent, with what is wrong with it.
+
+        That of an undo is among them only if the form names a request.
+        """
+        page = pages.render_plan_form(
+            who, form, self._plans.brokers(), self._plans.topics(), problem=problem
+        )
         return html(page, status if problem else HTTPStatus.OK)
 
     def preview(self, form: Mapping[str, str], who: Identity) -> Response:
@@ -129,11 +145,16 @@ class PlanForm:
         return html(pages.render_submitted(who, name, draft.wanted)), "done", name
 
     def _wanted_by(self, form: Mapping[str, str]) -> Wanted:
-        if form.get("kind") == "drain":
-            return drains_of(form)
-        if form.get("kind") in TASKS:
-            options = options_of(form)
-            return PlanSubmission(plan=self._plans.propose(goal_of(form)), options=options)
+        kind = form.get("kind", "")
+        if kind in FORMS:
+            return FORMS[kind](form)
+        if kind in PLANNED:
+            options, goal = options_of(form), goal_of(form)
+            return PlanSubmission(
+                plan=self._plans.propose(goal),
+                options=options,
+                may_change_factors=goal.replication_factor is not None,
+            )
         return PlanSubmission(
             plan=self._plans.parse(form.get("plan", "")),
             options=options_of(form),
@@ -145,38 +166,114 @@ def drains_of(form: Mapping[str, str]) -> NewDrains:
     """Return the drains that a form asks for; a wrong value raises ``InvalidInputError``."""
     return NewDrains(
         brokers=brokers_of(form),
-        about=Drain(
-            reason=form.get("reason", "").strip(), approved_by=form.get("approved_by", "").strip()
-        ),
+        about=Drain(reason=_reason_of(form), approved_by=form.get("approved_by", "").strip()),
         throttle=_throttle_of(form),
         window=_window_of(form),
     )
 
 
+def undo_of(form: Mapping[str, str]) -> Cancellation:
+    """Return the undo of a request; a wrong value raises ``InvalidInputError``."""
+    request = form.get("request", "").strip()
+    if not request:
+        raise InvalidInputError("request: name the request to undo")
+    return Cancellation(
+        requests=frozenset(request_ids([request])),
+        scope=CancelScope.ALL,
+        reason=_reason_of(form),
+        throttle=_throttle_of(form),
+        window=_window_of(form),
+    )
+
+
+def leaderships_of(form: Mapping[str, str]) -> LeadershipTask:
+    """Return what a form asks for leaderships; a wrong value raises ``InvalidInputError``."""
+    task = form.get("task", "")
+    if task not in list(LeadershipTaskKind):
+        raise InvalidInputError(f"task: one of {', '.join(LeadershipTaskKind)}")
+    reason = _reason_of(form)
+    return LeadershipTask(
+        kind=LeadershipTaskKind(task),
+        brokers=sorted(set(brokers_of(form))),
+        about=Evacuation(reason),
+        options=RequestOptions(reason=reason, window=_window_of(form)),
+    )
+
+
+def quiesce_of(form: Mapping[str, str]) -> NewQuiesce:
+    """Return the quiesce that a form asks for; a wrong value raises ``InvalidInputError``."""
+    deadline = form.get("deadline", "").strip()
+    new = NewQuiesce(
+        _reason_of(form),
+        parse_duration("deadline", deadline) if deadline else None,
+        at_once=bool(form.get("cancel")),
+    )
+    if new.at_once and deadline:
+        raise InvalidInputError("deadline: none is needed where all is rolled back at once")
+    return new
+
+
+FORMS: Final[Mapping[str, Callable[[Mapping[str, str]], Wanted]]] = {
+    "drain": drains_of,
+    "undo": undo_of,
+    "leaders": leaderships_of,
+    "quiesce": quiesce_of,
+}
+"""Reads the forms that need no plan, by their kind."""
+
+
 def goal_of(form: Mapping[str, str]) -> Goal:
     """Return the goal of a task, as its command has it."""
-    if form.get("kind") == "add":
-        return Goal(all_topics=True, added=frozenset(brokers_of(form)))
-    return Goal(all_topics=True, rebalance=True)
+    match form.get("kind"):
+        case "add":
+            return Goal(all_topics=True, added=frozenset(brokers_of(form)))
+        case "replication":
+            return Goal(topics=topics_of(form), replication_factor=_factor_of(form))
+        case _:
+            return Goal(all_topics=True, rebalance=True)
 
 
 def brokers_of(form: Mapping[str, str]) -> list[BrokerId]:
     """Return the brokers that a form names: those chosen, or a list of ids."""
-    chosen = [name.removeprefix(CHOSEN) for name in form if name.startswith(CHOSEN)]
-    brokers = chosen or form.get("broker", "").replace(",", " ").split()
+    brokers = _chosen(form, CHOSEN, "broker")
     if not brokers or not all(map(is_number, brokers)):
         raise InvalidInputError("broker: choose a broker, or several")
     return [BrokerId(int(broker)) for broker in brokers]
 
 
+def topics_of(form: Mapping[str, str]) -> list[str]:
+    """Return the topics that a form names: those chosen, or a list of names."""
+    topics = _chosen(form, CHOSEN_TOPIC, "topic")
+    if not topics:
+        raise InvalidInputError("topic: choose a topic, or several")
+    return topics
+
+
+def _chosen(form: Mapping[str, str], begin: str, typed: str) -> list[str]:
+    """Return the boxes that are checked, or what was typed in their place."""
+    chosen = [name.removeprefix(begin) for name in form if name.startswith(begin)]
+    return chosen or form.get(typed, "").replace(",", " ").split()
+
+
+def _factor_of(form: Mapping[str, str]) -> int:
+    factor = form.get("factor", "").strip()
+    if not is_number(factor) or int(factor) < 1:
+        raise InvalidInputError(f"replicas: a whole number, 1 or more, not {factor!r}")
+    return int(factor)
+
+
 def options_of(form: Mapping[str, str]) -> RequestOptions:
     """Return the options of a request; a wrong value raises ``InvalidInputError``."""
     return RequestOptions(
-        reason=form.get("reason", "").strip(),
+        reason=_reason_of(form),
         throttle=_throttle_of(form),
         window=_window_of(form),
         atomic=bool(form.get("atomic")),
     )
+
+
+def _reason_of(form: Mapping[str, str]) -> str:
+    return form.get("reason", "").strip()
 
 
 def _window_of(form: Mapping[str, str]) -> Window | None:
@@ -318,9 +415,9 @@ class ControlForm:
         self._audit(sent.attempt("done"))
         return redirect("/")
 
-    def plan(self, who: Identity, broker: str) -> Response:
-        """Return the forms for drains, tasks and plans; perhaps with a broker that is chosen."""
-        return self._plans.page({"broker": broker, "kind": "drain"}, who)
+    def plan(self, who: Identity, chosen: Mapping[str, str]) -> Response:
+        """Return the forms with what a link chose: a broker and a task, or a request to undo."""
+        return self._plans.page(chosen, who)
 
     def _submit(self, sent: Sent) -> Response:
         response, result, name = self._plans.submit(sent.form, sent.who)

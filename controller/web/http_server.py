@@ -39,9 +39,10 @@ from controller.web.broker_survey import BrokerSurvey
 from controller.web.forms import READ_ONLY, Attempt, ControlForm, PlanForm
 from controller.web.http_connections import HttpConnection
 from controller.web.http_messages import HttpRequest, Response, is_number, text
+from controller.web.page_plans import PagePlans
 from controller.web.report_index import ReportIndex
 from controller.web.routes import Health, Routes
-from controller.web.steering import CONNECT_S, PagePlans, Steering
+from controller.web.steering import CONNECT_S, Steering
 from controller.zk.operator_client import OperatorClient
 
 REQUEST_S: Final = 10.0
@@ -220,6 +221,7 @@ def build_http(  # noqa: PLR0913 - what it answers from
     clock: Clock,
     wall: Callable[[], datetime],
     audit: Callable[[Mapping[str, Any]], None],
+    survey: BrokerSurvey | None = None,
 ) -> HttpServer:
     """
     Return the server of these settings, bound to its address.
@@ -233,8 +235,8 @@ def build_http(  # noqa: PLR0913 - what it answers from
     check_exposure(settings)
     access = _access(settings, clock)
     form = None
-    connect = partial(OperatorClient, settings, connect_s=CONNECT_S)
     if access is not None:
+        connect = partial(OperatorClient, settings, connect_s=CONNECT_S)
         status = partial(_status_of, publisher)
         plans = PlanForm(PagePlans(settings, connect, status), clock)
         steering = Steering(connect, status=status)
@@ -246,7 +248,7 @@ def build_http(  # noqa: PLR0913 - what it answers from
         wall=wall,
         access=access,
         form=form,
-        survey=BrokerSurvey(settings, connect, clock),
+        survey=survey,
         reports=None if settings.reports_dir is None else ReportIndex(settings.reports_dir),
     )
     return HttpServer(settings.http, routes, names=_names(settings), tls=_tls(settings))

@@ -16,13 +16,13 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
-from controller.actions.submission import PlanSubmission
 from controller.core.model import RequestId, request_text
-from controller.core.pacing.controls import Drains
+from controller.core.pacing.controls import Evacuation
 from controller.core.reason_kinds import BLOCKING, COPYING
 from controller.core.reassignments.phases import LABELS
-from controller.core.requests.submissions import RequestOptions
+from controller.previews.holds import evacuation_words
 from controller.telemetry.advice import (
     OPEN_STATES,
     PHASE_MEANINGS,
@@ -36,13 +36,14 @@ from controller.telemetry.advice import (
 from controller.telemetry.gauges import LOADS
 from controller.telemetry.partition_documents import BLOCKED, IN_FLIGHT, Filter
 from controller.telemetry.timelines import Timeline, TrendPoint
-from controller.units import ids, percent, show_bytes, show_duration, show_estimate, show_rate
+from controller.units import percent, show_bytes, show_duration, show_estimate, show_rate
 from controller.web.access import ANYONE, Identity
 from controller.web.broker_survey import SurveyedBroker, SurveyedCluster
 from controller.web.limits_form import FIELDS, SHOWN
+from controller.web.page_plans import BrokerChoice, NewQuiesce, PlanPreview, Wanted, words_of
 from controller.web.pictures import COLORS, charts_of, copy_matrix, fill_of, phase_timeline
 from controller.web.report_index import IndexedReport
-from controller.web.steering import MEANINGS, BrokerChoice, PageAction, PlanPreview, Wanted
+from controller.web.steering import MEANINGS, PageAction
 
 Document = Mapping[str, Any]
 
@@ -66,6 +67,12 @@ DOTS: Final[Mapping[str, int]] = {
     "placing": 5,
 }
 """The place of each phase in the row of dots."""
+LEADERSHIP_TASKS: Final[Mapping[str, str]] = {
+    "evacuate": "move leaderships off the brokers, for maintenance",
+    "return": "return leaderships to evacuated brokers",
+    "forget": "keep the present order: no evacuation any longer",
+}
+"""What the form for leaderships offers."""
 _LOCAL: Final = re.compile(r"/(?![/\\])[A-Za-z0-9_.,:/?&=%+~-]*")
 _PHASES: Final = (IN_FLIGHT, BLOCKED, *list(LABELS.values())[:-1])
 
@@ -138,6 +145,7 @@ def render_page(  # noqa: PLR0913 - what it shows
         directories=_directories(status["disks"]),
         matrix=copy_matrix(loads, status["routes"]),
         brokers=_brokers(status, surveyed),
+        surveyed=surveyed,
         examples=_examples(status),
         phases=_PHASES,
         in_flight=IN_FLIGHT,
@@ -234,34 +242,41 @@ def render_login(target: str, *, problem: str = "") -> str:
 
 
 def render_plan_form(
-    who: Identity, form: Mapping[str, str], brokers: Sequence[BrokerChoice], *, problem: str = ""
+    who: Identity,
+    form: Mapping[str, str],
+    brokers: Sequence[BrokerChoice],
+    topics: Sequence[str],
+    *,
+    problem: str = "",
 ) -> str:
-    """Return the forms for drains, tasks and plans, one of them filled in as it was sent."""
+    """Return the forms for work, one of them filled in as it was sent, or as a link has it."""
     chosen = form.get("broker", "").replace(",", " ").split()
     return _render(
-        "plan", "plan", who=who, form=form, brokers=brokers, chosen=chosen, problem=problem
+        "plan",
+        "plan",
+        who=who,
+        form=form,
+        brokers=brokers,
+        topics=topics,
+        chosen=chosen,
+        tasks=LEADERSHIP_TASKS,
+        problem=problem,
     )
 
 
 def render_preview(who: Identity, draft: str, shown: PlanPreview, wanted: Wanted) -> str:
     """Return what a draft would do, with the form that submits it."""
-    options, drained = _options_of(wanted)
+    words = words_of(wanted, shown.entries)
+    return _render("preview", "preview", who=who, draft=draft, shown=shown, words=words)
+
+
+def render_submitted(who: Identity, request: RequestId | None, wanted: Wanted) -> str:
+    """Return what was just submitted, with the id of the request, if there is any."""
+    words = words_of(wanted, 0)
+    is_listed = not isinstance(wanted, NewQuiesce)
     return _render(
-        "preview", "preview", who=who, draft=draft, shown=shown, options=options, drained=drained
+        "submitted", "submitted", who=who, request=request if is_listed else None, words=words
     )
-
-
-def render_submitted(who: Identity, request: RequestId, wanted: Wanted) -> str:
-    """Return the id of a request that was just submitted."""
-    _, drained = _options_of(wanted)
-    return _render("submitted", "submitted", who=who, request=request, drained=drained)
-
-
-def _options_of(wanted: Wanted) -> tuple[RequestOptions, str]:
-    """Return the options of the request, and the brokers to drain."""
-    if isinstance(wanted, PlanSubmission):
-        return wanted.options, ""
-    return wanted.changed(Drains()).options, ids(sorted(wanted.brokers))
 
 
 def actions_of(paused: Mapping[str, Any], request: str) -> tuple[PageAction, PageAction]:
@@ -315,8 +330,14 @@ def _copies(status: Document) -> list[tuple[Document, Document | None]]:
 
 
 def _brokers(status: Document, surveyed: SurveyedCluster | None) -> list[dict[str, Any]]:
-    """Return the brokers: of too many, the dead ones and those with work."""
+    """Return the brokers: of too many, the dead and evacuated ones and those with work."""
     dead = set(status["dead_brokers"])
+    evacuated = {
+        found["broker"]: Evacuation(
+            found["reason"], found["by"], found["since_ms"], found["returning"]
+        )
+        for found in status["evacuations"]
+    }
     facts = surveyed or SurveyedCluster()
 
     def row(load: Document) -> dict[str, Any]:
@@ -336,6 +357,7 @@ def _brokers(status: Document, surveyed: SurveyedCluster | None) -> list[dict[st
             **load,
             "leaders": leaders,
             "is_dead": broker in dead,
+            "evacuated": evacuation_words(evacuated[broker]) if broker in evacuated else "",
             "size": known.size,
             "problem": known.problem,
             "fill": fill,
@@ -343,7 +365,13 @@ def _brokers(status: Document, surveyed: SurveyedCluster | None) -> list[dict[st
         }
 
     rows = [row(load) for load in status["broker_loads"]]
-    rows.sort(key=lambda r: (not r["is_dead"], not any(r[key] for key in LOADS), r["broker"]))
+    rows.sort(
+        key=lambda r: (
+            not (r["is_dead"] or r["evacuated"]),
+            not any(r[key] for key in LOADS),
+            r["broker"],
+        )
+    )
     return sorted(rows[:BROKERS_MAX], key=lambda r: r["broker"])
 
 
@@ -389,6 +417,17 @@ def _shorten(path: str) -> str:
     return f"…{end if slash < 0 else end[slash:]}"
 
 
+def _coded(text: str) -> Markup:
+    """Return a text with what stands in backticks set as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup().join(
+        Markup("<code>{}</code>").format(part) if n % 2 else escape(part)
+        for n, part in enumerate(parts)
+    )
+
+
 def _query(**fields: object) -> str:
     return urlencode({k: v for k, v in fields.items() if v not in ("", None)})
 
@@ -407,6 +446,7 @@ def _environment() -> Environment:
         percent=percent,
         duration=show_duration,
         ago=show_ago,
+        coded=_coded,
         shorten=_shorten,
     )
     environment.globals.update(

@@ -186,10 +186,10 @@ class Routes:
         return html(page, HTTPStatus.OK if found["known"] else HTTPStatus.NOT_FOUND)
 
     def plan(self, request: HttpRequest, who: Identity) -> Response:
-        """Return the forms for drains, tasks and plans."""
+        """Return the forms for work, with what the query chooses."""
         if not who.may_operate or self._form is None:
             return text(HTTPStatus.FORBIDDEN, NEEDS_OPERATE)
-        return self._form.plan(who, request.query.get("broker", ""))
+        return self._form.plan(who, {"kind": "drain", **request.query})
 
     def limits(self, _: HttpRequest, who: Identity) -> Response:
         """Return the form for throttle, window and limits."""

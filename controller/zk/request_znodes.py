@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from controller.core import model
-from controller.core.pacing.controls import Controls, Drains, Evacuations, Limits, Pauses
+from controller.core.pacing.controls import (
+    Controls,
+    Drains,
+    Evacuation,
+    Evacuations,
+    Limits,
+    Pauses,
+)
 from controller.core.requests.outcomes import (
     Part,
     RequestHistory,
@@ -96,8 +103,24 @@ class RequestZnodes(FamilyReads):
         throttle = read(paths.THROTTLE, lambda z: operator_controls.decode_throttle(z.data))
         drains = read(paths.DRAINS, drains_of)
         return Controls(
-            pauses or Pauses(), limits or Limits(), throttle, unreadable, drains or Drains()
+            pauses or Pauses(),
+            limits or Limits(),
+            throttle,
+            unreadable,
+            drains or Drains(),
+            self._evacuated(),
         )
+
+    def _evacuated(self) -> Mapping[model.BrokerId, Evacuation] | None:
+        """Return the brokers that are evacuated from leaderships; None where it is unreadable."""
+        read = decoded(
+            self._znodes.show(paths.EVACUATIONS),
+            lambda z: operator_controls.decode_evacuated(z.data),
+        )
+        if isinstance(read, str):
+            self._znodes.unreadable(paths.EVACUATIONS, read)
+            return None
+        return read or {}
 
     def evacuations(self) -> Evacuations:
         """Return the brokers that are evacuated from leaderships, and the way back."""

@@ -68,7 +68,7 @@ class ZnodeSurvey:
                 open_requests=self._open_requests(),
                 quiesce=controls.pauses.quiesce,
                 drained=frozenset(controls.drains.brokers),
-                evacuated=frozenset(self._requests.evacuations().brokers),
+                evacuated=controls.evacuated or {},
                 controls=_children_paths(connection, paths.CONTROLS),
                 kill_switch=self._requests.kill_switch() is not None,
                 notifications={
@@ -111,7 +111,7 @@ class ZnodeSurvey:
                 open_requests=open_requests,
                 quiesce=controls.pauses.quiesce,
                 drained=frozenset(controls.drains.brokers),
-                evacuated=frozenset(self._requests.evacuations().brokers),
+                evacuated=controls.evacuated or {},
                 applied_throttles=self._throttles.applied_throttles(),
                 unreadable=unreadable,
             )

@@ -231,6 +231,13 @@ def decode_evacuations(data: bytes) -> Evacuations:
     )
 
 
+@total
+def decode_evacuated(data: bytes) -> Mapping[BrokerId, Evacuation]:
+    """Decode the evacuated brokers alone; nothing is made of each partition."""
+    members = _members(data, _EVACUATIONS)
+    return {broker: _evacuation(own) for broker, own in _by_broker(members, _EVACUATION)}
+
+
 def encode_evacuations(evacuations: Evacuations) -> bytes:
     """Encode evacuations."""
     former: dict[str, dict[str, Replicas]] = {}

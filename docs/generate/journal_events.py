@@ -379,6 +379,13 @@ EVENTS: Final[Mapping[str, Kind]] = {
             "window": (maybe(TEXT), "of that request; null: none"),
         },
     ),
+    "evacuations_changed": Kind(
+        "An operator moves leaderships off brokers, or back.",
+        {
+            "brokers": (IDS, "evacuated ones"),
+            "returning": (IDS, "of these, the ones to which leaderships return"),
+        },
+    ),
     "broker_emptied": Kind("A drained broker has no replica any more.", {"broker": _BROKER}),
     "steered": Kind(
         "A form of the status page was sent.",

@@ -101,7 +101,7 @@ LIFE: Final[Mapping[str, Kind]] = {
             "request": (TEXT, "its id"),
             "state": (
                 TEXT,
-                "blocked, held, in_flight or waiting; of one that ended its worst outcome, as below",
+                "blocked, held, in_flight, waiting; of one that ended its worst outcome, as below",
             ),
             "entries": (INTEGER, "known so far"),
             "done": (INTEGER, "reached their target"),

@@ -56,15 +56,22 @@ class Page:
         self.press("Log in")
         return self
 
-    def fill(self, name: str, value: str) -> None:
-        """Type into a field."""
-        field = self._driver.find_element("name", name)
+    def fill(self, name: str, value: str, *, within: str = "") -> None:
+        """Type into a field, the first of this name within the element of a CSS selector."""
+        field = self._field(name, within)
         field.clear()
         field.send_keys(value)
 
-    def check(self, name: str) -> None:
-        """Check a box, or take the check out of it."""
-        self._driver.find_element("name", name).click()
+    def check(self, name: str, *, within: str = "") -> None:
+        """Check a box, or take the check out of it; found as ``fill`` does."""
+        self._field(name, within).click()
+
+    def choose(self, name: str, value: str, *, within: str = "") -> None:
+        """Choose a value of a list; found as ``fill`` does."""
+        self._field(name, within).find_element("css selector", f'option[value="{value}"]').click()
+
+    def _field(self, name: str, within: str) -> Any:  # noqa: ANN401 - as above
+        return self._driver.find_element("css selector", f'{within} [name="{name}"]')
 
     def press(self, words: str) -> None:
         """Press the button whose text begins with these words."""
@@ -115,6 +122,19 @@ class Page:
         """Return how many pixels the page is wider than the window."""
         self._emulate(width)
         return int(self.run("return document.documentElement.scrollWidth - innerWidth"))
+
+    def cut(self, *, width: int) -> Sequence[str]:
+        """Return the parts that are wider than what shows of them, and by how many pixels."""
+        self._emulate(width)
+        script = """
+            return [...document.querySelectorAll("section, section *:not(svg *)")]
+              .filter(e => e.clientWidth > 1 && getComputedStyle(e).display !== "inline")
+              .filter(e => e.scrollWidth > e.clientWidth)
+              .map(e => `${e.tagName} ${e.className} of ${e.closest("section").id}: ` +
+                        `${e.scrollWidth - e.clientWidth}`)
+        """
+        found: list[str] = self.run(script)
+        return found
 
     def faults(self, *, width: int = 1280, is_dark: bool = False) -> Sequence[str]:
         """Return what axe finds: the rule, how grave it is, and the elements."""

@@ -12,8 +12,11 @@ from typing import Any, Final
 import pytest
 from typer.testing import Result
 
+from controller.actions import work_control
+from controller.actions.evacuating import LeadershipTaskKind
 from controller.actions.submission import PlanSubmission
 from controller.core.model import (
+    BrokerId,
     ReassignmentSpec,
     RequestId,
     Route,
@@ -21,15 +24,39 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.controls import Controls, Limits, Pause, Pauses, Quiesce, UnderMinIsr
+from controller.core.pacing.controls import (
+    Controls,
+    Evacuation,
+    Evacuations,
+    Limits,
+    Pause,
+    Pauses,
+    Quiesce,
+    UnderMinIsr,
+)
 from controller.core.requests.outcomes import RequestHistory, Summary
-from controller.core.requests.submissions import Cancellation, LegacyPlan, RequestOptions
+from controller.core.requests.submissions import (
+    AcceptedEntry,
+    Cancellation,
+    LegacyPlan,
+    RequestOptions,
+)
 from controller.doctor.broker_answers import BrokerAnswers
 from controller.errors import ControllerError
+from controller.planning.proposer import propose
 from controller.setting_sources import load_settings
+from controller.web import page_plans
 from controller.web.access import author
-from controller.web.forms import drains_of, options_of
-from controller.web.steering import PageAction, PagePlans, Steering
+from controller.web.forms import (
+    PlanForm,
+    drains_of,
+    leaderships_of,
+    options_of,
+    quiesce_of,
+    undo_of,
+)
+from controller.web.page_plans import PagePlans, PlanPreview, Wanted
+from controller.web.steering import PageAction, Steering
 from controller.znodes.cancellations import KillSwitch
 from controller.znodes.json_documents import TEXT_MAX
 from controller.znodes.plans import encode_submission
@@ -37,6 +64,7 @@ from tests.cli.builders import CZXID, REQUEST, FakeCluster, Terminal
 from tests.cli.families import FakeOperator
 from tests.cli.scripted_answers import AT_MS, CANCEL_CZXID, QUEUE, QUEUE_CZXID
 from tests.core.builders import replicas, tp
+from tests.telemetry.builders import FixedClock, partition_state
 
 OPEN, ENDED = RequestId("request_0000000001"), RequestId("request_0000000002")
 WAITING = RequestId("request_0000000004")
@@ -48,7 +76,6 @@ COMMANDS: Final[Mapping[PageAction, Callable[[str], Sequence[str]]]] = {
     PageAction.PAUSE: lambda r: ("pause", *(("--request", r) if r else ())),
     PageAction.RESUME: lambda r: ("resume", *(("--request", r) if r else ())),
     PageAction.CANCEL: lambda r: ("cancel", *((r,) if r else ("--everything", "--yes"))),
-    PageAction.UNDO: lambda r: ("undo", *((r,) if r else ("--everything", "--yes"))),
     PageAction.STOP_DRAIN: lambda broker: ("drain", "--stop", broker),
     PageAction.WARN: lambda _: ("limits", "--under-min-isr", "warn"),
     PageAction.WAIT: lambda _: ("limits", "--under-min-isr", "wait"),
@@ -98,6 +125,24 @@ def paused() -> FakeCluster:
     return cluster
 
 
+def moved() -> FakeCluster:
+    """Return a cluster in which the partition of the ended request is at its target."""
+    cluster = idle().assign(tp(7), (3, 4))
+    cluster.accepted[ENDED] = [AcceptedEntry(tp(7), replicas(1, 2), replicas(3, 4))]
+    return cluster
+
+
+def tried(cluster: FakeCluster, wanted: Wanted) -> tuple[PlanPreview | None, str]:
+    """Preview and submit by a page; return the preview, and why it was refused."""
+    plans, shown = pages_of(cluster), None
+    try:
+        shown = plans.preview(wanted)
+        plans.submit(wanted, BY_ALICE)
+    except ControllerError as error:
+        return shown, str(error)
+    return shown, ""
+
+
 def written(cluster: FakeCluster) -> object:
     """Return what operators wrote, without who and when."""
     found, pauses = cluster.cancellation, cluster.controls.pauses
@@ -127,9 +172,7 @@ def test_every_action_of_the_page_has_a_command() -> None:
     "subject", [EVERYTHING, OPEN, ENDED, WAITING, QUEUE, REQUEST, UNKNOWN, MALFORMED]
 )
 @pytest.mark.parametrize("make", [a_cluster, idle, cancelling, paused])
-@pytest.mark.parametrize(
-    "action", [PageAction.PAUSE, PageAction.RESUME, PageAction.CANCEL, PageAction.UNDO]
-)
+@pytest.mark.parametrize("action", [PageAction.PAUSE, PageAction.RESUME, PageAction.CANCEL])
 def test_page_and_command_decide_the_same(
     action: PageAction, make: Callable[[], FakeCluster], subject: str
 ) -> None:
@@ -337,6 +380,119 @@ def test_page_and_command_drain_the_same(broker: int, is_quiesced: bool) -> None
     assert by_page.controls.drains == by_command.controls.drains
     assert why == text_of(result)
     assert bool(why) is (broker in (4, 9) or is_quiesced)
+
+
+@pytest.mark.parametrize("request_id", [OPEN, ENDED, WAITING, UNKNOWN])
+@pytest.mark.parametrize("make", [a_cluster, idle, cancelling, moved])
+def test_page_and_command_undo_the_same(make: Callable[[], FakeCluster], request_id: str) -> None:
+    """With its throttle and window; what is selected, and the reason if nothing is."""
+    by_command, by_page = make(), make()
+    words = {"reason": "why", "throttle": "5MB", "window": "22:00-05:00"}
+    options = [text for name, value in words.items() for text in (f"--{name}", value)]
+    command = ("undo", request_id, "--requested-by", BY_ALICE, *options)
+    dry = Terminal(make()).run(*command, "--dry-run")
+    result = Terminal(by_command).run(*command, "--timeout", "1")
+    shown, why = tried(by_page, undo_of({"request": request_id, **words}))
+    assert why == text_of(result)
+    assert by_page.cancellation == by_command.cancellation
+    assert by_page.controls.limits == by_command.controls.limits
+    assert (shown is None) is bool(text_of(dry))
+    if shown is not None:
+        printed = set(dry.stdout.splitlines())
+        assert {n for n in shown.notes if n.startswith("would ")} <= printed
+        assert f"{shown.entries} partition" in dry.stdout
+
+
+@pytest.mark.parametrize("broker", [1, 2, 3, 9])
+@pytest.mark.parametrize("is_quiesced", [False, True])
+@pytest.mark.parametrize("task", LeadershipTaskKind)
+def test_page_and_command_move_the_same_leaderships(
+    task: LeadershipTaskKind,
+    broker: int,
+    is_quiesced: bool,  # noqa: FBT001 - a case
+) -> None:
+    """Off a broker that leads, one that does not, an evacuated one, and one that does not exist."""
+
+    def make() -> FakeCluster:
+        cluster = FakeCluster()
+        for n, assigned in enumerate([(1, 2), (1, 3), (2, 1), (3, 2)]):
+            cluster.assign(tp(n), assigned)
+            cluster.states[tp(n)] = partition_state(assigned[0], assigned)
+        cluster.evacuations = Evacuations(
+            {BrokerId(2): Evacuation("kept")}, {tp(3): replicas(2, 3)}
+        )
+        if is_quiesced:
+            cluster.controls = replace(cluster.controls, pauses=Pauses(quiesce=Quiesce()))
+        return cluster
+
+    by_command, by_page = make(), make()
+    extra = () if task is LeadershipTaskKind.FORGET else ("--timeout", "0")
+    command = (
+        "leaders",
+        f"--{task}",
+        str(broker),
+        "--reason",
+        "kernel",
+        "--requested-by",
+        BY_ALICE,
+    )
+    dry = Terminal(make()).run(*command, "--dry-run")
+    result = Terminal(by_command).run(*command, *extra)
+    fields = {"task": task.value, "broker": str(broker), "reason": "kernel"}
+    shown, why = tried(by_page, leaderships_of(fields))
+    assert by_page.evacuations == by_command.evacuations
+    assert submitted(by_page) == submitted(by_command)
+    assert why == text_of(result)
+    assert (shown is None) is bool(text_of(dry))
+    if shown is not None:
+        assert {*shown.changes, *shown.notes} <= set(dry.stdout.splitlines())
+
+
+@pytest.mark.parametrize("fields", [{}, {"deadline": "30m"}, {"cancel": "1"}])
+@pytest.mark.parametrize("make", [a_cluster, idle, paused])
+def test_page_and_command_quiesce_the_same(
+    make: Callable[[], FakeCluster], fields: Mapping[str, str]
+) -> None:
+    """The general pause ends with it; the preview says what is left."""
+    by_command, by_page = make(), make()
+    options = ["--cancel"] if "cancel" in fields else [f"--{k}={v}" for k, v in fields.items()]
+    command = ("quiesce", *options, "--reason", "bye", "--requested-by", BY_ALICE)
+    dry = Terminal(make()).run(*command, "--dry-run")
+    Terminal(by_command).run(*command)
+    shown, why = tried(by_page, quiesce_of({**fields, "reason": "bye"}))
+    assert by_page.controls == by_command.controls
+    assert (why, by_page.controls.pauses.quiesce is None) == ("", False)
+    assert shown is not None
+    assert shown.summary[0].replace(" by alice, on the status page", "") in dry.stdout.replace(
+        f" by {BY_ALICE}", ""
+    )
+    assert (work_control.READY in shown.summary) is (dry.exit_code == 0)
+
+
+@pytest.mark.parametrize("factor", ["1", "2", "3", "9"])
+def test_page_and_command_change_the_same_factor(
+    factor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which a plan may not do by itself."""
+
+    def make() -> FakeCluster:
+        return FakeCluster().assign(tp(0), (1, 2)).assign(tp(1), (2, 3))
+
+    monkeypatch.setattr(page_plans, "propose_apart", propose)
+    by_command, by_page = make(), make()
+    result = Terminal(by_command).run("replication", "t", factor, "--timeout", "1")
+    plans, why = pages_of(by_page), ""
+    try:
+        form = {"kind": "replication", "topic-t": "1", "factor": factor}
+        wanted = PlanForm(plans, FixedClock())._wanted_by(form)
+        plans.preview(wanted)
+        plans.submit(wanted, BY_ALICE)
+    except ControllerError as error:
+        why = str(error)
+    assert submitted(by_page) == submitted(by_command)
+    assert bool(by_page.submitted) is (factor in ("1", "3"))
+    if factor == "9":
+        assert why == text_of(result)
 
 
 @pytest.mark.parametrize("broker", ["3", "4", "x"])

@@ -180,3 +180,14 @@ def test_orphans_are_named_with_what_to_do() -> None:
     many = list(orphan_lines({"orphans": [orphan] * (ORPHANS_SHOWN + 1)}))
     assert many[-1] == "and more orphans: reassigner doctor --all-rows"
     assert len(many) == ORPHANS_SHOWN + 1
+
+
+def test_evacuated_brokers_are_named_with_author_and_reason() -> None:
+    """Also those to which leaderships return."""
+    about = {"reason": "kernel", "by": "ann", "since_ms": 1_767_312_000_000, "live": True}
+    rows = [{"broker": b, **about, "returning": b == 6} for b in (5, 6)]
+    found = FakeCluster(statuses=[a_status(evacuations=rows)])
+    printed = Terminal(found).run("status").stdout
+    since = "since 2026-01-02 00:00:00Z by ann: kernel"
+    assert f"broker 5: leaderships evacuated {since}\n" in printed
+    assert f"broker 6: leaderships return, evacuated {since}\n" in printed

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controller.core.model import BrokerId, RequestId, ZkVersion, Zxid
+from controller.core.pacing.controls import Evacuation
 from controller.core.pacing.throttle_settings import AppliedThrottle, Entity
 from controller.core.requests.submissions import LegacyPlan
-from controller.doctor.checks import READINESS, examine
+from controller.doctor.checks import CHECKS, READINESS, examine
+from controller.doctor.findings import Severity
 from controller.znodes.paths import QUEUE
 from tests.core.builders import replicas, tp
 from tests.doctor.builders import SnapshotBuilder
@@ -40,7 +42,7 @@ def test_everything_that_is_left_is_named() -> None:
         drained=frozenset({BrokerId(2)}),
         legacy=plan,
         open_requests=(RequestId("request_1"),),
-        evacuated=frozenset(replicas(2)),
+        evacuated={BrokerId(2): Evacuation("kernel", "ann", 1)},
         applied_throttles={LEASE.entity: LEASE},
     )
     assert missing(left) == [
@@ -74,3 +76,12 @@ def test_what_may_not_be_read_is_not_ready() -> None:
     """It may hide anything."""
     hidden = built().with_znodes(hidden=frozenset({"/reassigner/throttles"}))
     assert missing(hidden) == [("hidden", "/reassigner/throttles")]
+
+
+def test_evacuated_brokers_are_named_without_alarm_where_nothing_has_to_end() -> None:
+    """An operator may have forgotten to return leaderships after the maintenance."""
+    left = built().with_znodes(evacuated={BrokerId(2): Evacuation("kernel", "ann", 1)})
+    (found,) = (f for f in examine(left.build(), checks=CHECKS) if f.check == "broker_evacuated")
+    assert (found.severity, found.subject) == (Severity.INFO, "broker 2")
+    assert found.evidence.endswith("until they are returned by ann: kernel")
+    assert "leaders --return 2" in found.advice

@@ -42,7 +42,12 @@ from controller.core.requests.submissions import AcceptedEntry, RequestOptions, 
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_applied_throttle, decode_entity_config
 from controller.znodes.histories import decode_accepted, decode_ended, decode_part, part_name
-from controller.znodes.operator_controls import decode_limits, decode_pauses, decode_throttle
+from controller.znodes.operator_controls import (
+    decode_evacuated,
+    decode_limits,
+    decode_pauses,
+    decode_throttle,
+)
 from controller.znodes.plans import decode_legacy_plan, decode_submission
 from tests.sim.decoded import cancellation_of, drains_of
 from tests.sim.zookeeper import SimZooKeeper, Watch, Znode
@@ -109,8 +114,15 @@ class SimRequests:
         limits = read(paths.LIMITS, lambda z: decode_limits(z.data))
         throttle = read(paths.THROTTLE, lambda z: decode_throttle(z.data))
         drains = read(paths.DRAINS, drains_of)
+        znode = self._zookeeper.exists(paths.EVACUATIONS, watch)
+        evacuated = {} if znode is None else decode_evacuated(znode.data)
         controls = Controls(
-            pauses or Pauses(), limits or Limits(), throttle, unreadable, drains or Drains()
+            pauses or Pauses(),
+            limits or Limits(),
+            throttle,
+            unreadable,
+            drains or Drains(),
+            None if isinstance(evacuated, str) else evacuated,
         )
         return ControlsRead(controls)
 

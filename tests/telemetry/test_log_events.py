@@ -31,7 +31,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.controls import Controls, Drain, Drains
+from controller.core.pacing.controls import Controls, Drain, Drains, Evacuation
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.phases import Syncing
@@ -299,3 +299,22 @@ def test_drains_are_logged_with_their_request_and_when_a_broker_is_empty() -> No
         assert kinds(events.emptied([row])) == expected
     (ended,) = change(Drains())
     assert (ended.fields["brokers"], ended.fields["request"]) == ([], None)
+
+
+def test_evacuations_are_logged_when_they_change() -> None:
+    """With the brokers to which leaderships return."""
+    events, built = LogEvents(), a_view(1, 2)
+
+    def change(**brokers: Evacuation) -> list[LogEvent]:
+        found = {BrokerId(int(name[1:])): about for name, about in brokers.items()}
+        event = ControlsRead(Controls(evacuated=found))
+        observe(built.view, event, Instant(0.0))
+        return list(events.of(event, built.view))
+
+    (begun,) = change(b2=Evacuation("kernel", "ann", 1))
+    assert (begun.kind, begun.fields) == ("evacuations_changed", {"brokers": [2], "returning": []})
+    assert change(b2=Evacuation("kernel", "ann", 1)) == []
+    (returning,) = change(b2=Evacuation("kernel", "ann", 1, returning=True))
+    assert returning.fields == {"brokers": [2], "returning": [2]}
+    (ended,) = change()
+    assert ended.fields == {"brokers": [], "returning": []}

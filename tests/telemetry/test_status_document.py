@@ -28,6 +28,7 @@ from controller.core.pacing.controls import (
     Controls,
     Drain,
     Drains,
+    Evacuation,
     Limits,
     Pause,
     Pauses,
@@ -134,6 +135,7 @@ def test_an_idle_standby_says_so() -> None:
         "blocked": {},
         "stalled": {},
         "drains": [],
+        "evacuations": [],
         "require_approval": False,
         "topic_deletions": {},
         "orphans": [],
@@ -542,6 +544,24 @@ def test_drained_brokers_are_listed_with_what_is_left() -> None:
         {"broker": 5, **about, "live": BrokerId(5) in view.cluster.brokers, "replicas": 1},
         {"broker": 6, **about, "live": BrokerId(6) in view.cluster.brokers, "replicas": 0},
     ]
+
+
+def test_evacuated_brokers_are_listed_with_author_and_reason() -> None:
+    """An unreadable znode leaves them as they were, and pauses nothing."""
+    view = a_view(1, 2).view
+    found = {BrokerId(2): Evacuation("kernel", "ann", 1), BrokerId(9): Evacuation(returning=True)}
+    observe(view, ControlsRead(Controls(evacuated=found)), Instant(0.0))
+    listed = [
+        {"broker": 2, "reason": "kernel", "by": "ann", "since_ms": 1, "returning": False}
+        | {"live": True},
+        {"broker": 9, "reason": "", "by": "", "since_ms": 0, "returning": True, "live": False},
+    ]
+    assert status(view)["evacuations"] == listed
+    observe(view, ControlsRead(Controls(evacuated=None)), Instant(1.0))
+    assert status(view)["evacuations"] == listed
+    assert status(view)["controls"]["paused"]["everything"] is None
+    observe(view, ControlsRead(Controls()), Instant(2.0))
+    assert status(view)["evacuations"] == []
 
 
 def test_a_drain_that_cannot_empty_its_broker_is_not_done() -> None:

@@ -14,9 +14,10 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from controller.actions.draining import NewDrains
+from controller.actions.evacuating import LeadershipTask
 from controller.core.model import BrokerId, RequestId, TopicPartition, Zxid
 from controller.core.requests.outcomes import RequestHistory
-from controller.core.requests.submissions import RequestOptions
+from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.core.view import ClusterView
 from controller.credentials import ServerTls
 from controller.errors import InvalidInputError, ReassignmentConflictError
@@ -29,16 +30,16 @@ from controller.web.access import Access, Tokens
 from controller.web.forms import Attempt, ControlForm, PlanForm
 from controller.web.http_messages import FORM
 from controller.web.http_server import HttpServer
-from controller.web.routes import Health, Routes
-from controller.web.steering import (
+from controller.web.page_plans import (
     BrokerChoice,
-    PageAction,
+    NewQuiesce,
     PagePlans,
     PlanPreview,
     PreviewTable,
-    Steering,
     Wanted,
 )
+from controller.web.routes import Health, Routes
+from controller.web.steering import PageAction, Steering
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator
 from tests.cli.scripted_answers import AT_MS
@@ -85,11 +86,17 @@ class FakePlans(PagePlans):
         self.submitted: list[tuple[Plan, RequestOptions]] = []
         self.goals: list[Goal] = []
         self.drained: list[tuple[NewDrains, str]] = []
+        self.tasks: list[tuple[Cancellation | LeadershipTask | NewQuiesce, str]] = []
+        """Undone requests, leaderships and quiesces."""
 
     def brokers(self) -> Sequence[BrokerChoice]:
         """Offer three brokers."""
         words = {5: "rack a, 3 replicas", 6: "dead", 7: "<new>"}
         return [BrokerChoice(BrokerId(b), about) for b, about in words.items()]
+
+    def topics(self) -> Sequence[str]:
+        """Offer two topics."""
+        return ["orders", "payments"]
 
     def propose(self, goal: Goal) -> PlanFile:
         """Record the goal, and move one partition."""
@@ -104,8 +111,10 @@ class FakePlans(PagePlans):
         """Show what is in the plan; a drain moves one partition."""
         if isinstance(wanted, NewDrains) and 9 in wanted.brokers:
             raise InvalidInputError("there is no broker <9>")
-        if isinstance(wanted, NewDrains):
+        if isinstance(wanted, NewDrains | LeadershipTask):
             plan, reason = {tp(): replicas(4, 5)}, wanted.about.reason
+        elif isinstance(wanted, Cancellation | NewQuiesce):
+            plan, reason = {tp(): replicas(4, 5)}, wanted.reason
         else:
             plan, reason = dict(wanted.plan.entries), wanted.options.reason
         table = PreviewTable("Brokers", ("broker", "in"), (("<4>", "1 GB"),))
@@ -121,11 +130,14 @@ class FakePlans(PagePlans):
             notes=(f"<note {reason}>",),
         )
 
-    def submit(self, wanted: Wanted, by: str) -> RequestId:
+    def submit(self, wanted: Wanted, by: str) -> RequestId | None:
         """Record it."""
         if isinstance(wanted, NewDrains):
             self.drained.append((wanted, by))
             return RequestId("drain-<7>")
+        if isinstance(wanted, Cancellation | LeadershipTask | NewQuiesce):
+            self.tasks.append((wanted, by))
+            return RequestId("other-<7>")
         if wanted.options.reason == "conflict":
             error = ReassignmentConflictError("new reassignments are <disabled>")
             error.add_note("At least 1 of 2 parts <were> written.")

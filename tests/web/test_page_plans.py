@@ -17,7 +17,7 @@ from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.plan_files import PlanFile
 from controller.previews.proposal import Goal
 from controller.setting_sources import load_settings
-from controller.web.steering import PagePlans
+from controller.web.page_plans import PagePlans
 from controller.znodes.cancellations import KillSwitch
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator

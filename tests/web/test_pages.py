@@ -31,6 +31,7 @@ from controller.core.pacing.controls import (
     Controls,
     Drain,
     Drains,
+    Evacuation,
     Limits,
     Pause,
     Pauses,
@@ -53,8 +54,9 @@ from controller.telemetry.json_values import Clocks
 from controller.telemetry.partition_documents import Filter, PartitionDocuments
 from controller.telemetry.status_document import status_of
 from controller.telemetry.timelines import Timeline, Timelines
-from controller.web.access import Identity, TokenRole
+from controller.web.access import ANYONE, Identity, TokenRole
 from controller.web.broker_survey import SurveyedBroker, SurveyedCluster
+from controller.web.page_plans import BrokerChoice
 from controller.web.pages import (
     UNGUARDED_MAX,
     render_form,
@@ -65,7 +67,7 @@ from controller.web.pages import (
     render_starting,
     render_submitted,
 )
-from controller.web.steering import BrokerChoice, PageAction
+from controller.web.steering import PageAction
 from tests.core.builders import tp
 from tests.telemetry.builders import (
     REQUEST,
@@ -136,6 +138,7 @@ def page(
     view: ClusterView,
     counted: Incremental[AssignedReplicas] | None = None,
     surveyed: SurveyedCluster | None = None,
+    who: Identity | None = None,
 ) -> str:
     """Return the overview of a view."""
     assigned = AssignedReplicas() if counted is None else run_to_end(counted)
@@ -159,7 +162,7 @@ def page(
         status,
         listing,
         wanted=Filter(),
-        who=OPERATOR,
+        who=OPERATOR if who is None else who,
         ended=[ENDED],
         reports=(),
         points=(),
@@ -202,7 +205,7 @@ def test_the_page_shows_partitions_and_requests() -> None:
     """Phase, target and blocked reason."""
     html = page(a_busy_view())
     for text in (
-        '<code>broker_dead</code></td><td class="n">1</td><td class="n bad">1</td>',
+        '<td data-label="partitions" class="n">1</td><td data-label="stalled" class="n bad">1</td>',
         ">t-0</a>: &lt;b&gt;broker 3&lt;/b&gt; is dead",
         "start the broker again or repair its disk",
         "t-0",
@@ -354,7 +357,10 @@ def test_hostile_names_stay_text() -> None:
         render_history(HOSTILE, a_timeline(), START, who=who),
         render_form(PageAction.PAUSE, HOSTILE, who, problem=HOSTILE),
         render_login(HOSTILE, problem=HOSTILE),
-        render_plan_form(who, filled, [BrokerChoice(BrokerId(1), HOSTILE)], problem=HOSTILE),
+        render_plan_form(
+            who, filled, [BrokerChoice(BrokerId(1), HOSTILE)], [HOSTILE], problem=HOSTILE
+        ),
+        render_plan_form(who, {"kind": "undo", "request": HOSTILE, "topic": HOSTILE}, (), ()),
         render_submitted(who, RequestId(HOSTILE), PlanSubmission(plan=PlanFile(entries={}))),
     ):
         assert "<script>alert" not in html
@@ -438,6 +444,22 @@ def test_drained_brokers_are_at_the_top() -> None:
     html = page(view)
     assert "broker 5 is drained by ann@desk: &lt;swap&gt; <small>1 replicas left" in html
     assert "broker 6 is drained by ann@desk: &lt;swap&gt; <small>empty" in html
+
+
+def test_evacuated_brokers_are_named_in_the_table_of_brokers() -> None:
+    """With author and reason, escaped; those who may operate get a link that returns them."""
+    view = a_view(1, 2).view
+    assert "evacuated" not in page(view)
+    found = {BrokerId(2): Evacuation("<kernel>", "ann@desk", 1_767_312_000_000)}
+    observe(view, ControlsRead(Controls(evacuated=found)), Instant(0.0))
+    html = page(view)
+    assert (
+        "broker 2: leaderships evacuated since 2026-01-02 00:00:00Z by ann@desk: &lt;kernel&gt;"
+        in html
+    )
+    assert 'href="/plan?kind=leaders&amp;task=return&amp;broker=2#leaders"' in html
+    assert ">evacuated</span>" in html
+    assert "/plan?kind=leaders" not in page(view, who=ANYONE)
 
 
 def test_pause_or_resume_is_offered_whichever_applies() -> None:

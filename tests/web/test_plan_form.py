@@ -7,11 +7,14 @@ from urllib.parse import urlencode
 
 import pytest
 
+from controller.actions.evacuating import LeadershipTask
 from controller.core.model import BrokerId, TopicPartition
+from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.previews.proposal import Goal
 from controller.web.access import author
 from controller.web.forms import DRAFT_S, DRAFTS_MAX, NEEDS_OPERATE, PLAN, PLAN_BYTES_MAX, SUBMIT
 from controller.web.http_messages import FORM, FORM_BYTES_MAX
+from controller.web.page_plans import NewQuiesce
 from tests.web.serving import READ_TOKEN, TOKEN, WITHIN_S, Served, bearer
 
 
@@ -45,7 +48,7 @@ class Page:
 def test_plan_is_previewed_and_submitted(steerable: Served) -> None:
     """Nothing is written by the preview; the request names its author."""
     page = Page(steerable)
-    assert 'href="/plan"' in page.get("/")[1]
+    assert 'href="/plan#submit"' in page.get("/")[1]
     chosen = page.get("/plan?broker=6")[1]
     assert 'name="broker-6" value="1" checked> 6 <span class="muted">dead</span>' in chosen
     assert chosen.count(" checked>") == 1
@@ -95,6 +98,14 @@ def test_brokers_are_drained_after_a_preview(steerable: Served) -> None:
             Goal(all_topics=True, added=frozenset({BrokerId(6), BrokerId(7)})),
         ),
         ({"kind": "rebalance"}, Goal(all_topics=True, rebalance=True)),
+        (
+            {"kind": "replication", "topic-orders": "1", "topic-payments": "1", "factor": "3"},
+            Goal(topics=["orders", "payments"], replication_factor=3),
+        ),
+        (
+            {"kind": "replication", "topic": "orders, more", "factor": "2"},
+            Goal(topics=["orders", "more"], replication_factor=2),
+        ),
     ],
 )
 def test_tasks_are_planned_as_their_commands_do(
@@ -115,6 +126,82 @@ def test_tasks_are_planned_as_their_commands_do(
         5_000_000,
         "22:00-05:00 UTC",
     )
+
+
+def test_a_request_is_undone_after_a_preview(steerable: Served) -> None:
+    """From the link at the request, with a throttle and a window."""
+    page = Page(steerable)
+    assert "Preview the undo" not in page.get(PLAN)[1]
+    body = page.get(f"{PLAN}?kind=undo&request=r%3C7%3E")[1]
+    assert 'name="request" size="26" required value="r&lt;7&gt;"' in body
+    fields = {"kind": "undo", "request": "r", "reason": "<why>", "throttle": "5MB"}
+    status, body = page.send(PLAN, window="22:00-05:00", **fields)
+    assert status == HTTPStatus.OK, body
+    for words in ("the undo of r: 1 partition", "Undo r as alice", "Throttle: 5 MB/s", "22:00"):
+        assert words in body
+    assert steerable.plans.tasks == []
+    draft = body.partition('name="draft" value="')[2].partition('"')[0]
+    status, body = page.send(SUBMIT, draft=draft)
+    assert (status, "r is being undone" in body) == (HTTPStatus.OK, True)
+    ((wanted, by),) = steerable.plans.tasks
+    assert isinstance(wanted, Cancellation)
+    assert (sorted(wanted.requests), wanted.scope, by) == (["r"], CancelScope.ALL, author("alice"))
+    assert (wanted.reason, wanted.throttle, str(wanted.window)) == (
+        "<why>",
+        5_000_000,
+        "22:00-05:00 UTC",
+    )
+    assert steerable.audited[-1] == ("submit", "other-<7>", "alice", "127.0.0.1", "done")
+
+
+@pytest.mark.parametrize(
+    ("task", "button", "done"),
+    [
+        ("evacuate", "Move leaderships off broker 5,7", "Broker 5,7 is evacuated"),
+        ("return", "Return leaderships to broker 5,7", "The leaderships of broker 5,7 return"),
+        ("forget", "Keep the present order of broker 5,7", "Broker 5,7 is evacuated no longer"),
+    ],
+)
+def test_leaderships_move_after_a_preview(
+    steerable: Served, task: str, button: str, done: str
+) -> None:
+    """Of the brokers that are chosen, in each direction."""
+    page = Page(steerable)
+    chosen = page.get(f"{PLAN}?kind=leaders&task=return&broker=5")[1]
+    assert '<option value="return" selected>' in chosen
+    assert chosen.count(" checked>") == 1
+    fields = {"kind": "leaders", "task": task, "broker-5": "1", "broker-7": "1"}
+    status, body = page.send(PLAN, reason="<kernel>", window="22:00-05:00", **fields)
+    assert (status, f"{button} as alice" in body) == (HTTPStatus.OK, True), body
+    draft = body.partition('name="draft" value="')[2].partition('"')[0]
+    status, body = page.send(SUBMIT, draft=draft)
+    assert (status, done in body) == (HTTPStatus.OK, True)
+    ((wanted, by),) = steerable.plans.tasks
+    assert isinstance(wanted, LeadershipTask)
+    assert (wanted.kind, list(wanted.brokers), by) == (task, [5, 7], author("alice"))
+    assert (wanted.about.reason, wanted.options.reason) == ("<kernel>", "<kernel>")
+    assert str(wanted.options.window) == "22:00-05:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"deadline": "30m"}, NewQuiesce("<bye>", 1800.0)),
+        ({"cancel": "1"}, NewQuiesce("<bye>", at_once=True)),
+        ({}, NewQuiesce("<bye>")),
+    ],
+)
+def test_quiesce_follows_a_preview(
+    steerable: Served, fields: dict[str, str], wanted: NewQuiesce
+) -> None:
+    """With a deadline, at once, or in its own time."""
+    page = Page(steerable)
+    status, body = page.send(PLAN, kind="quiesce", reason="<bye>", **fields)
+    assert (status, "Quiesce as alice" in body) == (HTTPStatus.OK, True), body
+    draft = body.partition('name="draft" value="')[2].partition('"')[0]
+    status, body = page.send(SUBMIT, draft=draft)
+    assert (status, "The reassigner is quiesced" in body) == (HTTPStatus.OK, True)
+    assert steerable.plans.tasks == [(wanted, author("alice"))]
 
 
 def test_brokers_to_drain_are_chosen(steerable: Served) -> None:
@@ -151,7 +238,7 @@ def test_draft_is_submitted_once_and_by_its_owner(steerable: Served) -> None:
 def test_reader_neither_previews_nor_submits(steerable: Served) -> None:
     """By any way; both are audited."""
     page = Page(steerable, READ_TOKEN)
-    assert 'href="/plan"' not in page.get("/")[1]
+    assert 'href="/plan' not in page.get("/")[1]
     assert page.get(PLAN)[0] == HTTPStatus.FORBIDDEN
     for path in (PLAN, SUBMIT):
         assert page.send(path, broker="3") == (HTTPStatus.FORBIDDEN, f"{NEEDS_OPERATE}\n")
@@ -179,6 +266,15 @@ def test_forged_form_does_nothing(steerable: Served, path: str) -> None:
         ({"kind": "add", "broker-x": "1"}, "choose a broker, or several"),
         ({"kind": "drain", "broker": "5", "window": "<late>"}, "window: "),
         ({"throttle": "<fast>"}, "throttle: bytes such as"),
+        ({"kind": "undo"}, "name the request to undo"),
+        ({"kind": "undo", "request": "a/b"}, "&#39;a/b&#39; is not the id of a request"),
+        ({"kind": "leaders", "broker": "5"}, "task: one of evacuate, return, forget"),
+        ({"kind": "leaders", "task": "evacuate"}, "choose a broker, or several"),
+        ({"kind": "quiesce", "deadline": "<soon>"}, "deadline: "),
+        ({"kind": "quiesce", "deadline": "5m", "cancel": "1"}, "rolled back at once"),
+        ({"kind": "replication", "factor": "2"}, "choose a topic, or several"),
+        ({"kind": "replication", "topic": "orders", "factor": "<two>"}, "replicas: a whole"),
+        ({"kind": "replication", "topic": "orders", "factor": "0"}, "replicas: a whole"),
     ],
 )
 def test_wrong_form_is_shown_again(steerable: Served, fields: dict[str, str], why: str) -> None:
@@ -188,6 +284,8 @@ def test_wrong_form_is_shown_again(steerable: Served, fields: dict[str, str], wh
     assert why in body
     assert "<late>" not in body
     assert "<fast>" not in body
+    assert "<soon>" not in body
+    assert "<two>" not in body
 
 
 def test_plan_may_be_larger_than_other_forms(steerable: Served) -> None:

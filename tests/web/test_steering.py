@@ -13,13 +13,11 @@ import pytest
 from controller.core.model import RequestId, Zxid
 from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.requests.outcomes import RequestHistory, Summary
-from controller.core.requests.submissions import AcceptedEntry, CancelScope
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.web.access import author
 from controller.web.steering import MEANINGS, PageAction, Steering
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator
-from tests.core.builders import replicas, tp
 
 NAME = RequestId("request_0000000001")
 BY_ALICE = Pause(by=author("alice"), since_ms=77)
@@ -72,19 +70,6 @@ def test_nothing_is_written_where_there_is_nothing_to_cancel() -> None:
         with pytest.raises(ReassignmentConflictError, match="There is nothing to cancel"):
             page.act(PageAction.CANCEL, request)
     assert page.cluster.cancellation is None
-
-
-def test_a_request_is_undone_whole() -> None:
-    """With what is done, as `undo` does."""
-    page = Page()
-    page.end()
-    page.cluster.accepted[NAME] = [AcceptedEntry(tp(), replicas(1, 2), replicas(3, 4))]
-    page.cluster.assign(tp(), (3, 4))
-    page.act(PageAction.UNDO, NAME)
-    found = page.cluster.cancellation
-    assert found is not None
-    assert (found.requests, found.scope) == (frozenset({NAME}), CancelScope.ALL)
-    assert found.requested_by == author("alice")
 
 
 def test_every_action_says_what_it_does() -> None:

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.model import BrokerId, RequestId, ZkVersion, Zxid
+from controller.core.model import BrokerId, RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.pacing.controls import (
     BrokerLimits,
     Drain,
     Drains,
+    Evacuation,
+    Evacuations,
     Limits,
     Pause,
     Pauses,
@@ -24,10 +26,13 @@ from controller.core.pacing.controls import (
 from controller.core.requests.submissions import Window
 from controller.znodes.operator_controls import (
     decode_drains,
+    decode_evacuated,
+    decode_evacuations,
     decode_limits,
     decode_pauses,
     decode_throttle,
     encode_drains,
+    encode_evacuations,
     encode_limits,
     encode_pauses,
     encode_throttle,
@@ -88,6 +93,11 @@ DRAINS = st.builds(
     st.none() | WINDOWS,
     st.just(ZkVersion(3)),
     st.just(Zxid(77)),
+)
+EVACUATIONS = st.builds(
+    Evacuations,
+    st.dictionaries(BROKERS, st.builds(Evacuation, WORDS, WORDS, TIMES, st.booleans()), max_size=3),
+    st.just({TopicPartition("t", 0): (BrokerId(1), BrokerId(2))}) | st.just({}),
 )
 HERE = (ZkVersion(3), Zxid(77))
 """The version and the creation of the znode."""
@@ -215,3 +225,20 @@ def test_controls_need_their_version() -> None:
     """A format of the future is not guessed at."""
     for decode in (decode_pauses, decode_limits, decode_throttle):
         assert "version" in str(decode(json.dumps({"version": 2}).encode()))
+
+
+@given(EVACUATIONS)
+def test_evacuations_come_back_whole_and_their_brokers_alone(found: Evacuations) -> None:
+    """The daemon reads the brokers alone, whatever the way back is."""
+    data = encode_evacuations(found)
+    assert decode_evacuations(data) == found
+    assert decode_evacuated(data) == found.brokers
+    broken = json.loads(data) | {"former": {"t": "no partitions"}}
+    assert isinstance(decode_evacuations(json.dumps(broken).encode()), str)
+    assert decode_evacuated(json.dumps(broken).encode()) == found.brokers
+
+
+@given(ANY_BYTES)
+def test_any_bytes_are_evacuated_brokers_or_a_text(data: bytes) -> None:
+    """A daemon survives what another program writes there."""
+    assert isinstance(decode_evacuated(data), str | dict)

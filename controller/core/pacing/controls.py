@@ -246,19 +246,6 @@ class Drains:
 
 
 @dataclass(frozen=True, slots=True)
-class Controls:
-    """Everything below ``/reassigner/control``."""
-
-    pauses: Pauses = field(default_factory=Pauses)
-    limits: Limits = field(default_factory=Limits)
-    throttle: int | None = None
-    """Bytes per second and broker for every request without a throttle of its own."""
-    unreadable: Mapping[str, str] = field(default_factory=dict)
-    """Path and reason of each unreadable control; its former value stays in force."""
-    drains: Drains = field(default_factory=Drains)
-
-
-@dataclass(frozen=True, slots=True)
 class Evacuation:
     """The evacuation of a broker from leaderships."""
 
@@ -271,8 +258,23 @@ class Evacuation:
 
 
 @dataclass(frozen=True, slots=True)
+class Controls:
+    """Everything below ``/reassigner/control``."""
+
+    pauses: Pauses = field(default_factory=Pauses)
+    limits: Limits = field(default_factory=Limits)
+    throttle: int | None = None
+    """Bytes per second and broker for every request without a throttle of its own."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Path and reason of each unreadable control; its former value stays in force."""
+    drains: Drains = field(default_factory=Drains)
+    evacuated: Mapping[BrokerId, Evacuation] | None = field(default_factory=dict)
+    """The brokers evacuated from leaderships, which are only shown; None: they are unreadable."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evacuations:
-    """``/reassigner/control/evacuations``, which only commands read: the way back."""
+    """``/reassigner/control/evacuations``; the way back is for commands, the daemon ignores it."""
 
     brokers: Mapping[BrokerId, Evacuation] = field(default_factory=dict)
     former: Mapping[TopicPartition, Replicas] = field(default_factory=dict)

@@ -124,7 +124,10 @@ def _understood(view: ClusterView, read: Controls) -> Controls:
         pauses = replace(pauses, everything=Pause(why))
     if drains.czxid == view.pacing_process.drains_ended:
         drains = Drains()
-    return Controls(pauses, limits, throttle, read.unreadable, drains)
+    evacuated = read.evacuated
+    if evacuated is None:
+        evacuated = view.pacing_process.controls.evacuated
+    return Controls(pauses, limits, throttle, read.unreadable, drains, evacuated)
 
 
 def _applied_throttles_read(view: ClusterView, event: records.AppliedThrottlesRead) -> None:
