@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 from controller.core.model import Blocked, BlockedBy, Instant, RequestId, TopicPartition
 from controller.core.pacing import limits_in_force
-from controller.core.pacing.budget import request_hold, step_hold
+from controller.core.pacing.operator_holds import request_hold, step_hold
 from controller.core.reason_kinds import ReasonKind, kind_of
 from controller.core.reassignments.gates import config_unknown, state_unknown
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import Pending
-from controller.core.requests.drains import undrained
+from controller.core.requests.drain_targets import undrained
 from controller.core.requests.submissions import legacy_request_id
 from controller.core.role import claims_and_resignations, eligibility
 from controller.core.view import ClusterView

@@ -1,8 +1,8 @@
 """
 What is left on drained brokers, and where a drain would move it.
 
-Both are found with the daemon's own functions (``core.requests.drains``), from what ZooKeeper has;
-the status of the leading daemon adds what a reassignment waits for.
+Both are found with the daemon's own functions (``core.requests.drain_targets``), from what
+ZooKeeper has; the status of the leading daemon adds what a reassignment waits for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from controller.core.pacing import drained_replicas
 from controller.core.pacing.controls import Drain, Drains
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import Expanding, Pending
-from controller.core.requests.drains import targets, undrained
+from controller.core.requests.drain_targets import targets, undrained
 from controller.core.requests.model import Request
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView

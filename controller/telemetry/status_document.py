@@ -19,10 +19,10 @@ from controller.core.deletions import pending_deletions
 from controller.core.disks.disk_space import reserved_in, unguarded_brokers
 from controller.core.model import BlockedBy, RequestId
 from controller.core.pacing import limits_in_force
-from controller.core.pacing.budget import request_hold
 from controller.core.pacing.drained_replicas import replicas_left
+from controller.core.pacing.operator_holds import request_hold
 from controller.core.reason_kinds import BLOCKING, LASTING
-from controller.core.requests.drains import hold_of
+from controller.core.requests.drain_targets import hold_of
 from controller.core.requests.model import Request
 from controller.core.requests.outcomes import Undone, outcome_state
 from controller.core.role.eligibility import refusals

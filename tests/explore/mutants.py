@@ -59,7 +59,7 @@ MUTANTS: Final = (
     Mutant(
         "give no partition on a drained broker a target",
         DRAINS,
-        "for entry in self.entries():",
+        "for entry in DrainTargets(view).entries():",
         "for entry in ():",
         ("drain of the added broker",),
     ),

@@ -48,8 +48,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.records import Change, Decision
-from controller.core.requests import acceptance
-from controller.core.requests.entry_checks import PlanEntry, refusal_of
+from controller.core.requests.entry_checks import PlanEntry, is_undecidable, refusal_of
 from controller.core.requests.submissions import APPROVAL_REQUIRED
 from controller.core.topics import topic_creation
 from controller.core.view import ClusterView
@@ -217,7 +216,7 @@ def _judge(
     forbidden = None if target is None else _refusal_of_targets(view)
     if forbidden is not None:
         judged.results.append(PartitionResult(partition, kafka_errors.POLICY_VIOLATION, forbidden))
-    elif acceptance.is_undecidable(view, partition):
+    elif is_undecidable(view, partition):
         judged.waits = True
     elif target is None:
         _judge_cancellation(view, partition, judged)

@@ -22,7 +22,7 @@ from controller.core.leadership import duties
 from controller.core.leadership.records import ElectionsRequestedRecord
 from controller.core.model import BrokerId, Instant, TopicPartition
 from controller.core.records import Change
-from controller.core.requests import acceptance
+from controller.core.requests.entry_checks import is_undecidable
 from controller.core.view import ClusterView
 
 PATIENCE_S: Final = 20.0
@@ -73,7 +73,7 @@ def _is_unread(view: ClusterView, partition: TopicPartition) -> bool:
         return False
     kinds = (leadership.states, leadership.stateless, leadership.unreadable)
     is_known = any(partition in known for known in kinds)
-    return acceptance.is_undecidable(view, partition) or (
+    return is_undecidable(view, partition) or (
         view.topics.assignment(partition) is not None and not is_known
     )
 

@@ -3,7 +3,7 @@ The partitions on drained brokers, as the facts about them are folded in.
 
 A partition is noted as long as it has a replica on a drained broker, or its reassignment leads to
 one, or off it: a broker that is dead is dropped before its successor has copied. Which of them may
-be given another target is noted beside: ``requests.drains`` decides.
+be given another target is noted beside: ``requests.drain_targets`` decides.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from controller.core.leadership import leader_selection
 from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.throttles import throttle_gate
-from controller.core.reassignments import gates, native, orphans, phases, records
+from controller.core.reassignments import foreign_policy, gates, native, orphans, phases, records
 from controller.core.reassignments.placing import ReplicaPlacement
 from controller.core.reassignments.step_start import NO_ROOM
 from controller.core.reassignments.steps import Step, next_step
@@ -117,7 +117,9 @@ class DelegatedContext(ReplicaPlacement):
         if isinstance(target, Blocked):
             return target
         adding = tuple(r for r in target if r not in self.assignment.replicas)
-        blocked = gates.foreign_gate(self.view, self.spec) or self.gate(step, adding, budget)
+        blocked = foreign_policy.foreign_gate(self.view, self.spec) or self.gate(
+            step, adding, budget
+        )
         if blocked is not None:
             return blocked
         leader = self.state.leader
@@ -277,7 +279,7 @@ class DelegatedContext(ReplicaPlacement):
             return self.step_ended(budget)
         if self.has_drifted:
             return self.refuse_drift(budget)
-        if not gates.is_ours(self.view, self.spec, self.assignment):
+        if not foreign_policy.is_ours(self.view, self.spec, self.assignment):
             return self.foreign_block()
         corrected = self.corrected_target()
         if corrected is not None:
@@ -432,7 +434,7 @@ class DelegatedContext(ReplicaPlacement):
             return self.change(self.phase(phases.Ended(), cause), gone)
         if assignment.target_replicas != self.spec.target:
             czxid = self.view.topics.by_name[self.partition.topic].czxid
-            spec = gates.foreign_spec(assignment, czxid)
+            spec = foreign_policy.foreign_spec(assignment, czxid)
             return self.change(records.SpecRecord(self.partition, spec))
         return self.in_sync_gate(assignment.target_replicas) or UNENDED
 

@@ -15,7 +15,7 @@ from controller.core.disks import disk_space
 from controller.core.disks import fold as disk_fold
 from controller.core.model import BrokerId, Instant, ReassignmentSpec, Route, TopicPartition
 from controller.core.pacing import drained_replicas, isr_health
-from controller.core.reassignments import gates, phases
+from controller.core.reassignments import foreign_policy, phases
 from controller.core.reassignments.model import Load, Reassignment
 from controller.core.view import ClusterView
 
@@ -94,7 +94,7 @@ def _count(counts: Counter[Key], key: Key, change: int) -> None:
 
 def count_in_flight(view: ClusterView, reassignment: Reassignment, change: int) -> None:
     """Count a step that begins or ends, in total and for its request."""
-    if gates.is_limited(view, reassignment.spec):
+    if foreign_policy.is_limited(view, reassignment.spec):
         view.pacing.in_flight += change
     request = view.requests.by_id.get(reassignment.spec.request)
     if request is not None:
@@ -161,7 +161,7 @@ def reload(
         case phases.Syncing() if isinstance(before, phases.Expanding | phases.AwaitingController):
             # Delegated: the topic znode shows the step, which an earlier daemon may have requested.
             unload(view, reassignment)
-            if gates.is_limited(view, reassignment.spec):
+            if foreign_policy.is_limited(view, reassignment.spec):
                 load(view, partition, reassignment)
         case phases.Placing():
             unload(view, reassignment)

@@ -21,7 +21,8 @@ from controller.core import effects, wakeups
 from controller.core.disks.disk_space import fill_of_brokers
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, RequestId, TopicPartition
 from controller.core.pacing import controls, limits_in_force
-from controller.core.pacing.budget import Budget, request_hold
+from controller.core.pacing.budget import Budget
+from controller.core.pacing.operator_holds import request_hold
 from controller.core.reassignments import delegated, native, records
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView

@@ -26,7 +26,7 @@ from controller.core.model import (
     TopicPartition,
     entry_text,
 )
-from controller.core.reassignments.gates import refusal_for_foreign
+from controller.core.reassignments.foreign_policy import refusal_for_foreign
 from controller.core.reassignments.partition_context import elects_leader
 from controller.core.reassignments.records import DONE, SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
@@ -126,20 +126,6 @@ def end_as_refused(
     )
     written = (ended, records.RefusalRecord((refusal,)), records.RequestOutcomeRecord(summary))
     return Change(written)
-
-
-def is_undecidable(view: ClusterView, partition: TopicPartition) -> bool:
-    """
-    Return whether a read of the topic, or the end of a record of a former topic, comes first.
-
-    That record would be taken for a reassignment of the present topic, by this route or another.
-    """
-    if view.is_of_former_topic(partition):
-        return True
-    topic = partition.topic
-    known = view.topics.by_name.get(topic)
-    awaits_read = topic in (view.topics.listed or ()) if known is None else known.stale
-    return awaits_read and topic not in view.topics.unreadable
 
 
 def accept_entry(view: ClusterView, entry: PlanEntry) -> Change:

@@ -122,3 +122,17 @@ def _refusal_of_drifted(view: ClusterView, entry: PlanEntry) -> Refusal | None:
 def _refusal_of_directories(view: ClusterView, entry: PlanEntry) -> Refusal | None:
     problem = known_directories.problem_of(view, entry.log_dirs)
     return None if problem is None else entry.refusal(RefusalReason.LOG_DIR, problem)
+
+
+def is_undecidable(view: ClusterView, partition: TopicPartition) -> bool:
+    """
+    Return whether a read of the topic, or the end of a record of a former topic, comes first.
+
+    That record would be taken for a reassignment of the present topic, by this route or another.
+    """
+    if view.is_of_former_topic(partition):
+        return True
+    topic = partition.topic
+    known = view.topics.by_name.get(topic)
+    awaits_read = topic in (view.topics.listed or ()) if known is None else known.stale
+    return awaits_read and topic not in view.topics.unreadable

@@ -21,14 +21,14 @@ from controller.core import core_settings, effects
 from controller.core.disks import known_directories, log_dir_queries
 from controller.core.model import Instant, RefusalReason, Route, TopicPartition, request_text
 from controller.core.pacing.limits_in_force import in_flight_max
-from controller.core.reassignments import gates
+from controller.core.reassignments import foreign_policy
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.orphans import left_where_it_stands
 from controller.core.reassignments.records import ForeignAdoptedRecord, SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Decision
 from controller.core.requests import acceptance, completion, records
 from controller.core.requests.acceptance import Judgement
-from controller.core.requests.entry_checks import PlanEntry, refusal_of
+from controller.core.requests.entry_checks import PlanEntry, is_undecidable, refusal_of
 from controller.core.requests.model import PlanNode
 from controller.core.requests.submissions import legacy_request_id, queue_request_id
 from controller.core.topics import topic_configs
@@ -173,7 +173,7 @@ def is_taken(view: ClusterView, plan: PlanNode, partition: TopicPartition) -> bo
 
 
 def _judge_listed(view: ClusterView, entry: PlanEntry, judged: Judgement) -> None:
-    if acceptance.is_undecidable(view, entry.partition):
+    if is_undecidable(view, entry.partition):
         judged.waits = True
         return
     running = view.reassignments.by_partition.get(entry.partition)
@@ -249,7 +249,7 @@ def adopt_foreign(view: ClusterView) -> Decision:
             partition = TopicPartition(name, number)
             if not assignment.is_reassigning or partition in view.reassignments.by_partition:
                 continue
-            adopted = SpecRecord(partition, gates.foreign_spec(assignment, topic.czxid))
+            adopted = SpecRecord(partition, foreign_policy.foreign_spec(assignment, topic.czxid))
             changes.append(Change((adopted,), partition=partition))
     if not any(_is_awaited(view, name, topic) for name, topic in topics.by_name.items()):
         changes.append(Change((ForeignAdoptedRecord(),)))
@@ -325,7 +325,7 @@ def _refuse_queued(view: ClusterView, queue: PlanNode, why: str) -> Iterator[Cha
 def _take_queued(view: ClusterView, entry: PlanEntry, judged: Judgement) -> Change | None:
     """Return how an entry leaves the queue, accepted or refused; None: it waits."""
     partition = entry.partition
-    if acceptance.is_undecidable(view, partition):
+    if is_undecidable(view, partition):
         return None
     left = records.QueueEntryEndedRecord(partition)
     refusal = (
@@ -335,7 +335,7 @@ def _take_queued(view: ClusterView, entry: PlanEntry, judged: Judgement) -> Chan
     )
     if refusal is not None:
         return Change((left, records.RefusalRecord((refusal,))), partition=partition)
-    if gates.waits_for_foreign(view, partition) or not judged.is_decidable(view, entry):
+    if foreign_policy.waits_for_foreign(view, partition) or not judged.is_decidable(view, entry):
         return None
     taken = take_over(view, entry)
     return None if taken is None else replace(taken, records=(*taken.records, left))

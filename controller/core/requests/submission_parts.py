@@ -6,9 +6,9 @@ A request is one znode, or several that name it (``part_of``). Entries are judge
 
 If one entry of an atomic request is refused, accepted ones are taken back. Its parts are accepted
 one after the other, so one of them may be refused after others were accepted and their znodes
-deleted. None of it begins a step before the last is accepted (``pacing.budget``). It is accepted in
-chunks, and is judged as a whole before each. The facts of that judgement are remembered: while they
-hold, nothing is judged again.
+deleted. None of it begins a step before the last is accepted (``pacing.operator_holds``). It is
+accepted in chunks, and is judged as a whole before each. The facts of that judgement are
+remembered: while they hold, nothing is judged again.
 
 An approved request is verified against its hash before any entry is accepted. All parts are opened
 in one multi, each with the version of its znode that was verified. A later daemon cannot verify the

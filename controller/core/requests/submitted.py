@@ -24,12 +24,12 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.reassignments.gates import waits_for_foreign
+from controller.core.reassignments.foreign_policy import waits_for_foreign
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Decision, Record
 from controller.core.requests import acceptance, cancellation, records, submission_parts
 from controller.core.requests.acceptance import Judgement
-from controller.core.requests.entry_checks import PlanEntry, refusal_of
+from controller.core.requests.entry_checks import PlanEntry, is_undecidable, refusal_of
 from controller.core.requests.submissions import APPROVAL_REQUIRED, AcceptedEntry, Submission
 from controller.core.topics import topic_configs
 from controller.core.view import ClusterView
@@ -302,7 +302,7 @@ def _is_good(view: ClusterView, entry: PlanEntry, judged: Judgement) -> bool:
 
     Every fact that it is judged by is part of the ``AtomicCheck`` of an atomic request.
     """
-    if acceptance.is_undecidable(view, entry.partition):
+    if is_undecidable(view, entry.partition):
         judged.waits = True
         return False
     refusal = (

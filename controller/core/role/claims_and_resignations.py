@@ -17,7 +17,7 @@ from controller.core.calls import client_calls
 from controller.core.cluster import protocols
 from controller.core.deletions import pending_deletions
 from controller.core.model import START, Blocked, BlockedBy, Instant, Route
-from controller.core.pacing.budget import next_opening, request_hold
+from controller.core.pacing.operator_holds import next_opening, request_hold
 from controller.core.records import Change, Decision, Record
 from controller.core.requests import (
     cancellation,

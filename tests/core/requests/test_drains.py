@@ -36,7 +36,8 @@ from controller.core.pacing.records import (
     ControlsRead,
     DrainsEndedRecord,
 )
-from controller.core.requests.drains import STOPPED, undrained
+from controller.core.requests.drain_targets import undrained
+from controller.core.requests.drains import STOPPED
 from controller.core.requests.model import Request
 from controller.core.requests.outcomes import OpenHistory, Part
 from controller.core.requests.records import (
