@@ -35,7 +35,7 @@ ON_CONTAINERS := --cluster containers --timeout 1200 --durations 8 \
 	-o log_cli=true -o log_cli_level=INFO -o log_cli_format='%(asctime)s %(message)s'
 CODE := controller tests integration benchmarks docs/generate
 
-.PHONY: diagram recovery reference picture cast help setup check unit exhaustive first-histories test test-all integration kafka-tests containers smoke acceptance sim explore mutants histories oracle chaos forecasts bench bench-pipeline demo cluster deb clean
+.PHONY: diagram recovery reference picture cast help setup check unit exhaustive first-histories test test-all integration kafka-tests containers smoke acceptance sim explore mutants histories oracle chaos forecasts bench bench-pipeline demo cluster deb clean interpreter jars
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,22 +43,29 @@ help: ## what there is to make
 setup: $(READY) ## a virtual environment with the package and the tools to check it; Spark comes with the first target that uses it
 
 # Each stage is installed by the first target that needs it: Spark is larger than all the rest.
-$(PACKAGE): pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: PYTHON=/path/to/python3 make setup" >&2; exit 1; }
+# What is imported is compiled then: it is less than all that pip would compile.
+$(PACKAGE): pyproject.toml constraints.txt | interpreter
 	@echo "--- installing the package into $(VENV)"
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --editable '.[zookeeper-sasl]'
+	$(INSTALL) --no-compile --editable .
 	@touch $@
 
 $(READY): $(PACKAGE)
 	@echo "--- installing the tools that check it"
-	$(INSTALL) --editable '.[dev]'
+	$(INSTALL) --editable '.[dev,zookeeper-sasl]'
 	@touch $@
 
 $(SPARK): $(READY)
 	@echo "--- installing Spark for the pipeline"
 	$(INSTALL) --editable '.[pipeline]'
 	@touch $@
+
+interpreter:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: PYTHON=/path/to/python3 make setup" >&2; exit 1; }
+
+# They need nothing that is installed, so that the package is installed meanwhile.
+jars: interpreter
+	@$(PYTHON) -m integration.rigs.kafka_jars
 
 check: $(READY) ## style, format, types, and who may import whom
 	$(BIN)/ruff check $(CODE)
@@ -161,10 +168,12 @@ $(CAST)/.ready:
 	$(CAST)/bin/python -m pip install --quiet --disable-pip-version-check termtosvg==1.1.0 'setuptools<81'
 	@touch $@
 
-demo: $(PACKAGE) ## a real cluster, a real reassignment, and the proof
+demo: ## a real cluster, a real reassignment, and the proof
+	@$(MAKE) --no-print-directory --jobs 2 $(PACKAGE) jars
 	$(BIN)/python -m integration.demo
 
-cluster: $(PACKAGE) ## a real cluster without a daemon, to try the commands on, until Ctrl-C; PROTOCOL=3.9
+cluster: ## a real cluster without a daemon, to try the commands on, until Ctrl-C; PROTOCOL=3.9
+	@$(MAKE) --no-print-directory --jobs 2 $(PACKAGE) jars
 	$(BIN)/python -m integration.playground $(if $(PROTOCOL),--protocol $(PROTOCOL)) $(if $(DISK_MB),--disk-mb $(DISK_MB))
 
 deb: $(PACKAGE) ## a Debian package for the release that has this Python: build/deb/*.deb

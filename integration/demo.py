@@ -23,7 +23,7 @@ from rich.table import Table
 from integration.rigs.audits import Audit, Record, audit, read_everything
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon
-from integration.rigs.kafka_jars import JarsUnavailableError, classpath
+from integration.rigs.kafka_jars import JarsUnavailableError, jars_directory
 from integration.rigs.processes import dying_with_parent, exit_on_sigterm
 from integration.rigs.traffic import Traffic
 from integration.rigs.waiting import GaveUpError, eventually
@@ -206,9 +206,8 @@ def preload(cluster: Cluster, report: Callable[[str], None]) -> Sequence[Record]
 def run(stack: ExitStack) -> bool:
     """Do it all; everything entered on the stack is undone by the caller."""
     started = time.monotonic()
-    say("resolving ZooKeeper 3.8 and Kafka 3.9.1 with Maven (cached after the first time)", started)
-    classpath()
-    say("starting ZooKeeper and five brokers", started)
+    jars_directory(report=lambda text: say(f"Kafka's jars: {text}", started))
+    say("starting ZooKeeper 3.8 and five brokers of Kafka 3.9.1", started)
     cluster = stack.enter_context(Cluster.running())
     assignment = spread(TOPICS, tuple(cluster.brokers))
     for topic, partitions in assignment.items():

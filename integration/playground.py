@@ -22,7 +22,7 @@ from rich.console import Console
 
 from integration.demo import TOPICS, preload, spread
 from integration.rigs.cluster import Cluster, ClusterOptions
-from integration.rigs.kafka_jars import JarsUnavailableError
+from integration.rigs.kafka_jars import JarsUnavailableError, jars_directory
 from integration.rigs.processes import exit_on_sigterm
 from integration.rigs.servers import BrokerOptions
 from integration.rigs.waiting import GaveUpError
@@ -45,8 +45,9 @@ def main() -> int:
     requested = parser.parse_args()
     exit_on_sigterm()
     broker = replace(BrokerOptions(), inter_broker_protocol=requested.protocol)
-    console.print("starting ZooKeeper and five brokers; the first time Maven fetches them")
     try:
+        jars_directory(report=lambda text: console.print(f"Kafka's jars: {text}"))
+        console.print("starting ZooKeeper and five brokers")
         with Cluster.running(ClusterOptions(racks=RACKS, broker=broker)) as cluster:
             for topic, partitions in spread(TOPICS, tuple(cluster.brokers)).items():
                 cluster.create_topic(topic, partitions, {"min.insync.replicas": "2"})

@@ -5,17 +5,25 @@ The jars of a Kafka release, resolved by Maven from a pom once and kept.
 Kept under the user's cache directory, keyed by the release and the pom's content: a changed pom
 resolves anew, a fresh clone does not. Safe when several processes ask at once: one resolves, into a
 directory that gets its final name only when it is complete; the others wait.
+
+``python -m integration.rigs.kafka_jars`` resolves those of the present release and shows the
+progress. It needs the standard library only, so that it can run while the package is installed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from typing import Final
 
 from integration.rigs.caches import alone, cache_directory
@@ -23,6 +31,18 @@ from integration.rigs.caches import alone, cache_directory
 POM: Final = Path(__file__).with_name("pom.xml")
 CLIENTS_POM: Final = Path(__file__).parents[1] / "decoder_gate" / "pom.xml"
 RESOLVE_WITHIN_S: Final = 900
+REPORT_EVERY_S: Final = 2.0
+MAVEN_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""It runs for seconds: half of its processor time would be the optimising compiler's."""
+DOWNLOADED: Final = "] Downloaded from "
+"""In the line that Maven prints after each file."""
+
+
+Report = Callable[[str], None]
+
+
+def _no_report(_: str) -> None:
+    """Report nothing."""
 
 
 class JarsUnavailableError(RuntimeError):
@@ -88,9 +108,9 @@ def classpath(release: Release = KAFKA_3_9) -> str:
     return str(jars_directory(release) / "*")
 
 
-def jars_directory(release: Release = KAFKA_3_9) -> Path:
+def jars_directory(release: Release = KAFKA_3_9, report: Report = _no_report) -> Path:
     """
-    Return the directory that holds exactly the jars of a release.
+    Return the directory that holds exactly the jars of a release; report the progress.
 
     Raises:
         JarsUnavailableError: Maven is missing, failed or took too long.
@@ -100,7 +120,8 @@ def jars_directory(release: Release = KAFKA_3_9) -> Path:
         "scala.binary": release.scala,
         "zookeeper.version": release.zookeeper,
     }
-    return _resolved(f"kafka-{release.kafka}-{_key(POM, repr(release))}", POM, properties)
+    name = f"kafka-{release.kafka}-{_key(POM, repr(release))}"
+    return _resolved(name, POM, properties, report)
 
 
 def clients_classpath(version: str) -> str:
@@ -114,7 +135,9 @@ def clients_classpath(version: str) -> str:
     return str(_resolved(name, CLIENTS_POM, {"kafka.version": version}) / "*")
 
 
-def _resolved(name: str, pom: Path, properties: Mapping[str, str]) -> Path:
+def _resolved(
+    name: str, pom: Path, properties: Mapping[str, str], report: Report = _no_report
+) -> Path:
     root = cache_directory("jars")
     directory = root / name
     if directory.is_dir():
@@ -123,7 +146,7 @@ def _resolved(name: str, pom: Path, properties: Mapping[str, str]) -> Path:
         if not directory.is_dir():
             scratch = Path(tempfile.mkdtemp(prefix="resolving-", dir=root))
             try:
-                _resolve(pom, properties, scratch)
+                _resolve(pom, properties, scratch, report)
                 scratch.chmod(0o755)
                 scratch.rename(directory)
             finally:
@@ -135,25 +158,64 @@ def _key(pom: Path, release: str) -> str:
     return hashlib.sha256(pom.read_bytes() + release.encode()).hexdigest()[:12]
 
 
-def _resolve(pom: Path, properties: Mapping[str, str], into: Path) -> None:
+def _resolve(pom: Path, properties: Mapping[str, str], into: Path, report: Report) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise JarsUnavailableError("Maven (mvn) is needed once, to resolve Kafka's jars")
     command = [
         maven,
-        "-q",
-        "-B",
+        "--batch-mode",
         f"--file={pom}",
         *(f"-D{name}={value}" for name, value in properties.items()),
         "-DincludeScope=runtime",
         f"-DoutputDirectory={into}",
         "dependency:copy-dependencies",
     ]
+    options = f"{MAVEN_JVM} {os.environ.get('MAVEN_OPTS', '')}"
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "MAVEN_OPTS": options},
+    ) as process:
+        end = Timer(RESOLVE_WITHIN_S, process.kill)
+        end.start()
+        try:
+            last = _follow(process.stdout or (), report)
+            code = process.wait()
+        finally:
+            end.cancel()
+            process.kill()
+    if code != 0 or not any(into.glob("kafka[_-]*.jar")):
+        limit = f" after {RESOLVE_WITHIN_S} s" if code < 0 else ""
+        raise JarsUnavailableError(f"Maven failed ({code}){limit}: {last}")
+
+
+def _follow(lines: Iterable[str], report: Report) -> str:
+    """Report the downloads; return the last lines."""
+    last = deque[str](maxlen=30)
+    downloaded, next_report = 0, time.monotonic() + REPORT_EVERY_S
+    for line in lines:
+        last.append(line)
+        if DOWNLOADED not in line:
+            continue
+        downloaded += 1
+        if time.monotonic() >= next_report:
+            report(f"{downloaded} files downloaded")
+            next_report = time.monotonic() + REPORT_EVERY_S
+    return "".join(last)
+
+
+def main() -> int:
+    """Resolve the jars of the present release."""
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=RESOLVE_WITHIN_S, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise JarsUnavailableError(f"Maven did not end in {RESOLVE_WITHIN_S} s") from error
-    if done.returncode != 0 or not any(into.glob("kafka[_-]*.jar")):
-        raise JarsUnavailableError(f"Maven failed ({done.returncode}): {done.stdout[-2000:]}")
+        jars_directory(report=lambda text: print(f"--- Kafka's jars: {text}", flush=True))
+    except JarsUnavailableError as error:
+        print(f"--- Kafka's jars: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
