@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -189,6 +189,8 @@ class CancelRun:
         done = submit_cancellation(self.operator, self.wanted)
         if isinstance(done, str):
             return self._nothing(done)
+        for text in done.preview.drain_texts():
+            print_note(f"This ends the drain of {text}")
         written = done.written
         try:
             taken_up = await_daemon(self.context, self.operator, lambda: self._is_taken_up(done))
@@ -212,6 +214,7 @@ class CancelRun:
             "not_accepted": list(preview.submissions),
             "finished": [str(p) for p in preview.finished],
             "drained": list(preview.drained),
+            "drains": [{"broker": b, **asdict(about)} for b, about in preview.drained.items()],
         }
         screen = _screen(preview.selections)
         self.context.print_result(lambda: document, preview.lines(), screen)

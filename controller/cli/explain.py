@@ -26,7 +26,7 @@ from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.steps import Step, steps_to
 from controller.core.requests.outcomes import Summary
 from controller.errors import InvalidInputError
-from controller.telemetry.advice import PHASE_MEANINGS, advice_for, phase_words
+from controller.telemetry.advice import PHASE_MEANINGS, advice_for, phase_words, remedy_for
 from controller.telemetry.json_values import step_document
 from controller.units import ids, show_bytes, show_rate
 from controller.znodes.paths import parse_topic_partition
@@ -284,7 +284,7 @@ def _rows(facts: PartitionFacts, live: Mapping[str, Any] | None) -> Iterator[tup
         yield from _live_rows(moved)
     refused = None if live is None else live["not_accepted_because"]
     if refused is not None:
-        yield from _wait_rows(refused, stalled=False)
+        yield from _wait_rows(refused, advice_for(refused["by"]), stalled=False)
 
 
 def _recorded_rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
@@ -343,13 +343,13 @@ def _live_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "step", f"{moved['step']} of {moved['steps']}"
     yield from _byte_rows(moved)
     if moved["blocked_on"] is not None:
-        yield from _wait_rows(moved["blocked_on"], stalled=moved["stalled"])
+        yield from _wait_rows(moved["blocked_on"], remedy_for(moved), stalled=moved["stalled"])
         return
     if moved.get("state") == COPYING:
         yield "state", partition_state(moved)
     if moved["stalled"]:
         yield "STALLED", f"without progress since {moved['phase_since']}"
-        advice = advice_for(model.BlockedBy.REPLICA_NOT_IN_ISR)
+        advice = remedy_for(moved, model.BlockedBy.REPLICA_NOT_IN_ISR)
         if moved.get("state") == COPYING and advice is not None:
             yield "what to do", advice
 
@@ -370,9 +370,10 @@ def _byte_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "throttle", f"{show_rate(wanted)} per broker, not in force now"
 
 
-def _wait_rows(blocked: Mapping[str, Any], *, stalled: bool) -> Iterator[tuple[str, str]]:
+def _wait_rows(
+    blocked: Mapping[str, Any], advice: str | None, *, stalled: bool
+) -> Iterator[tuple[str, str]]:
     yield "waits for", wait_words(blocked) + (", STALLED" if stalled else "")
-    advice = advice_for(blocked["by"])
     if advice is not None:
         yield "what to do", advice
 
@@ -415,8 +416,10 @@ def _document(
     original = None if spec is None else spec.original
     moved = None if live is None else live["reassignment"]
     blocked = None if live is None else live["not_accepted_because"]
+    advice = None if blocked is None else advice_for(blocked["by"])
     if moved is not None:
         blocked = moved["blocked_on"]
+        advice = None if blocked is None else remedy_for(moved)
     return {
         "topic": facts.partition.topic,
         "partition": facts.partition.partition,
@@ -446,7 +449,7 @@ def _document(
         else {"request": outcome.request, "fate": outcome.fate.value, "detail": outcome.detail},
         "steps_to_come": steps,
         "blocked_on": blocked,
-        "what_to_do": None if blocked is None else advice_for(blocked["by"]),
+        "what_to_do": advice,
         "daemon": live,
         "daemon_problem": why_not,
     }

@@ -32,15 +32,13 @@ from controller.core.model import (
 from controller.core.pacing.controls import Evacuation, Evacuations
 from controller.core.requests.submissions import RequestOptions
 from controller.errors import InvalidInputError
-from controller.previews.entries import read_entries
 from controller.previews.evacuation_preview import (
     BrokerLeaderships,
     LeaderMoves,
-    by_reason,
+    leader_changes,
     left_lines,
 )
-from controller.previews.holds import since_words
-from controller.previews.plan_changes import changes_of
+from controller.previews.holds import by_reason, since_words
 from controller.units import ids, names_text
 
 if TYPE_CHECKING:
@@ -186,7 +184,7 @@ class LeadersRun(ABC):
 
     def _preview(self) -> Exit:
         moves, _ = self.begin(dry_run=True)
-        changes = changes_of(read_entries(self.operator, moves.orders), {})
+        changes = leader_changes(self.operator, self.brokers, moves.orders)
         document = {
             "orders": {str(p): order for p, order in moves.orders.items()},
             **_left_document(moves),
@@ -223,7 +221,8 @@ class LeadersRun(ABC):
                 "result": code.name.lower(),
             }
 
-        notes = (f"{names_text(ps)} left as found: {why}" for why, ps in by_reason(self.changed))
+        changed = by_reason(self.changed).items()
+        notes = (f"{names_text(some)} left as found: {why}" for why, some in changed)
         answer = self.answer(led, leaderships) if is_done else self.left_text(led, moves)
         self.context.print_result(document, (*problems, *notes, *left_lines(moves), *answer))
         return code

@@ -29,6 +29,7 @@ from controller.telemetry.advice import (
     count_words,
     effect_words,
     phase_words,
+    remedy_for,
     state_words,
 )
 from controller.units import ids, show_bytes, show_duration, show_estimate, show_rate
@@ -274,16 +275,37 @@ def _brokers(status: Document) -> Part:
         title="\nbrokers",
         columns=(
             Column("broker", lambda r: str(r["broker"]), is_number=True),
-            number("copies", "incoming"),
+            Column("copies", _copies_cell, is_number=True),
             number("to receive", "in_bytes_remaining", show_bytes),
             Column("rate in", lambda r: _rate_text(r, "in_bytes_per_s"), is_number=True),
             number("serves", "outgoing"),
-            number("to drop", "out_bytes_remaining", show_bytes),
+            number("to remove", "out_bytes_remaining", show_bytes),
             Column("rate out", lambda r: _rate_text(r, "out_bytes_per_s"), is_number=True),
             number("throttle", "throttle_bytes_per_s", show_rate),
         ),
         rows=[r for r in rows if r.get("incoming") or r.get("outgoing")],
     )
+
+
+def _copies_cell(row: Document) -> Words:
+    """Return the number of replicas that a broker copies, and of blocked ones among them."""
+    blocked = row.get("incoming_blocked") or 0
+    then = (Words(f" ({blocked} blocked)", "yellow"),) if blocked else ()
+    return Words(number_text(row.get("incoming")), "", then)
+
+
+def _waiting_partitions(status: Document) -> Iterator[Document]:
+    """Yield the partitions that wait, those in flight last."""
+    for partition in (*reversed(status.get("waiting", ())), *reversed(status["in_flight"])):
+        if partition["blocked_on"] is not None:
+            yield partition
+
+
+def _remedy(by: str, example: Document | None) -> str:
+    """Return the remedy for a reason, with commands for a partition that has it."""
+    words = advice_for(by) if example is None else remedy_for(example)
+    # A stalled partition without a reason copies for too long.
+    return words or advice_for(BlockedBy.REPLICA_NOT_IN_ISR) or ""
 
 
 # --- reasons -------------------------------------------------------------------------------------
@@ -292,7 +314,7 @@ def _brokers(status: Document) -> Part:
 def _reasons(status: Document, *, title: str, is_urgent: bool) -> Part:
     """Return the reasons to wait, with the partitions that each holds back and the remedy."""
     blocked, stalled = status.get("blocked") or {}, status.get("stalled") or {}
-    copying = advice_for(BlockedBy.REPLICA_NOT_IN_ISR)
+    examples = {p["blocked_on"]["by"]: p for p in _waiting_partitions(status)}
     found = [
         (by, blocked.get(by, 0), stalled.get(by, 0))
         for by in dict.fromkeys((*stalled, *blocked))
@@ -304,8 +326,7 @@ def _reasons(status: Document, *, title: str, is_urgent: bool) -> Part:
             Column("reason", lambda r: COPYING if r[0] == "none" else r[0]),
             Column("partitions", lambda r: str(max(r[1:])), is_number=True),
             Column("stalled", lambda r: number_text(r[2]), is_number=True),
-            # A stalled partition without a reason copies for too long.
-            Column("", lambda r: Words(advice_for(r[0]) or copying or ""), folds=True),
+            Column("", lambda r: Words(_remedy(r[0], examples.get(r[0]))), folds=True),
         ),
         rows=sorted(found, key=lambda r: (-r[2], -r[1])),
     )

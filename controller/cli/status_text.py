@@ -315,8 +315,17 @@ def broker_lines(status: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     for row in status.get("broker_loads") or ():
         incoming, outgoing = row.get("incoming") or 0, row.get("outgoing") or 0
         if incoming or outgoing:
-            load = f"in {_load(row, 'in', incoming)}, out {_load(row, 'out', outgoing)}"
-            yield row["broker"], f"broker {row['broker']}: {load}"
+            left = row.get("in_bytes_remaining")
+            receives = _load(
+                incoming,
+                f"{row['incoming_blocked']} blocked" if row.get("incoming_blocked") else "",
+                f"{show_bytes(left)} left" if left else "",
+                rate_words(row, "in_bytes_per_s"),
+            )
+            serves = _load(outgoing, rate_words(row, "out_bytes_per_s"))
+            dropped = row.get("out_bytes_remaining")
+            removes = f", {show_bytes(dropped)} to remove" if dropped else ""
+            yield row["broker"], f"broker {row['broker']}: in {receives}, out {serves}{removes}"
 
 
 def busy_brokers(status: Mapping[str, Any]) -> tuple[tuple[int, int, int], ...]:
@@ -325,8 +334,6 @@ def busy_brokers(status: Mapping[str, Any]) -> tuple[tuple[int, int, int], ...]:
     return tuple((r["broker"], r.get("incoming") or 0, r.get("outgoing") or 0) for r in rows)
 
 
-def _load(row: Mapping[str, Any], way: str, replicas: int) -> str:
-    left = row.get(f"{way}_bytes_remaining")
-    amount = f"{show_bytes(left)} left" if left else ""
-    words = ", ".join(filter(None, (amount, rate_words(row, f"{way}_bytes_per_s"))))
+def _load(replicas: int, *details: str) -> str:
+    words = ", ".join(filter(None, details))
     return f"{replicas} ({words})" if words and replicas else str(replicas)

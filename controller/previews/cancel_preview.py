@@ -8,10 +8,11 @@ that selects nothing is not written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from controller.core import model
+from controller.core.pacing.controls import Drain
 from controller.core.requests.submissions import (
     Cancellation,
     CancelScope,
@@ -20,6 +21,7 @@ from controller.core.requests.submissions import (
 )
 from controller.errors import InvalidInputError
 from controller.previews.entries import Entry, read_entries
+from controller.previews.holds import since_words
 from controller.units import names_text
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class CancelPreview:
     """Submitted requests that are not accepted yet."""
     finished: tuple[model.TopicPartition, ...] = ()
     """Partitions at their target, which would be moved back."""
-    drained: tuple[model.BrokerId, ...] = ()
+    drained: Mapping[model.BrokerId, Drain] = field(default_factory=dict)
     """Brokers that would not be drained any longer."""
 
     def __bool__(self) -> bool:
@@ -52,8 +54,13 @@ class CancelPreview:
             "cancel, in progress or waiting": self.in_progress,
             "cancel, not accepted yet": self.submissions,
             "move back, finished already": self.finished,
-            "drain no longer": self.drained,
+            "drain no longer": self.drain_texts(),
         }
+
+    def drain_texts(self) -> list[str]:
+        """Describe the drains that it ends: all of them share one request."""
+        drains = self.drained.items()
+        return [f"broker {b}, drained since {since_words(about)}" for b, about in drains]
 
     def lines(self) -> Iterator[str]:
         """Describe what would happen, one line for each kind of selection."""
@@ -78,7 +85,7 @@ def cancel_preview(
     in_progress |= dict.fromkeys(_planned_partitions(operator, wanted))
     in_progress |= dict.fromkeys(_foreign(operator, wanted, in_progress))
     drains = operator.requests.controls().drains
-    drained = drains.brokers if _names_request(wanted, drains.request) else ()
+    drained = drains.brokers if _names_request(wanted, drains.request) else {}
     known = {*kept, *submitted.values(), *((drains.request,) if drained else ())}
     unknown = sorted(wanted.requests - known)
     if unknown and not in_progress:
@@ -92,7 +99,7 @@ def cancel_preview(
         tuple(in_progress),
         tuple(n for n, r in submitted.items() if _names_request(wanted, r)),
         tuple(dict.fromkeys(finished)),
-        tuple(sorted(drained)),
+        dict(sorted(drained.items())),
     )
 
 

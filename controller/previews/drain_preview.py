@@ -32,6 +32,7 @@ from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import read_entries
+from controller.previews.holds import by_reason
 from controller.previews.plan_changes import PlanValidation
 from controller.previews.plan_facts import DryRun, forecast_of
 from controller.previews.proposal import sizes_of
@@ -90,10 +91,7 @@ class DrainedBroker:
 
     def reasons(self) -> Iterator[str]:
         """Name the partitions that wait, by reason."""
-        found: dict[Blocked, list[TopicPartition]] = {}
-        for partition, blocked in self.blocked.items():
-            found.setdefault(blocked, []).append(partition)
-        for blocked, some in found.items():
+        for blocked, some in by_reason(self.blocked).items():
             yield f"{names_text(some)} blocked by {blocked.by}: {blocked.detail}"
 
     def document(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ that a partition is to have. A partition whose order was changed in another way 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,8 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.pacing.controls import Evacuations
-from controller.units import names_text
+from controller.previews.holds import by_reason
+from controller.units import ids, names_text
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -105,6 +106,16 @@ class BrokerLeaderships:
         """Return the partitions that a broker leads."""
         found = (p for p, s in self._states.items() if _leader(s) == broker)
         return sorted(found) if broker in self.live else []
+
+    def leader_text(self, partition: TopicPartition) -> str:
+        """Return the present leader of a partition in words."""
+        leader = _leader(self._states.get(partition))
+        return "none" if leader == NO_LEADER else str(leader)
+
+    def replicas(self, partition: TopicPartition) -> Replicas:
+        """Return the present replicas of a partition."""
+        found = self._assignments.get(partition)
+        return () if found is None else found.replicas
 
     def lacking(self, broker: BrokerId) -> list[TopicPartition]:
         """Return the partitions in sync on a broker of which another replica is not in sync."""
@@ -226,17 +237,21 @@ def _leader(state: PartitionState | str | None) -> BrokerId:
     return state.leader if isinstance(state, PartitionState) else NO_LEADER
 
 
-def by_reason(left: Mapping[TopicPartition, str]) -> Iterable[tuple[str, list[TopicPartition]]]:
-    """Return partitions by the reason for which they are left."""
-    found: dict[str, list[TopicPartition]] = {}
-    for partition, why in left.items():
-        found.setdefault(why, []).append(partition)
-    return found.items()
+def leader_changes(
+    operator: OperatorClient, brokers: Collection[BrokerId], orders: Orders
+) -> Iterator[str]:
+    """Describe the changes of leaders that orders of replicas bring."""
+    leaderships = BrokerLeaderships(operator, brokers)
+    for partition, order in sorted(orders.items()):
+        yield (
+            f"{partition}: leader {leaderships.leader_text(partition)} -> {order[0]}, replicas "
+            f"{ids(leaderships.replicas(partition))} -> {ids(order)}"
+        )
 
 
 def left_lines(moves: LeaderMoves) -> Iterator[str]:
     """Describe what has not moved, by reason."""
-    for why, partitions in by_reason(moves.left):
+    for why, partitions in by_reason(moves.left).items():
         yield f"{names_text(partitions)}: {why}"
     if moves.under_way:
         yield f"{names_text(moves.under_way)}: being moved; see `reassigner status`"

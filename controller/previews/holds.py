@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from controller.core.model import request_text
+from controller.core.model import TopicPartition, request_text
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Controls, Drain, Evacuation, Pause, Pauses, Quiesce
 from controller.core.requests.submissions import Window
@@ -14,6 +14,16 @@ from controller.znodes.cancellations import KillSwitch
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
+
+Reason = TypeVar("Reason", bound=Hashable)
+
+
+def by_reason(waits: Mapping[TopicPartition, Reason]) -> dict[Reason, list[TopicPartition]]:
+    """Return partitions by the reason for which they stay where they are."""
+    found: dict[Reason, list[TopicPartition]] = {}
+    for partition, why in waits.items():
+        found.setdefault(why, []).append(partition)
+    return found
 
 
 def since_words(hold: Pause | Quiesce | KillSwitch | Drain | Evacuation) -> str:

@@ -186,13 +186,18 @@ def summary_lines(
 ) -> Iterator[str]:
     """Summarize a proposal and compare it with the least that any plan copies."""
     amount = f" ({show_bytes(proposal.copied_bytes(sizes))})" if sizes else ""
-    yield (
-        f"{len(proposal.changed)} of {count_text(len(proposal.after), 'partition')} to change; "
-        f"{count_text(proposal.copies, 'replica')} to copy{amount}, no plan copies fewer than "
-        f"{proposal.copies_min}."
-    )
+    everything = count_text(len(proposal.after), "partition")
+    to_change = f"{len(proposal.changed)} of {everything} to change"
+    if proposal.copies:
+        fewest = proposal.copies_min
+        least = "no plan copies fewer"
+        if proposal.copies > fewest:
+            least = f"{least} than {fewest}" if fewest else "perhaps fewer are enough"
+        yield f"{to_change}; {count_text(proposal.copies, 'replica')} to copy{amount}, {least}."
+    else:
+        yield f"{to_change}; nothing to copy."
     brokers = basis.goal.brokers
-    for what, count in (("replicas", broker_loads), ("leaders", leader_counts)):
+    for what, count in (("replicas", broker_loads), ("preferred leaders", leader_counts)):
         before, after = count(proposal.before, brokers), count(proposal.after, brokers)
         yield f"{what} per broker: {_span(before, brokers)} before, {_span(after, brokers)} after"
     if any(basis.goal.racks.values()):

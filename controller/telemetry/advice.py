@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from controller.core.model import BlockedBy, count_text
@@ -66,6 +66,11 @@ PHASE_MEANINGS: Final[Mapping[str, str]] = {
     "ended": "B6 to B8: the topic znode is final, the record deleted, UpdateMetadata sent",
 }
 """By the label of the phase."""
+_IF_IT_STAYS: Final = "; if the replica stays, "
+_TOLERANCE: Final = (
+    f"{_IF_IT_STAYS}`reassigner limits --request ID --tolerate-lagging BROKER` continues without "
+    "it (native engine)"
+)
 ADVICE: Final[Mapping[BlockedBy, str]] = {
     BlockedBy.CONFIG_UNKNOWN: "make a live broker reachable and allow the daemon DescribeConfigs "
     "on the topic; it asks again every few seconds",
@@ -74,11 +79,9 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     BlockedBy.NO_LEADER: "start a broker of the ISR again; if its records are expendable, set "
     "unclean.leader.election.enable=true on the topic",
     BlockedBy.REPLICA_NOT_IN_ISR: "check that broker's log, disk and network, and whether a "
-    "replication throttle is lower than the produce rate; if the replica stays, `reassigner limits "
-    "--request ID --tolerate-lagging BROKER` continues without it (native engine)",
+    f"replication throttle is lower than the produce rate{_TOLERANCE}",
     BlockedBy.BROKER_DEAD: "start the broker again or repair its disk, or submit a plan with "
-    "another target for this partition; if the replica stays, `reassigner limits --request ID "
-    "--tolerate-lagging BROKER` continues without it (native engine)",
+    f"another target for this partition{_TOLERANCE}",
     BlockedBy.MIN_ISR: "repair lagging replicas, or lower the topic's min.insync.replicas; the "
     "daemon never shrinks the ISR below it",
     BlockedBy.LIMIT: "nothing: other partitions come first; raise max_partitions_in_flight, "
@@ -93,7 +96,7 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     "the topic; after half a minute it ignores a deletion that cannot end",
     BlockedBy.DRAINING: "nothing: the daemon gives the role back; the next leader continues",
     BlockedBy.KILL_SWITCH: "allow first steps again with `reassigner enable`, or cancel it with "
-    "`reassigner cancel`",
+    "`reassigner cancel ID`",
     BlockedBy.PAUSED: "`reassigner resume`, for everything or for the named request or broker",
     BlockedBy.WINDOW: "nothing: work continues when the window opens; change it with "
     "`reassigner limits --window`",
@@ -110,7 +113,8 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     BlockedBy.CLUSTER_HEALTH: "start the brokers of the named partitions' dead replicas, or submit "
     "a plan that replaces them; live ones only have to catch up. `reassigner limits "
     "--under-min-isr warn` begins the step all the same",
-    BlockedBy.INCOMPLETE: "submit the missing parts, or cancel the others with `reassigner cancel`",
+    BlockedBy.INCOMPLETE: "submit the missing parts, or cancel the others with `reassigner cancel "
+    "ID`",
     BlockedBy.CONTROLLER_ROLE: "remove the cause that the reason names; without one, nothing: the "
     "daemon claims the role as soon as it can",
     BlockedBy.CONTROLLER_ANSWER: "nothing while the controller works on it; after a refusal, which "
@@ -187,9 +191,35 @@ def throttle_words(status: Mapping[str, Any]) -> str:
     )
 
 
-def advice_for(by: str) -> str | None:
-    """Return the remedy for a blocked reason, None for an unknown one."""
+def advice_for(by: str, request: str = "", brokers: Sequence[int] = ()) -> str | None:
+    """
+    Return the remedy for a blocked reason, None for an unknown one.
+
+    Its commands name the ``request`` and the ``brokers`` that lag, as far as they are known.
+    """
     try:
-        return ADVICE[BlockedBy(by)]
+        words = ADVICE[BlockedBy(by)]
     except ValueError:
         return None
+    if request:
+        words = words.replace(" ID ", f" {request} ").replace(" ID`", f" {request}`")
+    return words.replace(" BROKER`", f" {ids(brokers)}`") if brokers else words
+
+
+def remedy_for(partition: Mapping[str, Any], by: str | None = None) -> str | None:
+    """
+    Return the remedy for what a partition waits for, with commands for this partition.
+
+    A reason ``by`` is given of one that waits for none, and is stalled.
+    """
+    if by is None:
+        by = str(partition["blocked_on"]["by"])
+    isr, added = partition.get("isr") or (), partition.get("adding_replicas") or ()
+    target = partition.get("target_replicas") or ()
+    held = partition.get("replicas") or ()
+    lagging = [r for r in held if r in target and r not in isr and r not in added]
+    words = advice_for(by, partition.get("request") or "", lagging if isr else ())
+    if words is not None and held and isr and not lagging:
+        # No replica that stays lags: there is nothing to tolerate.
+        return words.partition(_IF_IT_STAYS)[0]
+    return words

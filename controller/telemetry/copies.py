@@ -18,6 +18,7 @@ from typing import Final
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.leadership.records import StatesRead
 from controller.core.model import (
+    NO_LEADER,
     BrokerId,
     Instant,
     PartitionAssignment,
@@ -221,6 +222,7 @@ class Copies:
         """Record the bytes of unfinished replicas."""
         for partition in [p for p in self._copies if p in event.replicas]:
             total, size = view.disks_process.sizes.get(partition), event.replicas[partition].size
+            self._follow_leader(partition, view)
             for known in self._copies[partition].values():
                 known.size = known.size if total is None else total
             copy = self._copies[partition].get(event.broker)
@@ -274,6 +276,7 @@ class Copies:
         copies = self._copies.get(partition, {})
         state = view.leadership.states.get(partition)
         assignment = view.topics.known_assignment(partition)
+        self._follow_leader(partition, view)
         if state is not None:
             yield from self._shrinks(partition, state, view)
         ended = _ended_by_others(view, assignment)
@@ -298,6 +301,13 @@ class Copies:
         if partition not in view.reassignments.by_partition:
             self._copies.pop(partition, None)
             self._isr.pop(partition, None)
+
+    def _follow_leader(self, partition: TopicPartition, view: ClusterView) -> None:
+        """Note from which broker the copies of a partition are fetched now."""
+        state = view.leadership.states.get(partition)
+        if state is not None and state.leader != NO_LEADER:
+            for copy in self._copies.get(partition, {}).values():
+                copy.leader = state.leader
 
     def _shrinks(
         self, partition: TopicPartition, state: PartitionState, view: ClusterView

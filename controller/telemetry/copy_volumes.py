@@ -44,6 +44,8 @@ class BrokerVolume:
 
     incoming: int = 0
     """Replicas that it copies now."""
+    incoming_blocked: int = 0
+    """Those among them whose partition is blocked."""
     outgoing: int = 0
     """Partitions that it serves to copying brokers now."""
     in_remaining: int = 0
@@ -153,6 +155,9 @@ class _Counting:
         if state is None or state.leader == NO_LEADER or not receivers:
             return
         self.brokers[state.leader].outgoing += 1
+        blocked = reassignment.blocked
+        is_blocked = blocked is not None and not blocked.is_copying
         for broker in receivers:
             self.brokers[broker].incoming += 1
+            self.brokers[broker].incoming_blocked += is_blocked
             self.routes[state.leader, broker] += 1

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from controller.core.blocked_reasons import BlockedReasons
 from controller.core.disks.disk_budget import throttle_rate
-from controller.core.model import BrokerId, RequestId, TopicPartition
+from controller.core.model import NO_LEADER, BrokerId, RequestId, TopicPartition
 from controller.core.pacing import limits_in_force
 from controller.core.pacing.throttle_settings import COPY_RATES
 from controller.core.reason_kinds import LASTING
@@ -51,6 +51,7 @@ from controller.telemetry.rates import MeasuredRates, window_s
 SLOTS: Final = 10
 IDLE: Final[Mapping[str, Any]] = {
     "incoming": 0,
+    "incoming_blocked": 0,
     "outgoing": 0,
     "in_bytes_remaining": 0,
     "out_bytes_remaining": 0,
@@ -218,7 +219,9 @@ class _Figures:
         if partition in self._work.stalled:
             blocked = blocked or f"{partition} is stalled"
         growth = view.disks_process.growth.get(partition, 0.0)
-        found = [self._copy(copy, growth, blocked) for copy in copies]
+        state = view.leadership.states.get(partition)
+        leader = NO_LEADER if state is None else state.leader
+        found = [self._copy(copy, leader, growth, blocked) for copy in copies]
         own = [self._rates.copies.get((partition, copy.replica)) for copy in copies]
         known = [rate for rate in own if rate is not None]
         self._growth[name] += growth * len(known)
@@ -243,13 +246,15 @@ class _Figures:
         )
 
     def _copy(
-        self, copy: FollowedCopy, growth: float, blocked: str
+        self, copy: FollowedCopy, leader: BrokerId, growth: float, blocked: str
     ) -> tuple[dict[str, Any], Estimate, float | None]:
         """Return a copy in the status document, its estimate, and its share of the size."""
         size, held = self._view.disks_process.sizes.get(copy.partition), copy.held
         last = copy.readings.last
         rate = self._rates.copies.get((copy.partition, copy.replica))
-        throttle = throttle_in_force(self._view, copy.request, copy.replica, copy.leader)
+        # It may have changed since the last report.
+        leader = copy.leader if leader == NO_LEADER else leader
+        throttle = throttle_in_force(self._view, copy.request, copy.replica, leader)
         left = part = None
         if size is not None and held is not None:
             left = max(0, size - held)
@@ -264,7 +269,7 @@ class _Figures:
         estimate = time_left(work)
         document = {
             "broker": copy.replica,
-            "from": copy.leader,
+            "from": leader,
             "bytes": held,
             "total_bytes": size,
             "share": self._tracker.never_back((copy.partition, copy.replica, copy.begun), part),
@@ -390,6 +395,7 @@ class _Figures:
         return {
             "broker": broker,
             "incoming": volume.incoming,
+            "incoming_blocked": volume.incoming_blocked,
             "outgoing": volume.outgoing,
             "in_bytes_remaining": volume.in_remaining,
             "out_bytes_remaining": volume.out_remaining,

@@ -32,10 +32,9 @@ from controller.previews.cluster_queries import (
 )
 from controller.previews.drafts import propose_apart
 from controller.previews.drain_preview import preview_drains
-from controller.previews.entries import read_entries
-from controller.previews.evacuation_preview import by_reason, left_lines
-from controller.previews.holds import hold_lines, quiesce_line
-from controller.previews.plan_changes import PlanValidation, changes_of
+from controller.previews.evacuation_preview import leader_changes, left_lines
+from controller.previews.holds import by_reason, hold_lines, quiesce_line
+from controller.previews.plan_changes import PlanValidation
 from controller.previews.plan_facts import DryRun, forecast_of
 from controller.previews.plan_files import PlanFile, plan_of
 from controller.settings import Settings
@@ -234,9 +233,10 @@ class PagePlans:
         if wanted.kind is LeadershipTaskKind.FORGET:
             stays = "the present order of replicas stays for good; no leadership moves"
             return PlanPreview(entries=0, refused=0, summary=(stays,))
-        changes = list(changes_of(read_entries(operator, moves.orders), {}))
+        changes = list(leader_changes(operator, wanted.brokers, moves.orders))
         number = count_text(len(moves.orders), "leadership")
-        changed = (f"{names_text(ps)} left as found: {why}" for why, ps in by_reason(moves.changed))
+        by_change = by_reason(moves.changed).items()
+        changed = (f"{names_text(some)} left as found: {why}" for why, some in by_change)
         return PlanPreview(
             entries=len(moves.orders),
             refused=0,

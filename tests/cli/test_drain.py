@@ -304,8 +304,24 @@ def test_a_cancellation_of_the_drains_is_written_though_nothing_moves(terminal: 
     terminal.run("drain", "4")
     result = terminal.run("cancel", REQUEST, "--dry-run", "--json")
     assert json.loads(result.stdout)["drained"] == [4]
-    terminal.run("cancel", REQUEST)
+    ended = terminal.run("cancel", REQUEST)
     assert terminal.cluster.cancel is not None
+    assert f"This ends the drain of broker 4, drained since 2025-06-15 15:06:40Z by {USER}" in (
+        ended.stderr
+    )
+
+
+def test_an_undo_of_the_drains_names_each_of_them(terminal: Terminal) -> None:
+    """They share one request; each has its own reason."""
+    terminal.run("drain", "4", "--reason", "disk swap")
+    terminal.run("drain", "3", "--reason", "rack move")
+    assert terminal.cluster.controls.drains.options.reason == (
+        "broker 3: rack move; broker 4: disk swap"
+    )
+    printed = terminal.run("undo", REQUEST, "--dry-run").stdout
+    assert "would drain no longer: 2 (broker 3, drained since" in printed
+    assert "disk swap" in printed
+    assert "rack move" in printed
 
 
 def test_a_plan_onto_a_drained_broker_would_be_refused(terminal: Terminal, tmp_path: Path) -> None:

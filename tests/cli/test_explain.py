@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ SINCE = "2026-01-02T03:04:05.000Z"
 def explained(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 - a document's values
     """Return what a daemon says of a partition in flight."""
     moved = {
+        "request": REQUEST,
         "phase": "A2-syncing",
         "phase_since": SINCE,
         "step": 2,
@@ -79,11 +81,35 @@ def test_a_partition_in_flight_is_explained_whole() -> None:
         f"  phase       copying since {SINCE} (A2-syncing: {PHASE_MEANINGS['A2-syncing']})",
         "  step        2 of 4",
         f"  waits for   broker_dead: replica 4 is not live (since {SINCE}), STALLED",
-        f"  what to do  {ADVICE[BlockedBy.BROKER_DEAD]}",
+        f"  what to do  {advice_for(BlockedBy.BROKER_DEAD, REQUEST)}",
         "  steps to come, if nothing changes:",
         "    3. 0,3,4,5: add 5, drop 2",
         "    4. 3,4,5: drop 0",
     ]
+
+
+def test_the_remedy_names_the_request_and_the_brokers() -> None:
+    """So that its command can be pasted; without them, it has placeholders."""
+    cluster = a_moving_cluster()
+    document = explained()
+    document["reassignment"] |= {
+        "isr": [0, 2],
+        "adding_replicas": [4],
+        "target_replicas": [0, 2, 3, 4],
+    }
+    cluster.explanations[tp()] = document
+    document["reassignment"]["replicas"] = [0, 2, 3, 4]
+    command = f"`reassigner limits --request {REQUEST} --tolerate-lagging 3`"
+    assert command in Terminal(cluster).run("explain", "t-0").stdout
+    told = json.loads(Terminal(cluster).run("explain", "t-0", "--json").stdout)
+    assert command in told["what_to_do"]
+    document["reassignment"] |= {"isr": [0, 2, 3]}
+    cluster.explanations[tp()] = document
+    assert "tolerate-lagging" not in Terminal(cluster).run("explain", "t-0").stdout
+    for by in BlockedBy:
+        words = advice_for(by, REQUEST, [3])
+        assert words is not None
+        assert not re.search(r"\b(ID|BROKER)\b", words)
 
 
 @pytest.mark.parametrize("stalled", [False, True])
@@ -103,7 +129,9 @@ def test_a_partition_that_copies_is_not_explained_as_blocked(*, stalled: bool) -
     assert f"  state       copying to 4 (since {SINCE})\n" in printed
     assert "waits for" not in printed
     assert ("STALLED" in printed) is stalled
-    assert (ADVICE[BlockedBy.REPLICA_NOT_IN_ISR] in printed) is stalled
+    remedy = advice_for(BlockedBy.REPLICA_NOT_IN_ISR, REQUEST)
+    assert remedy is not None
+    assert (remedy in printed) is stalled
     document = json.loads(Terminal(cluster).run("explain", "t-0", "--json").stdout)
     assert (document["state"], document["blocked_on"]) == ("copying", None)
 

@@ -251,10 +251,10 @@ def test_nothing_is_remembered_where_nothing_may_be_submitted(terminal: Terminal
 
 
 def test_a_dry_run_writes_nothing(terminal: Terminal) -> None:
-    """It shows each order."""
+    """It shows each change of a leader."""
     result = terminal.run("leaders", "--evacuate", "1", "--dry-run")
     assert result.exit_code == 0
-    assert "t-0: 1,2,3 -> 2,3,1 (changes the order)" in result.stdout
+    assert "t-0: leader 1 -> 2, replicas 1,2,3 -> 2,3,1" in result.stdout
     assert terminal.cluster.evacuations == Evacuations()
     assert not terminal.cluster.submitted
     document = json.loads(terminal.run("leaders", "--evacuate", "1", "--dry-run", "--json").stdout)

@@ -132,6 +132,16 @@ def test_brokers_without_a_part_in_the_work_are_left_out() -> None:
     assert list(broker_lines(a_status())) == []
 
 
+def test_a_broker_says_what_is_blocked_and_what_is_removed() -> None:
+    """Bytes to be removed are not sent."""
+    row = {"broker": 4, "incoming": 2, "incoming_blocked": 1, "in_bytes_remaining": 3_000_000}
+    row |= {"outgoing": 1, "out_bytes_remaining": 9_000_000, "out_bytes_per_s": 1000}
+    row |= {"in_bytes_per_s": 0}
+    assert list(broker_lines(a_status(broker_loads=[row]))) == [
+        (4, "broker 4: in 2 (1 blocked, 3 MB left, 0 B/s), out 1 (1 KB/s), 9 MB to remove"),
+    ]
+
+
 def test_lines_are_repeated_only_at_milestones() -> None:
     """Each second has other numbers; not each is a line."""
     said: list[str] = []

@@ -133,6 +133,23 @@ def test_bytes_of_an_inherited_copy_do_not_count(engine: EngineName) -> None:
     assert isr(copies, built.view, 1, 2, 3, 4)[0] == Received(BrokerId(1), BrokerId(4), 100)
 
 
+def test_copy_is_from_the_leader_of_now(engine: EngineName) -> None:
+    """It may change while the copy is made; the bytes so far stay with the one before."""
+    built = adding_four(engine)
+    copies = begun(built)
+    assert copy_events(copies, built.view, 400) == [Received(BrokerId(1), BrokerId(4), 400)]
+    state = partition_state(2, (1, 2, 3))
+    built.view.leadership.states[tp()] = state
+    list(copies.follow_event(StatesRead({tp(): state}), built.view, Instant(AT + 15.0)))
+    assert [c.leader for c in copies.of(tp())] == [2]
+    received = copy_events(copies, built.view, 700, after_s=20.0)
+    assert received == [Received(BrokerId(2), BrokerId(4), 300)]
+    built.view.leadership.states[tp()] = partition_state(-1, (1, 2, 3))
+    assert copy_events(copies, built.view, 800, after_s=30.0) == [
+        Received(BrokerId(2), BrokerId(4), 100)
+    ]
+
+
 def test_copy_without_a_reported_size_has_none(engine: EngineName) -> None:
     """It is a copy all the same."""
     built = adding_four(engine)

@@ -147,7 +147,7 @@ def test_all_screens_show_the_same_figures(screens: Screens) -> None:
             "90 MB of 340 MB 3 MB/s 96 s to 3 min",
             "1 → 5 20 % 60 MB of 300 MB 2 MB/s 96 s to 3 min",
             "1 2 MB/s 240 MB 0 0 B/s 0 B",
-            "throttle 5 MB/s per broker in force: 5 MB/s on broker 1,4,5",
+            "throttle 5 MB/s per broker, for requests without their own in force now: 5 MB/s on b",
         ),
         "status": (
             "90 MB of 340 MB copied, 3 MB/s, 96 s to 3 min left",

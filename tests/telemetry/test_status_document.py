@@ -83,7 +83,9 @@ def status(view: ClusterView) -> dict[str, Any]:
 
 def an_idle_broker(broker: int) -> dict[str, int | None]:
     """Return the document of a broker without copies, as far as a standby knows it."""
-    zeros = dict.fromkeys(("incoming", "outgoing", "in_bytes_remaining", "out_bytes_remaining"), 0)
+    zeros = dict.fromkeys(
+        ("incoming", "incoming_blocked", "outgoing", "in_bytes_remaining", "out_bytes_remaining"), 0
+    )
     unknown = dict.fromkeys(("in_bytes_per_s", "out_bytes_per_s", "throttle_bytes_per_s"))
     what_it_has = dict.fromkeys(("rack", "replicas", "leaders"))
     return {"broker": broker, **zeros, **unknown, **what_it_has}

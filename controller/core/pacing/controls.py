@@ -35,6 +35,8 @@ THROTTLE: Final = "/reassigner/control/throttle"
 DRAINS: Final = "/reassigner/control/drains"
 DISABLED: Final = "reassignments are disabled: /admin/reassign_cancel exists"
 """The reason for which an entry is refused while the kill switch is on."""
+TEXT_MAX: Final = 1000
+"""The most characters of a reason that is put together: as many as one may have."""
 AT_ONCE: Final = 0
 """The deadline of a quiesce that lets nothing end first."""
 UNTHROTTLED: Final = 2**63 - 1
@@ -219,15 +221,23 @@ class Drains:
 
     @property
     def options(self) -> RequestOptions:
-        """The options of that request; the reason and the author are those of the last broker."""
+        """The options of that request; the author is that of the last broker."""
         last = max(self.brokers.values(), key=lambda d: d.since_ms, default=Drain())
         return RequestOptions(
-            reason=last.reason,
+            reason=self._reasons(),
             requested_by=last.by,
             approved_by=last.approved_by,
             throttle=self.throttle,
             window=self.window,
         )
+
+    def _reasons(self) -> str:
+        """Return the reason of all drains, or of each if they differ."""
+        reasons = {drain.reason for drain in self.brokers.values()}
+        if len(reasons) == 1:
+            return reasons.pop()
+        each = (f"broker {b}: {d.reason}" for b, d in sorted(self.brokers.items()) if d.reason)
+        return "; ".join(each)[:TEXT_MAX]
 
     def adding(self, new: Drain, brokers: Iterable[BrokerId]) -> Drains:
         """Drain brokers; of drains that exist, only a missing approval is added."""

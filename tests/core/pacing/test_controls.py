@@ -8,7 +8,7 @@ import pytest
 
 from controller.core.bases import Lifetime
 from controller.core.model import BrokerId, PartitionAssignment
-from controller.core.pacing.controls import Controls, Limits, Pause, Pauses
+from controller.core.pacing.controls import Controls, Drain, Drains, Limits, Pause, Pauses
 from controller.core.pacing.records import ControlsRead
 from controller.znodes.paths import LIMITS, PAUSES, THROTTLE
 from tests.core.builders import Driver, replicas, tp
@@ -41,6 +41,16 @@ def test_what_cannot_be_understood_holds_as_it_stood_before(path: str) -> None:
         driver.view.end(Lifetime.SESSION)
     read(driver, Controls())
     assert driver.view.pacing_process.controls == Controls()
+
+
+def test_the_request_of_drains_has_the_reason_of_each() -> None:
+    """Of all if they share one; never longer than a reason may be."""
+    one, two = BrokerId(4), BrokerId(5)
+    assert Drains({one: Drain("swap"), two: Drain("swap")}).options.reason == "swap"
+    assert Drains({two: Drain("swap"), one: Drain()}).options.reason == "broker 5: swap"
+    assert Drains().options.reason == ""
+    long = Drains({one: Drain("x" * 1000), two: Drain("y" * 1000)}).options.reason
+    assert len(long) == 1000
 
 
 @pytest.mark.parametrize("path", GARBAGE)
