@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from tests.explore import table
-from tests.explore.mutants import FINDINGS, MUTANTS, Showing
+from tests.explore.mutants import EQUIVALENT, FINDINGS, MUTANTS, Showing
 from tests.explore.shapes import ALL, SMALL
 
 
@@ -42,14 +42,14 @@ def main() -> int:
 
 
 def _mutants(given: argparse.Namespace) -> int:
-    names = _named([mutant.name for mutant in (*MUTANTS, *FINDINGS)], given.names)
+    names = _named([mutant.name for mutant in (*MUTANTS, *FINDINGS, *EQUIVALENT)], given.names)
     shown: dict[str, Showing] = {}
     for name, how in table.mutants_shown(names, given.seconds, given.jobs):
         shown[name] = how
-        found = "NOT FOUND" if how.law is None else f"{how.steps} steps: {how.shape}: {how.law}"
+        found = how.not_found if how.law is None else f"{how.steps} steps: {how.shape}: {how.law}"
         _print(f"{how.seconds:6.1f} s  {name}: {found}")
     _print(table.verdict(shown))
-    return int(any(how.law is None for how in shown.values()))
+    return int(not table.is_as_expected(shown))
 
 
 def _named(names: list[str], parts: list[str]) -> list[str]:

@@ -34,6 +34,8 @@ def entries_handed(system: System, number: int, entries: Any) -> Iterator[str]:
         if stored is None or state is None:
             yield f"an entry for {target} is handed over, and its partition is not known"
             continue
+        if view.is_of_former_topic(partition):
+            yield f"an entry for {target} is of a former topic"
         if is_paused(view) and not (stored.is_reassigning or cancels):
             yield f"everything is paused, and an entry for {target} is handed over"
         kept = {*stored.origin_replicas, *(() if cancels else target)}

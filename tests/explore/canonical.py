@@ -70,6 +70,7 @@ _TEXT: Final = re.compile(str(ZXID_BASE)[:8].encode() + rb"(\d{5})")
 RULES: Final = {
     "ignored fields": "no decision depends on them",
     "old instants": "every time-out has passed",
+    "distant instants": "no timer of them fires",
     "passed instants": "what waits for them waits no more",
     "ranks": "transaction ids and numbers of requests are only compared",
     "undated znodes": "no client reads when they were written, or what the next child is called",
@@ -113,7 +114,7 @@ def _float(value: float) -> Any:
     age = _now - value
     if age > OLD_S and "old instants" not in _off:
         return "old"
-    return round(-age, 3) if age > -NEVER_S else "never"
+    return "never" if age <= -NEVER_S and "distant instants" not in _off else round(-age, 3)
 
 
 def _since(value: float, passed: float) -> Any:

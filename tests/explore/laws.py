@@ -23,7 +23,7 @@ DEAD = Broker(-1)
 Asked = tuple[Any, Any]
 """A request of a leader, and what it was answered; None: nothing yet."""
 EPOCHS_MAX = 60
-"""More leader epochs than any history of a shape needs."""
+"""More leader epochs, and more controller epochs, than any history of a shape needs."""
 
 
 def broken(system: System) -> str | None:
@@ -56,6 +56,8 @@ def _broken(system: System) -> Iterator[str]:  # noqa: C901, PLR0912 - one law e
         _, old, new = written[p.paths.CONTROLLER_EPOCH]
         if old is not None and new is not None and int(new.data) <= int(old.data):
             yield "the controller epoch does not rise"
+        if new is not None and int(new.data) > EPOCHS_MAX:
+            yield "the controller epoch rises without end"
     specs = [path for path in written if path.startswith(f"{p.paths.REASSIGNMENTS}/t/")]
     for path in specs:
         assignment = system.assignment()

@@ -62,6 +62,8 @@ def act(system: System, action: Action, fault: Action | None = None) -> None:
         case ("drain",):
             drains = p.Drains({p.BrokerId(system.shape.drained): p.Drain()})
             system.zookeeper.put(p.paths.DRAINS, p.encode_drains(drains))
+        case ("occupy",):
+            system.occupy()
         case ("throttle",):
             system.zookeeper.put(p.paths.THROTTLE, p.encode_throttle(RATE))
         case ("unthrottle",):
@@ -78,6 +80,8 @@ def _act_on_topic(system: System, action: Action, fault: Action | None) -> None:
             system.zookeeper.put(MARKER, b"")
         case ("create topic",):
             system.zookeeper.ensure(TOPIC_PATH, topic_znode(system.shape.before))
+        case ("rewrite topic",):
+            system.zookeeper.put(TOPIC_PATH, system.data(TOPIC_PATH) or b"")
         case ("erase", step):
             _erase(system, step)
         case ("replace topic",):
@@ -94,6 +98,24 @@ def _act_on_topic(system: System, action: Action, fault: Action | None) -> None:
 
 def _has_topic(system: System) -> bool:
     return system.data(TOPIC_PATH) is not None
+
+
+def _may_replace(system: System) -> bool:
+    """
+    Return whether a topic may be deleted and created again in one instant.
+
+    With the delegated engine only while no request is on its way, and none can be sent: a request
+    has no topic id, and is carried out for whatever topic has the name.
+    """
+    is_free = "occupy" not in system.shape.operations or (
+        system.calls and not any(call.entries for call in system.calls)
+    )
+    return bool(is_free) and _has_topic(system) and _may_delete(system)
+
+
+def _is_reassigning(system: System) -> bool:
+    assignment = system.assignment()
+    return assignment is not None and assignment.is_reassigning
 
 
 def _is_early(system: System) -> bool:
@@ -149,11 +171,13 @@ BEGUN: Final[dict[str, Callable[[System], bool]]] = {
     "cancel": lambda _: True,
     "retarget": lambda _: True,
     "drain": lambda system: system.data(p.paths.DRAINS) is None,
+    "occupy": lambda system: not system.calls and not _is_reassigning(system),
     "pause": lambda system: system.data(p.PAUSES) is None,
     "throttle": lambda system: system.data(p.paths.THROTTLE) is None,
     "unthrottle": lambda system: system.data(p.paths.THROTTLE) is not None,
     "delete topic": lambda system: _has_topic(system) and system.data(MARKER) is None,
     "create topic": lambda system: not _has_topic(system),
-    "replace topic": lambda system: _has_topic(system) and _may_delete(system),
+    "rewrite topic": _is_reassigning,
+    "replace topic": _may_replace,
 }
 """What an operator may begin, and when."""

@@ -173,6 +173,9 @@ def _faults(  # noqa: C901, PLR0912 - one kind each
     faults = system.shape.faults
     for broker in system.mortals() if "kill" in faults else ():
         yield Edge(("kill", broker.id, True), cost=FAULT)
+    for broker in system.mortals() if "bounce" in faults and system.is_held() else ():
+        if PARTITION in broker.logs:
+            yield Edge(("bounce", broker.id), cost=FAULT)
     is_asked = "lose log while asked" in faults and system.is_asked()
     for broker in system.mortals() if "lose log" in faults or is_asked else ():
         if PARTITION in broker.logs:

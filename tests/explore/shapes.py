@@ -52,6 +52,7 @@ def native(
     throttle: int | None = None,
     tolerates: tuple[int, ...] = (),
     elects: bool = False,
+    announces: bool = False,
     acts_early: bool = False,
 ) -> Shape:
     """Return a shape of the native engine; its brokers are those that it names."""
@@ -76,6 +77,7 @@ def native(
         throttle=throttle,
         tolerates=tolerates,
         elects=elects,
+        announces=announces,
         acts_early=acts_early,
     )
 
@@ -191,6 +193,13 @@ SMALL: Final = (
         operations=frozenset({"retarget"}),
         retarget=(1,),
     ),
+    delegated(
+        "delegated RF 1 moves, topic replaced while requests wait",
+        (1,),
+        (2,),
+        operator=2,
+        operations=REPLACE | {"occupy"},
+    ),
     native("pause and resume", *MOVE, operator=1, operations=PAUSE),
     native("throttle set and changed", *MOVE, operator=2, operations=THROTTLE, throttle=1000),
     native("RF 1 moves, topic replaced", (1,), (2,), operator=1, operations=REPLACE),
@@ -269,6 +278,29 @@ LARGE: Final = (
     delegated("delegated move, two faults", *MOVE, faults=OF_CALLS, struck=2),
     delegated("delegated cancel, a fault", *MOVE, faults=OF_CALLS, operator=1),
     delegated("delegated cancel, late request", *MOVE, delays=1, delayed=CALLS, operator=1),
+    native(
+        "leadership moves, lags, late write of a lost log",
+        (1, 2),
+        (2, 1),
+        faults=frozenset({"bounce", "late write", "slow"}),
+        mortal=(2,),
+        struck=2,
+        delays=1,
+        delayed=frozenset({"expand", "write"}),
+        elects=True,
+        announces=True,
+    ),
+    native(
+        "RF 3 to 2, topic rewritten, leader's log lost",
+        (1, 2, 3),
+        (1, 2),
+        faults=frozenset({"bounce"}),
+        mortal=(1,),
+        delays=1,
+        delayed=frozenset({"again"}),
+        operator=1,
+        operations=frozenset({"rewrite topic"}),
+    ),
     native("two daemons", *MOVE, faults=OF_DAEMON, daemons=2),
     asked("move, ISR asked with ids, a follower lags", *MOVE, asks=3, faults=frozenset({"slow"})),
     asked(

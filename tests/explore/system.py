@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from tests.explore import production as p
 from tests.explore.alter_requests import NOBODY, Call, carried_out, unanswered
 from tests.explore.brokers import FORGETTING, Broker, Log, Record, Replica
-from tests.explore.canonical import digest, form_at
+from tests.explore.canonical import NEVER_S, digest, form_at
 from tests.explore.copying import copied
 from tests.explore.daemon import LANES, Clock, Daemon, DiedError, Link
 from tests.explore.isr_requests import (
@@ -99,6 +99,12 @@ class Shape(NamedTuple):
     """The brokers of which the request tolerates that they lag."""
     elects: bool = False
     """Whether the request ends when the first replica of its target leads."""
+    announces: bool = False
+    """
+    Whether leaders announce their ISRs in ``/isr_change_notification``, at once.
+
+    A plan that waits for an ISR before its first step has no other news of it.
+    """
     acts_early: bool = False
     """Whether the operator acts before the first step alone: around the claim."""
     recovers_freely: bool = False
@@ -125,6 +131,11 @@ DIRECTORIES: Final = (
     p.paths.REQUESTS,
 )
 
+ANNOUNCEMENT: Final = p.Make(
+    f"{p.paths.ISR_NOTIFICATIONS}/isr_change_",
+    b'{"version":1,"partitions":[{"topic":"t","partition":0}]}',
+    sequential=True,
+)
 SETTINGS: Final[dict[str, dict[str, str]]] = {
     "topics/t": {"retention.ms": "1", p.LEADER_REPLICAS: "9:9"},
     "brokers/1": {p.LEADER_RATE: "777"},
@@ -405,6 +416,8 @@ class System:
         leader.hosted[PARTITION] = replica._replace(
             isr=isr, partition_epoch=replica.partition_epoch + 1
         )
+        if self.shape.announces:
+            self.zookeeper.transact(leader.session, [ANNOUNCEMENT])
         self.advance(leader)
 
     # --- actions -------------------------------------------------------------------------------
@@ -496,11 +509,17 @@ class System:
             yield ("arrive", stray)
 
     def timers(self) -> Iterator[Action]:
-        """Yield the daemons that wait for a timer, the earliest first."""
+        """
+        Yield the daemons that wait for a timer, the earliest first.
+
+        One that a shape sets to never does not fire: nobody waits years for the end of a plan.
+        """
         due = [
             (at, n)
             for n, d in enumerate(self.daemons)
-            if d is not None and (at := d.reactor.wakes_at()) is not None
+            if d is not None
+            and (at := d.reactor.wakes_at()) is not None
+            and at < self.clock.t + NEVER_S
         ]
         for _, number in sorted(due):
             yield ("timer", number)
@@ -626,6 +645,9 @@ class System:
                 self._produce(self.brokers[number])
             case ("kill", number, keeps_log):
                 self._kill(self.brokers[number], keeps_log=keeps_log)
+            case ("bounce", number):
+                self._kill(self.brokers[number], keeps_log=False)
+                self.register(self.brokers[number])
             case ("crash", number):
                 self._crash(number)
             case ("lose session", number):
@@ -704,6 +726,20 @@ class System:
         is_served = any(d is not None and d.is_serving for d in self.daemons)
         is_under_way = any(b.asking.change is not None for b in self.brokers.values())
         return is_served and (bool(self.late) or is_under_way)
+
+    def is_held(self) -> bool:
+        """
+        Return whether a daemon that brokers accept has the role, and drives the reassignment.
+
+        A broker that restarts before its session ends is lost to Kafka's controller that is elected
+        after that: it does not know of it.
+        """
+        return any(
+            d is not None
+            and d.reactor.view.tenure.accepted_by_broker
+            and d.reactor.view.reassignments.by_partition
+            for d in self.daemons
+        )
 
     def is_answer_urgent(self) -> bool:
         """
@@ -837,6 +873,12 @@ class System:
             event = unanswered(call, fate)
         self._replace(call, call._replace(daemon=NOBODY) if is_left else None)
         self._run(call.daemon, (event,), fault)
+
+    def occupy(self) -> None:
+        """Have the daemon wait for the answer to a request for another partition."""
+        self.daemon(0).reactor._alter_queue._is_out = True
+        epoch = None if self.kafka is None else self.kafka.epoch
+        self._add_call(0, epoch, ())
 
     def _replace(self, call: Call, other: Call | None) -> None:
         others = (other if c is call else c for c in self.calls)

@@ -115,7 +115,7 @@ def mutants_shown(names: Iterable[str], seconds: float, jobs: int) -> Iterator[t
 
 def showing(name: str, seconds: float) -> Showing:
     """Return how a mutant shows."""
-    mutant = next(m for m in (*MUTANTS, *FINDINGS) if m.name == name)
+    mutant = next(m for m in (*MUTANTS, *FINDINGS, *EQUIVALENT) if m.name == name)
     return shown_by(mutant, seconds)
 
 
@@ -128,5 +128,18 @@ def verdict(shown: dict[str, Showing]) -> str:
         if tried:
             share = 100 * found / len(tried)
             lines.append(f"{found} of {len(tried)} {what} found: {share:.1f} %")
-    lines.append(f"{len(EQUIVALENT)} changes are harmless, as another rule holds: not counted")
+    harmless = [shown[m.name] for m in EQUIVALENT if m.name in shown]
+    if harmless:
+        seen = sum(how.law is not None for how in harmless)
+        whole = sum(how.law is None and how.is_complete for how in harmless)
+        lines.append(
+            f"{len(harmless)} changes are harmless, as another rule holds: {seen} of them show, "
+            f"the shapes of {whole} were explored to the end"
+        )
     return "\n".join(lines)
+
+
+def is_as_expected(shown: dict[str, Showing]) -> bool:
+    """Return whether each mutant and former defect is found, and no harmless change."""
+    harmless = {m.name for m in EQUIVALENT}
+    return all((how.law is None) == (name in harmless) for name, how in shown.items())

@@ -8,7 +8,15 @@ from tests.explore.mutants import EQUIVALENT, FINDINGS, MUTANTS, Mutant, applied
 from tests.explore.search import explore
 from tests.explore.shapes import MOVE, native
 
-QUICK = {"", "move", "swap", "RF 1 to 2", "jump", "drain of the added broker"}
+QUICK = {
+    "",
+    "move",
+    "swap",
+    "RF 1 to 2",
+    "jump",
+    "drain of the added broker",
+    "delegated RF 1 moves, topic replaced while requests wait",
+}
 """The first shapes that take less than a second."""
 
 
@@ -44,6 +52,32 @@ def test_a_changed_rule_shows_without_a_fault(mutant: Mutant) -> None:
 def test_a_changed_rule_shows_with_a_fault(mutant: Mutant) -> None:
     """With one fault or one delay at some instant."""
     assert shown_by(mutant, seconds=250).law is not None
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mutant", EQUIVALENT, ids=lambda mutant: mutant.name)
+def test_a_harmless_change_does_not_show(mutant: Mutant) -> None:
+    """The shapes in which it could show are explored to the end."""
+    how = shown_by(mutant, seconds=250)
+    assert how.law is None
+    assert how.is_complete
+
+
+@pytest.mark.exhaustive
+def test_one_of_two_rules_notes_a_restart() -> None:
+    """A restart while a topic is read again is noted twice; without both, records are lost."""
+    kept = next(m for m in EQUIVALENT if m.name.startswith("forget restarts"))
+    noted = Mutant(
+        "note no restart that no controller treated",
+        "controller.core.role.fold",
+        "        _note_untreated(view, joined)\n",
+        "        pass\n",
+        (kept.shapes[0],),
+    )
+    assert shown_by(noted).law is None
+    with applied(kept):
+        assert shown_by(noted).law is not None
 
 
 def test_nothing_stays_changed() -> None:

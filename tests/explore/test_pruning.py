@@ -19,7 +19,7 @@ PRUNED = (
     native("a topic created again", (1,), (2,), operator=2, operations=RECREATE),
 )
 """Small shapes in which rules make two states one."""
-COMPARED = 60
+COMPARED = 300
 """How many pairs of states are compared in each."""
 
 
