@@ -12,6 +12,7 @@ are thus one state.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -44,6 +45,9 @@ ORDERED: Final = (
 """Below these, the order of writes is visible in transaction ids."""
 OWN: Final = f"{paths.ROOT}/"
 """What daemons write: of accepted entries and ended requests, they read the transaction ids."""
+OUTCOMES: Final = f"{paths.OUTCOMES}/"
+_ENDED: Final = re.compile(rb'"ended_ms":\d+')
+"""When a request ended: an operator reads it, and it is forgotten after days."""
 SEQUENTIAL: Final = frozenset({paths.REQUESTS, paths.CONFIG_CHANGES})
 """Clients make children of these whose names are numbered."""
 
@@ -86,6 +90,8 @@ def _form_of(path: str, node: Znode) -> tuple[object, ...]:
         node = node._replace(czxid=0, mzxid=0)
     if is_on("undated znodes") and path not in SEQUENTIAL:
         node = node._replace(sequence=0)
+    if is_on("undated znodes") and path.startswith(OUTCOMES):
+        node = node._replace(data=_ENDED.sub(b"", node.data))
     return path, *node
 
 
