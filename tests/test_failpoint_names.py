@@ -70,7 +70,7 @@ BESIDE_OTHERS: Final = {
 WITHOUT_NAME: Final = {
     *("DeletionMarkerEndedRecord", "NotificationsDeletedRecord", "PreferredElectionEndedRecord"),
     *("QueueEndedRecord", "RequestOutcomeForgottenRecord", "TopicIdRecord"),
-    *("IsrRecord", "ProducerIdsRecord", "DrainsEndedRecord"),
+    *("IsrRecord", "ProducerIdsRecord", "DrainsEndedRecord", "StaleMarkerEndedRecord"),
 }
 """Single writes that the next cycle decides again or finds done; their points have no names."""
 

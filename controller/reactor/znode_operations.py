@@ -102,6 +102,9 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
             return _topic_deleted(topic, view.deletions.trees.get(topic))
         case deletions.DeletionMarkerEndedRecord(topic=topic):
             return [ports.Delete(paths.deletion_path(topic), None)]
+        case deletions.StaleMarkerEndedRecord(topic=topic, version=version):
+            marker = ports.Delete(paths.deletion_path(topic), record.marker_version)
+            return [ports.Check(paths.topic_path(topic), version), marker]
         case deletions.DeletionRequestedRecord(result=result):
             return [
                 ports.Check(paths.topic_path(result.name), _ANY_VERSION),

@@ -86,6 +86,7 @@ PLAIN: Final[Mapping[type, tuple[Level, str, tuple[str, ...]]]] = {
     role.ControllerClaimed: (Level.INFO, "claimed", ("epoch",)),
     deletions.DeletionBegunRecord: (Level.INFO, "topic_deletion_begun", ("topic",)),
     deletions.DeletionMarkerEndedRecord: (Level.INFO, "deletion_marker_removed", ("topic",)),
+    deletions.StaleMarkerEndedRecord: (Level.WARNING, "stale_deletion_marker_removed", ("topic",)),
     role.Deposed: (Level.INFO, "controller_role_ended", ("reason",)),
     role.EndpointUnreachedRecord: (Level.WARNING, "endpoint_unreached", ("brokers", "why")),
     role.EngineRecord: (Level.INFO, "engine_chosen", ("engine", "why")),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from controller.core import model
 from controller.core.calls.records import ProducerIdsRead
-from controller.core.deletions.model import TopicTree
+from controller.core.deletions.model import DeletionMarker, TopicTree
 from controller.core.reassignments.records import SpecsRead
 from controller.core.requests.model import kind_of
 from controller.core.requests.outcomes import (
@@ -106,6 +106,7 @@ def read_trees(znodes: ZnodeReads, topics: Iterable[str]) -> dict[str, TopicTree
         for name in names
     }
     states = dict(znodes.children_of_many(listed))
+    markers = dict(znodes.get_many(wanted, paths.deletion_path))
     found = dict(znodes.get_many(wanted, paths.topic_path))
     configured = dict(znodes.get_many(wanted, paths.topic_config_path))
     trees: dict[str, TopicTree | None] = {}
@@ -122,7 +123,9 @@ def read_trees(znodes: ZnodeReads, topics: Iterable[str]) -> dict[str, TopicTree
             if below or znodes.exists(parent):
                 below.append(parent)
             has_configs = configured[topic] is not None
-            trees[topic] = TopicTree(znode.czxid, znode.version, tuple(below), has_configs)
+            mark = markers[topic]
+            marker = None if mark is None else DeletionMarker(mark.czxid, mark.version)
+            trees[topic] = TopicTree(znode.czxid, znode.version, tuple(below), has_configs, marker)
     return trees
 
 

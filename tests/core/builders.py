@@ -17,7 +17,7 @@ from controller.core.cluster.model import Endpoint, LiveBroker
 from controller.core.core_settings import Options
 from controller.core.cycle import apply, observe, record_effect, take_due, versions_moved
 from controller.core.decide import decide
-from controller.core.deletions.model import TopicTree
+from controller.core.deletions.model import DeletionMarker, TopicTree
 from controller.core.deletions.records import DeletionsRead, TopicTreesRead
 from controller.core.effects import (
     DescribeBrokerSettings,
@@ -366,7 +366,8 @@ class Driver:
             return None
         parent = f"/brokers/topics/{topic}/partitions"
         below = (p for n in known.partitions for p in (f"{parent}/{n}/state", f"{parent}/{n}"))
-        return TopicTree(known.czxid, known.version, (*below, parent), has_configs=True)
+        marker = DeletionMarker(Zxid(known.czxid + 1), ZkVersion(0))
+        return TopicTree(known.czxid, known.version, (*below, parent), True, marker)  # noqa: FBT003
 
     def registration(self, broker_id: int, epoch: int = 100) -> LiveBroker:
         """Return the registration of a broker of this protocol."""

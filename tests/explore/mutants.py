@@ -424,6 +424,13 @@ MUTANTS: Final = (
         ("topic created again",),
     ),
     Mutant(
+        "delete a topic that is newer than its marker",
+        f"{DELETIONS}.model",
+        "self.marker.czxid < self.czxid",
+        "self.marker is None",
+        ("topic created again",),
+    ),
+    Mutant(
         "delete a topic whose replicas move",
         f"{DELETIONS}.topic_deletions",
         "    if not moving:\n        return None",

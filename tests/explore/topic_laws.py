@@ -27,7 +27,7 @@ def topic_laws(system: System) -> Iterator[str]:
         if path == TOPIC_PATH and new is None:
             system.committed, system.serving = (), (-1, ())
             if is_daemons:
-                yield from _deleted(system)
+                yield from _deleted(system, old)
         elif path == TOPIC_PATH and is_daemons and old is not None and new is not None:
             yield from _rewritten(system, old, new)
         elif path == MARKER and new is None and is_daemons:
@@ -37,9 +37,12 @@ def topic_laws(system: System) -> Iterator[str]:
                 yield "a marker is deleted, and its topic is not"
 
 
-def _deleted(system: System) -> Iterator[str]:
+def _deleted(system: System, topic: Znode | None) -> Iterator[str]:
+    marker = next((was for _, path, was, _ in system.zookeeper.written if path == MARKER), None)
     if not _ends_marker(system):
         yield "a topic is deleted, and its marker is not deleted with it"
+    if marker is not None and topic is not None and marker.czxid < topic.czxid:
+        yield "a topic is deleted, and it was created after its marker"
     for broker in system.brokers.values():
         if broker.is_alive and PARTITION in broker.logs:
             yield f"a topic is deleted, and broker {broker.id} has a log of it"
@@ -64,5 +67,9 @@ def _rewritten(system: System, old: Znode, new: Znode) -> Iterator[str]:
 def logs_deleted(system: System, number: int) -> Iterator[str]:
     """Judge the deletion of a log with its topic: from then on nothing is promised."""
     system.committed = ()
+    marker, topic = system.zookeeper.get(MARKER), system.zookeeper.get(TOPIC_PATH)
+    is_newer = marker is not None and topic is not None and topic.czxid > marker.czxid
+    if is_newer and system.kafka is None:
+        yield f"broker {number} deletes a log of a topic that was created after its marker"
     if system.data(MARKER) is None and not _ends_marker(system):
         yield f"broker {number} deletes a log as its topic is to be deleted, without a marker"

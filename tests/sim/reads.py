@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from controller.core.calls.records import ProducerIdsRead
 from controller.core.cluster.model import LiveBroker
-from controller.core.deletions.model import TopicTree
+from controller.core.deletions.model import DeletionMarker, TopicTree
 from controller.core.deletions.records import DeletionsRead, TopicTreesRead
 from controller.core.disks.records import LogDirEventsRead
 from controller.core.leadership.records import (
@@ -349,8 +349,12 @@ class SimReads:
         for path in below:
             below.extend(f"{path}/{name}" for name in self._zookeeper.children(path) or ())
         has_configs = self._zookeeper.get(paths.topic_config_path(topic)) is not None
-        version = ZkVersion(znode.version)
-        return TopicTree(Zxid(znode.czxid), version, tuple(reversed(below[1:])), has_configs)
+        mark = self._zookeeper.get(paths.deletion_path(topic))
+        marker = None
+        if mark is not None:
+            marker = DeletionMarker(Zxid(mark.czxid), ZkVersion(mark.version))
+        version, paths_below = ZkVersion(znode.version), tuple(reversed(below[1:]))
+        return TopicTree(Zxid(znode.czxid), version, paths_below, has_configs, marker)
 
     # --- asked once ----------------------------------------------------------------------------
 

@@ -59,6 +59,11 @@ def fold_record(view: ClusterView, record: records.DeletionRecord, now: Instant)
         case records.DeletionMarkerEndedRecord(topic=topic):
             marker_ended(view, topic)
             _note_pending(view, now)
+        case records.StaleMarkerEndedRecord(topic=topic):
+            marker_ended(view, topic)
+            _revoke(view, topic)
+            view.due.add(view.topics.partitions_of(topic))
+            _note_pending(view, now)
         case records.DeletionBlockedRecord(topic=topic, wait=wait):
             if wait is None:
                 view.deletions.waits.pop(topic, None)
@@ -89,7 +94,6 @@ def _deletion_begun(view: ClusterView, topic: str) -> None:
     informing = live if view.topics.by_name[topic].partitions else set()
     deletions.running[topic] = TopicDeletion(waiting, informing, unsent, set(waiting))
     deletions.being_deleted |= {topic}
-    deletions.trees.pop(topic, None)
 
 
 def replica_left(view: ClusterView, orphan: Orphan) -> None:
@@ -207,7 +211,7 @@ def _deletions_read(view: ClusterView, event: records.DeletionsRead, now: Instan
 
     Brokers are sent the states of a revoked topic again. Some of its replicas may be deleted.
     """
-    tenure, leadership, deletions = view.tenure, view.leadership, view.deletions
+    tenure, deletions = view.tenure, view.deletions
     topics, pending = view.topics.by_name, event.topics
     before = view.deletions_session.markers or frozenset()
     view.deletions_session.markers = pending
@@ -217,14 +221,7 @@ def _deletions_read(view: ClusterView, event: records.DeletionsRead, now: Instan
     for name in before - pending:
         deletions.waits.pop(name, None)
         deletions.trees.pop(name, None)
-        if deletions.running.pop(name, None) is not None:
-            deletions.revoked.add(name)
-            for partition in view.topics.partitions_of(name):
-                if partition in leadership.states:
-                    view.due.seeded[partition] = None
-                else:
-                    leadership.unseeded[partition] = None
-            wakeups.wake(view.due, wakeups.Trigger.PARTITION_APPEARED)
+        _revoke(view, name)
     if tenure.held is not None:
         # Read before the claim, a topic may not be the present one.
         view.due.overtaken_topics |= {
@@ -238,6 +235,20 @@ def _deletions_read(view: ClusterView, event: records.DeletionsRead, now: Instan
         if name in before and tenure.held is not None:
             # An operator revoked the deletion: a leader or a first state may be due since then.
             view.due.add(view.topics.partitions_of(name))
+
+
+def _revoke(view: ClusterView, name: str) -> None:
+    """Stop the deletion of a topic, if it began: brokers are sent its states again."""
+    leadership, deletions = view.leadership, view.deletions
+    if deletions.running.pop(name, None) is None:
+        return
+    deletions.revoked.add(name)
+    for partition in view.topics.partitions_of(name):
+        if partition in leadership.states:
+            view.due.seeded[partition] = None
+        else:
+            leadership.unseeded[partition] = None
+    wakeups.wake(view.due, wakeups.Trigger.PARTITION_APPEARED)
 
 
 def marker_ended(view: ClusterView, topic: str) -> None:

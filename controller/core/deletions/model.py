@@ -32,6 +32,13 @@ A broker that got the role for deletions also keeps it that long, unless they en
 """
 
 
+class DeletionMarker(NamedTuple):
+    """A znode in ``/admin/delete_topics``."""
+
+    czxid: Zxid
+    version: ZkVersion
+
+
 class TopicTree(NamedTuple):
     """The znodes of a topic, as they were listed to be deleted."""
 
@@ -41,6 +48,18 @@ class TopicTree(NamedTuple):
     """The paths below the topic znode, children before their parents."""
     has_configs: bool
     """Whether ``/config/topics/T`` exists."""
+    marker: DeletionMarker | None = None
+    """The marker, read before the topic znode; None: it is gone."""
+
+    @property
+    def is_newer(self) -> bool:
+        """
+        Return whether the topic was created after its marker, which meant a former one.
+
+        A controller that died after it deleted a topic znode leaves the marker. A client creates
+        the marker of a topic that exists.
+        """
+        return self.marker is not None and self.marker.czxid < self.czxid
 
 
 @dataclass(slots=True)

@@ -88,6 +88,20 @@ class DeletionMarkerEndedRecord(Durable, wakes=("tenure", "pending_requests")):
 
 
 @dataclass(frozen=True, slots=True)
+class StaleMarkerEndedRecord(Durable, wakes=("tenure", "pending_requests", "deletions")):
+    """
+    ``/admin/delete_topics/T`` is deleted, and the topic stays: it was created after the marker.
+
+    The multi checks that the topic znode is as it was read.
+    """
+
+    topic: str
+    version: model.ZkVersion
+    """The version of the topic znode."""
+    marker_version: model.ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
 class DeletionBlockedRecord(Volatile, wakes=("tenure", "capacity", "deletions")):
     """What the deletion of a topic waits for; None when it proceeds."""
 
@@ -104,5 +118,6 @@ DeletionRecord = (
     | PartitionZnodesDeletedRecord
     | TopicDeletedRecord
     | DeletionMarkerEndedRecord
+    | StaleMarkerEndedRecord
     | DeletionBlockedRecord
 )

@@ -4,6 +4,10 @@ Delete topics during a tenure, as Kafka's controller does (``TopicDeletionManage
 The marker ``/admin/delete_topics/T`` is the durable intent; nothing else is recorded. A controller
 that takes over finds it and begins again, whatever was deleted by then.
 
+Before a deletion begins, the topic's znodes are listed with its marker. A marker that is older than
+the topic meant a former one of that name, whose controller died before it deleted the marker: it is
+deleted, and the topic stays. Kafka's controller would delete that topic.
+
 A deletion begins with a multi that writes nothing: it checks, under the claim, that the marker
 exists and that the topic znode is as it was read. Then all live brokers drop the topic from their
 metadata and delete its replicas; the others do so when they are back. Only when all have confirmed
@@ -27,7 +31,7 @@ from typing import Final
 from controller.core import effects, wakeups
 from controller.core.cluster.model import LiveBroker
 from controller.core.deletions import pending_deletions, records
-from controller.core.deletions.model import EPOCH_DURING_DELETE, TopicDeletion
+from controller.core.deletions.model import EPOCH_DURING_DELETE, TopicDeletion, TopicTree
 from controller.core.model import START, BrokerId, Instant, TopicPartition
 from controller.core.records import Change, Decision
 from controller.core.view import ClusterView
@@ -103,11 +107,9 @@ def delete_topics(  # noqa: C901 - one arm per state of a deletion
                 changes += _znodes(view, topic, unlisted)
         elif topic in view.topics.by_name:
             wait = _obstacle(view, topic)
-            if wait is None and room > 0 and _is_fresh(view, topic):
-                known = view.topics.by_name[topic]
-                room -= len(known.partitions)
-                begun = records.DeletionBegunRecord(topic, known.version)
-                changes.append(Change((begun,), partition=TopicPartition(topic, 0)))
+            change, size = _first_change(view, topic, wait, room, unlisted)
+            room -= size
+            changes += change
         elif (
             topic not in (view.topics.listed or ())
             and topic not in view.deletions.trees
@@ -122,6 +124,44 @@ def delete_topics(  # noqa: C901 - one arm per state of a deletion
     if unlisted:
         following.append(effects.ReadTopicTrees(tuple(unlisted)))
     return Decision(tuple(changes), tuple(following))
+
+
+def _first_change(
+    view: ClusterView, topic: str, wait: str | None, room: int, unlisted: list[str]
+) -> tuple[list[Change], int]:
+    """
+    Return the change that begins a deletion, or ends a marker that is older than the topic.
+
+    The second result is the number of partitions that are at work from now on.
+    """
+    known, partition = view.topics.by_name[topic], TopicPartition(topic, 0)
+    if room <= 0 or not _is_fresh(view, topic):
+        return [], 0
+    tree = _listed(view, topic, unlisted)
+    if tree is not None and tree.marker is not None and tree.is_newer:
+        ended = records.StaleMarkerEndedRecord(topic, known.version, tree.marker.version)
+        return [Change((ended,), partition=partition)], 0
+    if wait is not None:
+        return [], 0
+    if tree is None:
+        return [], len(known.partitions)
+    begun = records.DeletionBegunRecord(topic, known.version)
+    return [Change((begun,), partition=partition)], len(known.partitions)
+
+
+def _listed(view: ClusterView, topic: str, unlisted: list[str]) -> TopicTree | None:
+    """Return the znodes of a topic as it is; None: they are being listed, or are to be."""
+    known, tree = view.topics.by_name.get(topic), view.deletions.trees.get(topic)
+    if (
+        tree is None
+        or known is None
+        or known.stale
+        or (tree.czxid, tree.version) != (known.czxid, known.version)
+    ):
+        if topic not in view.deletions.requested_trees:
+            unlisted.append(topic)
+        return None
+    return tree
 
 
 def _at_work(view: ClusterView) -> int:
@@ -233,15 +273,8 @@ def _requests(
 
 def _znodes(view: ClusterView, topic: str, unlisted: list[str]) -> Iterator[Change]:
     """Yield the changes that delete the listed znodes of a topic without replicas."""
-    known, tree = view.topics.by_name.get(topic), view.deletions.trees.get(topic)
-    if (
-        tree is None
-        or known is None
-        or known.stale
-        or (tree.czxid, tree.version) != (known.czxid, known.version)
-    ):
-        if topic not in view.deletions.requested_trees:
-            unlisted.append(topic)
+    tree = _listed(view, topic, unlisted)
+    if tree is None:
         return
     partition = TopicPartition(topic, 0)
     most = view.options.multi_operations

@@ -17,6 +17,7 @@ from controller.core.deletions.records import (
     DeletionBegunRecord,
     DeletionRequestedRecord,
     PartitionZnodesDeletedRecord,
+    StaleMarkerEndedRecord,
     TopicDeletedRecord,
 )
 from controller.core.leadership.records import (
@@ -113,6 +114,7 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
             case (
                 DeletionBegunRecord(topic=topic)
                 | PartitionZnodesDeletedRecord(topic=topic)
+                | StaleMarkerEndedRecord(topic=topic)
                 | TopicDeletedRecord(topic=topic)
             ):
                 # The marker is gone, or the topic or its znodes are others.
@@ -185,7 +187,11 @@ def set_aside(
                 rejected = result.rejected(f"ZooKeeper rejects {path}: {why}")
                 view.calls.note_topic(ticket, rejected)
                 wakeups.wake_pending_requests(view)
-            case PartitionZnodesDeletedRecord(topic=topic) | TopicDeletedRecord(topic=topic):
+            case (
+                PartitionZnodesDeletedRecord(topic=topic)
+                | StaleMarkerEndedRecord(topic=topic)
+                | TopicDeletedRecord(topic=topic)
+            ):
                 view.deletions.trees.pop(topic, None)
             case SubmissionEndedRecord(name=name):
                 # Nothing else waits for it, above all no cancellation.
