@@ -6,7 +6,8 @@ That the controller epoch stays shows that no broker was the controller in betwe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import pytest
@@ -108,6 +109,36 @@ def test_topics_are_deleted_while_a_copy_continues(cluster: Cluster, make_topic:
         traffic.stop()
     found = traffic.audited()
     assert found.is_clean, str(found)
+
+
+def test_a_topic_that_is_newer_than_its_marker_stays(
+    cluster: Cluster, fresh_name: Callable[[], str]
+) -> None:
+    """A controller that dies between a topic's znodes and its marker leaves the marker."""
+    topic, document = fresh_name(), {"version": 2, "partitions": {"0": [1, 2, 3]}}
+    with permanent_tenure(cluster, "--log-format", "json") as daemon:
+        epoch = controller_epoch(cluster)
+        daemon.freeze()
+        mark(cluster, topic)
+        cluster.zk.create(f"/config/topics/{topic}", b'{"version":1,"config":{}}')
+        cluster.zk.create(
+            f"/brokers/topics/{topic}",
+            json.dumps({**document, "adding_replicas": {}, "removing_replicas": {}}).encode(),
+        )
+        daemon.thaw()
+        eventually(lambda: cluster.isr(topic, 0) == {1, 2, 3}, within_s=20)
+        assert cluster.zk.exists(f"/admin/delete_topics/{topic}") is None
+        assert '"stale_deletion_marker_removed"' in daemon.log.read_text()
+        with Traffic(cluster.bootstrap_servers, {topic: 1}) as traffic:
+            traffic.await_flow()
+            traffic.stop()
+        found = traffic.audited()
+        assert found.is_clean, str(found)
+        assert holders(cluster, topic) == {1, 2, 3}
+        assert controller_epoch(cluster) == epoch
+        mark(cluster, topic)
+        eventually(lambda: is_gone(cluster, topic), within_s=DELETED_S)
+        assert holders(cluster, topic) == set()
 
 
 def holders(cluster: Cluster, topic: str) -> set[int]:

@@ -172,6 +172,14 @@ RECORDS: Final[Mapping[str, Kind]] = {
         "The daemon deleted a znode of /admin/delete_topics: there is no such topic.",
         {"topic": (TEXT, "its name")},
     ),
+    "stale_marker_ended": Kind(
+        "The daemon deleted a znode of /admin/delete_topics: the topic was created after it.",
+        {
+            "topic": (TEXT, "its name, which stays"),
+            "version": (INTEGER, "of the topic znode"),
+            "marker_version": (INTEGER, "of the deleted znode"),
+        },
+    ),
     "deletion_blocked": Kind(
         "A pending topic deletion waits, or proceeds again.",
         {

@@ -8,13 +8,14 @@ import pytest
 
 from controller.core.core_settings import Options, TenurePolicy
 from controller.core.cycle import apply, record_effect
-from controller.core.deletions.model import EPOCH_DURING_DELETE
+from controller.core.deletions.model import EPOCH_DURING_DELETE, DeletionMarker, TopicTree
 from controller.core.deletions.pending_deletions import progress_of
 from controller.core.deletions.records import (
     DeletionBegunRecord,
     DeletionMarkerEndedRecord,
     DeletionsRead,
     PartitionZnodesDeletedRecord,
+    StaleMarkerEndedRecord,
     TopicDeletedRecord,
     TopicTreesRead,
 )
@@ -64,7 +65,10 @@ from controller.core.role.records import (
 )
 from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.core.wakeups import AWAY_TIMER
+from controller.reactor.ports import Check, Delete
 from controller.reactor.shared_metadata import update_metadata_state
+from controller.reactor.znode_operations import operations_of
+from controller.znodes.paths import deletion_path, topic_path
 from tests.core.builders import Driver, broker, replicas, tp
 from tests.core.leadership.test_duties import live
 from tests.core.requests.test_submitted import submission, submit
@@ -74,7 +78,7 @@ REQUEST = RequestId("request_0000000000")
 MARKED = DeletionsRead(frozenset({"t"}))
 
 
-def cluster(**settings: object) -> Driver:
+def cluster(kind: type[Driver] = Driver, **settings: object) -> Driver:
     """Return a tenure with two topics, whose brokers permit that topics are deleted."""
     given = {
         "brokers": (1, 2, 3, 4),
@@ -83,7 +87,7 @@ def cluster(**settings: object) -> Driver:
         "deletes_topics": True,
         **settings,
     }
-    return Driver({tp(): (1, 2), tp(1): (2, 3), OTHER: (1, 2, 3)}, **given)  # type: ignore[arg-type] # as given
+    return kind({tp(): (1, 2), tp(1): (2, 3), OTHER: (1, 2, 3)}, **given)  # type: ignore[arg-type] # as given
 
 
 def wrote(driver: Driver, kind: type) -> int:
@@ -206,6 +210,61 @@ def test_a_marker_without_a_topic_is_removed() -> None:
     driver.observe(DeletionsRead(frozenset({"unknown"})))
     assert wrote(driver, DeletionMarkerEndedRecord) == 1
     assert driver.view.deletions_session.markers == frozenset()
+
+
+class Outlived(Driver):
+    """A cluster in which a marker is older than its topic."""
+
+    def tree(self, topic: str) -> TopicTree | None:
+        """Return the znodes of a topic."""
+        tree = super().tree(topic)
+        if tree is None or topic != "t":
+            return tree
+        return tree._replace(marker=DeletionMarker(Zxid(tree.czxid - 1), ZkVersion(0)))
+
+
+def test_a_topic_that_is_newer_than_its_marker_is_not_deleted() -> None:
+    """The marker meant a former topic of that name; its controller died before it ended it."""
+    driver = cluster(Outlived)
+    driver.observe(MARKED)
+    assert wrote(driver, StaleMarkerEndedRecord) == 1
+    assert wrote(driver, DeletionBegunRecord) == 0
+    assert not deletes(driver)
+    assert driver.view.deletions_session.markers == frozenset()
+    driver.observe(live(2, 3, 4))
+    assert driver.view.leadership.states[tp()].leader == 2, "it is served"
+
+
+def test_the_end_of_a_stale_marker_is_checked_against_the_topic() -> None:
+    """If the topic or the marker is another one by then, both are read again."""
+    driver = cluster(Outlived)
+    driver.observe(MARKED)
+    record = next(
+        r for c in driver.changes for r in c.records if isinstance(r, StaleMarkerEndedRecord)
+    )
+    assert operations_of(record, driver.view) == [
+        Check(topic_path("t"), record.version),
+        Delete(deletion_path("t"), ZkVersion(0)),
+    ]
+
+
+def test_a_marker_that_is_newer_than_its_topic_is_obeyed_while_it_is_read() -> None:
+    """Nothing begins before the two were compared."""
+    driver = cluster()
+    driver.view.deletions.requested_trees.add("t")
+    driver.observe(MARKED)
+    assert wrote(driver, DeletionBegunRecord) == 0
+    driver.observe(TopicTreesRead({"t": driver.tree("t")}))
+    assert wrote(driver, DeletionBegunRecord) == 1
+
+
+def test_a_stale_marker_ends_also_while_the_topic_is_reassigned() -> None:
+    """The plan needs a topic that is not to be deleted."""
+    driver = cluster(Outlived)
+    submit(driver, submission(REQUEST, {tp(): (2, 3)}))
+    assert driver.view.topics.by_name["t"].partitions[0].is_reassigning
+    driver.observe(MARKED)
+    assert wrote(driver, StaleMarkerEndedRecord) == 1
 
 
 def test_a_marker_of_a_topic_that_is_not_listed_yet_stays() -> None:
