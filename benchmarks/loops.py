@@ -2,8 +2,9 @@
 The cost of a partition in the loop: ``python -m benchmarks.loops [PARTITIONS [TOPICS]]``.
 
 The real loop with all of its telemetry on the simulated cluster of the tests; what is counted is
-the processor time of the loop's thread in its turns, without the simulated ZooKeeper's. For
-comparing two versions on a busy machine: run them in turn, several times.
+the processor time of the loop's thread in its turns, without the simulated ZooKeeper's. On a busy
+machine the same work takes up to twice the processor time. So the time is also compared with a
+fixed piece of work that is done after each turn: only the ratio says something about the code.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from typing import Final
 import structlog
 
 from controller.core.core_settings import Options
-from controller.core.model import TopicPartition
+from controller.core.model import BrokerId, LeaderEpoch, TopicPartition
+from controller.core.reassignments.records import StopReplicaResult
 from controller.core.requests.submissions import RequestOptions
 from controller.core.view import ClusterView
 from controller.daemon import GARBAGE_THRESHOLD
@@ -40,6 +42,44 @@ from tests.sim.world import World
 NEVER_S: Final = 1e9
 UNLIMITED: Final = 1_000_000
 ENDS_WITHIN_S: Final = 2000.0
+COMPARED_SHARE: Final = 0.2
+"""The time for the fixed piece of work, as a share of the time of the turns."""
+
+
+class FixedWork:
+    """A piece of work that no version changes, of what the loop does: look-ups and new values."""
+
+    def __init__(self) -> None:
+        self._numbers = {TopicPartition(f"t{n % 100}", n): n for n in range(20_000)}
+        self._keys = list(self._numbers)
+        self._at = 0
+        self.pieces = 0
+        self.seconds = 0.0
+
+    def compare(self, seconds: float) -> None:
+        """Do pieces of it for at least this long."""
+        until = self.seconds + seconds
+        while self.seconds < until:
+            begun = time.thread_time()
+            self._do()
+            self.seconds += time.thread_time() - begun
+            self.pieces += 1
+
+    def _do(self) -> None:
+        results: dict[BrokerId, list[str]] = {}
+        for _ in range(300):
+            self._at = (self._at + 7_919) % len(self._keys)
+            partition = self._keys[self._at]
+            number = self._numbers.get(partition, 0)
+            replicas = tuple(BrokerId(r) for r in range(number % 97, number % 97 + 3))
+            record = StopReplicaResult(partition, LeaderEpoch(number), delete=True, error=0)
+            if record.partition == partition and not record.error:
+                results.setdefault(max(replicas), []).append(f"{record.partition}: {number}")
+
+    @property
+    def each_s(self) -> float:
+        """The processor seconds of one piece."""
+        return self.seconds / self.pieces
 
 
 @dataclass
@@ -50,19 +90,26 @@ class Spent:
     simulated: float = 0.0
     """Of the turns, what the simulated ZooKeeper took."""
 
+    @property
+    def loop(self) -> float:
+        """What the loop took."""
+        return self.turns - self.simulated
+
 
 class MeasuredLoop(Reactor):
     """A loop that measures its cycles."""
 
     spent: Spent
     observer: TelemetryObserver
+    fixed: FixedWork
 
     def run_cycle(self) -> None:
         """Run a cycle, and publish as the daemon does."""
-        begun = time.thread_time()
+        before, begun = self.spent.loop, time.thread_time()
         super().run_cycle()
         self.observer.tend(self.view)
         self.spent.turns += time.thread_time() - begun
+        self.fixed.compare(COMPARED_SHARE * (self.spent.loop - before))
 
 
 def measured(store: SimStore, spent: Spent) -> SimStore:
@@ -88,14 +135,16 @@ def _wall() -> datetime:
     return datetime.now(tz=UTC)
 
 
-def cost_s(partitions: int, topics: int, directory: Path, stack: ExitStack) -> float:
-    """Move a replica of each partition; return the processor seconds of the loop."""
+def cost(
+    partitions: int, topics: int, directory: Path, stack: ExitStack
+) -> tuple[float, FixedWork]:
+    """Move a replica of each partition; return the loop's processor seconds, and what compares."""
     lines = configure_logging("json", "info", stack.enter_context((directory / "log").open("w")))
     stack.callback(lines.close)
     journal = Journal(directory)
     journal.start()
     stack.callback(journal.close)
-    world, spent = World(1, produce_every_s=NEVER_S), Spent()
+    world, spent, fixed = World(1, produce_every_s=NEVER_S), Spent(), FixedWork()
     each = partitions // topics
     for t in range(topics):
         world.create_topic(f"t{t}", {n: _pair(n, 1) for n in range(each)}, produce=False)
@@ -126,13 +175,14 @@ def cost_s(partitions: int, topics: int, directory: Path, stack: ExitStack) -> f
             clock=ports.clock,
             observer=observer,
         )
-        loop.spent, loop.observer = spent, observer
+        loop.spent, loop.observer, loop.fixed = spent, observer, fixed
         return loop
 
     loop = world.add_daemon(build).loop
     assert isinstance(loop, MeasuredLoop)
     world.run_for(40)
     spent.turns = spent.simulated = 0.0
+    fixed.pieces, fixed.seconds = 0, 0.0
     entries = {TopicPartition(f"t{t}", n): _pair(n, 2) for t in range(topics) for n in range(each)}
     world.submit_request(entries, RequestOptions(step_size="all"))
     world.run_for(1)
@@ -143,15 +193,19 @@ def cost_s(partitions: int, topics: int, directory: Path, stack: ExitStack) -> f
         within_s=ENDS_WITHIN_S,
         look_every_s=1,
     )
-    return spent.turns - spent.simulated
+    return spent.loop, fixed
 
 
 def main(partitions: int = 1_000, topics: int = 50) -> None:
     """Print what a partition costs."""
     gc.set_threshold(GARBAGE_THRESHOLD)
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        seconds = cost_s(partitions, topics, Path(name), stack)
-    print(f"{partitions} partitions of {topics} topics: {1e3 * seconds / partitions:.2f} ms each")
+        seconds, fixed = cost(partitions, topics, Path(name), stack)
+    each_s = seconds / partitions
+    print(
+        f"{partitions} partitions of {topics} topics: {1e3 * each_s:.2f} ms each, "
+        f"{each_s / fixed.each_s:.2f} times the fixed work"
+    )
 
 
 if __name__ == "__main__":

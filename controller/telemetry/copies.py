@@ -220,7 +220,7 @@ class Copies:
         self, event: LogDirsDescribed, view: ClusterView, now: Instant
     ) -> Iterator[CopyEvent]:
         """Record the bytes of unfinished replicas."""
-        for partition in [p for p in self._copies if p in event.replicas]:
+        for partition in sorted(self._copies.keys() & event.replicas.keys()):
             total, size = view.disks_process.sizes.get(partition), event.replicas[partition].size
             self._follow_leader(partition, view)
             for known in self._copies[partition].values():
@@ -273,12 +273,25 @@ class Copies:
         self, partition: TopicPartition, view: ClusterView, now: Instant
     ) -> Iterator[CopyEvent]:
         """End the copies that are in sync, and those that are no longer wanted."""
-        copies = self._copies.get(partition, {})
         state = view.leadership.states.get(partition)
-        assignment = view.topics.known_assignment(partition)
-        self._follow_leader(partition, view)
         if state is not None:
             yield from self._shrinks(partition, state, view)
+        if self._copies.get(partition):
+            yield from self._end_copies(partition, state, view, now)
+        if partition not in view.reassignments.by_partition:
+            self._copies.pop(partition, None)
+            self._isr.pop(partition, None)
+
+    def _end_copies(
+        self,
+        partition: TopicPartition,
+        state: PartitionState | None,
+        view: ClusterView,
+        now: Instant,
+    ) -> Iterator[CopyEvent]:
+        self._follow_leader(partition, view)
+        copies = self._copies[partition]
+        assignment = view.topics.known_assignment(partition)
         ended = _ended_by_others(view, assignment)
         in_sync = () if state is None else state.isr
         for broker in [b for b in copies if b in in_sync or b in ended]:
@@ -298,9 +311,6 @@ class Copies:
         gone = [copies.pop(b) for b in [*copies] if b not in wanted]
         yield from _abandon(gone, now)
         self._ended += [c for c in gone if c.ended is not None]
-        if partition not in view.reassignments.by_partition:
-            self._copies.pop(partition, None)
-            self._isr.pop(partition, None)
 
     def _follow_leader(self, partition: TopicPartition, view: ClusterView) -> None:
         """Note from which broker the copies of a partition are fetched now."""
@@ -316,9 +326,12 @@ class Copies:
         if before is None:
             return
         self._isr[partition] = state.isr
+        gone = [b for b in before if b not in state.isr]
+        if not gone:
+            return
         reassignment = view.reassignments.by_partition.get(partition)
         kept = _staying(partition, view)
-        lost = tuple(b for b in before if b not in state.isr and b in kept)
+        lost = tuple(b for b in gone if b in kept)
         if lost and reassignment is not None:
             request = reassignment.spec.request
             yield IsrShrunk(partition, request, lost, state.isr, state.leader)

@@ -35,6 +35,8 @@ FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 FILES_MAX: Final = 10
 CLOSE_S: Final = 5.0
 """Longest time that ``close`` waits for the disk."""
+GATHER_S: Final = 0.05
+"""How long entries gather after the first: the loop is interrupted once for all of them."""
 
 KINDS_OF_RECORDS: Final[Mapping[str, str]] = {
     "AppliedThrottleEndedRecord": "lease_ended",
@@ -193,8 +195,9 @@ class Journal:
                 return
 
     def _next(self) -> list[JournalEntry]:
-        """Wait for an entry and return all queued entries."""
+        """Wait for an entry and return all queued entries, with those of the next moment."""
         found = [self._queue.get()]
+        self._closed.wait(GATHER_S)
         while True:
             try:
                 found.append(self._queue.get_nowait())

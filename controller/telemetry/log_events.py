@@ -8,7 +8,7 @@ fact that is read again unchanged makes no second event.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
@@ -130,58 +130,107 @@ def phase_event(change: EnteredPhase) -> LogEvent:
 
 def change_events(change: Change) -> Iterator[LogEvent]:
     """Return the events of a durable change, but for phase changes."""
-    moves = any(isinstance(r, reassignments.PhaseRecord) for r in change.records)
     for record in change.records:
-        yield from _of_record(record, moves=moves)
-
-
-def _of_record(record: Record, *, moves: bool) -> Iterator[LogEvent]:  # noqa: C901, PLR0912 - one arm per record
-    yield from _of_table(record)
-    match record:
-        case reassignments.SpecRecord() if not moves:
-            fields = {**json_fields(record.spec), **json_fields(record)}
-            fields.pop("spec")
-            yield LogEvent("accepted", Level.INFO, fields)
-        case requests.RefusalRecord(refusals=refusals):
-            for refusal in refusals[:LINES_MAX]:
-                yield LogEvent("refused", Level.WARNING, refusal)
-            if len(refusals) > LINES_MAX:
-                request = refusals[0].request
-                yield warning("refused_more", request=request, entries=len(refusals) - LINES_MAX)
-        case requests.PartRecord(request=request, part=part):
-            yield info("request_seen", request=request, part=part.name, entries=part.total)
-        case pacing.AppliedThrottleRecord(lease=lease):
-            # The lists of replicas may be very long; the journal has them.
-            values = {k: v[:SHOWN_MAX] for k, v in lease.ours.items()}
-            yield info("throttle_set", entity=lease.entity, values=values)
-        case pacing.AppliedThrottleEndedRecord(entity=entity, values=values):
-            yield info("throttle_lifted", entity=entity, restored=values is not None)
-        case pacing.PaceRecord(before=before, in_flight_max=after, evidence=evidence) if (
-            before != after
+        kind = type(record)
+        if kind in PLAIN or kind in WHOLE:
+            yield from _of_table(record)
+        elif kind in RECORDS:
+            yield from RECORDS[kind](record)
+        elif kind in ALONE and not any(
+            isinstance(r, reassignments.PhaseRecord) for r in change.records
         ):
-            yield info("pace_changed", before=before, in_flight_max=after, evidence=evidence)
-        case requests.RequestOutcomeRecord():
-            yield _end_event(record.summary)
-        case leadership.StateRecord() if not moves:
-            yield LogEvent("leader_changed", Level.INFO, record)
-        case topics.TopicCreatedRecord(result=result):
-            yield info(
-                "topic_created",
-                topic=result.name,
-                partitions=result.num_partitions,
-                replication_factor=result.replication_factor,
-            )
-        case topics.TopicGrownRecord(result=result):
-            yield info("topic_grown", topic=result.name, partitions=result.num_partitions)
-        case deletions.DeletionBlockedRecord(topic=topic, wait=wait) if wait is not None:
-            yield warning("topic_deletion_waits", topic=topic, why=wait)
-        case deletions.DeletionRequestedRecord(result=result):
-            yield info("topic_deletion_requested", topic=result.name)
-        case reassignments.BlockedRecord(blocked=blocked) if blocked is not None:
-            fields = {**record.partition._asdict(), "by": blocked.by.value}
-            yield LogEvent("waits", Level.DEBUG, {**fields, "detail": blocked.detail})
-        case _:
-            pass
+            yield ALONE[kind](record)
+
+
+def _accepted(record: reassignments.SpecRecord) -> LogEvent:
+    fields = {**json_fields(record.spec), **json_fields(record)}
+    fields.pop("spec")
+    return LogEvent("accepted", Level.INFO, fields)
+
+
+def _refused(record: requests.RefusalRecord) -> Iterator[LogEvent]:
+    refusals = record.refusals
+    for refusal in refusals[:LINES_MAX]:
+        yield LogEvent("refused", Level.WARNING, refusal)
+    if len(refusals) > LINES_MAX:
+        request = refusals[0].request
+        yield warning("refused_more", request=request, entries=len(refusals) - LINES_MAX)
+
+
+def _part_seen(record: requests.PartRecord) -> Iterator[LogEvent]:
+    part = record.part
+    yield info("request_seen", request=record.request, part=part.name, entries=part.total)
+
+
+def _throttle_set(record: pacing.AppliedThrottleRecord) -> Iterator[LogEvent]:
+    # The lists of replicas may be very long; the journal has them.
+    values = {k: v[:SHOWN_MAX] for k, v in record.lease.ours.items()}
+    yield info("throttle_set", entity=record.lease.entity, values=values)
+
+
+def _throttle_lifted(record: pacing.AppliedThrottleEndedRecord) -> Iterator[LogEvent]:
+    yield info("throttle_lifted", entity=record.entity, restored=record.values is not None)
+
+
+def _pace_changed(record: pacing.PaceRecord) -> Iterator[LogEvent]:
+    before, after = record.before, record.in_flight_max
+    if before != after:
+        yield info("pace_changed", before=before, in_flight_max=after, evidence=record.evidence)
+
+
+def _topic_created(record: topics.TopicCreatedRecord) -> Iterator[LogEvent]:
+    result = record.result
+    yield info(
+        "topic_created",
+        topic=result.name,
+        partitions=result.num_partitions,
+        replication_factor=result.replication_factor,
+    )
+
+
+def _topic_grown(record: topics.TopicGrownRecord) -> Iterator[LogEvent]:
+    yield info("topic_grown", topic=record.result.name, partitions=record.result.num_partitions)
+
+
+def _deletion_waits(record: deletions.DeletionBlockedRecord) -> Iterator[LogEvent]:
+    if record.wait is not None:
+        yield warning("topic_deletion_waits", topic=record.topic, why=record.wait)
+
+
+def _deletion_requested(record: deletions.DeletionRequestedRecord) -> Iterator[LogEvent]:
+    yield info("topic_deletion_requested", topic=record.result.name)
+
+
+def _waits(record: reassignments.BlockedRecord) -> Iterator[LogEvent]:
+    blocked = record.blocked
+    if blocked is not None:
+        fields = {**record.partition._asdict(), "by": blocked.by.value}
+        yield LogEvent("waits", Level.DEBUG, {**fields, "detail": blocked.detail})
+
+
+def _outcome(record: requests.RequestOutcomeRecord) -> Iterator[LogEvent]:
+    yield _end_event(record.summary)
+
+
+RECORDS: Final[Mapping[type, Callable[[Any], Iterator[LogEvent]]]] = {
+    deletions.DeletionBlockedRecord: _deletion_waits,
+    deletions.DeletionRequestedRecord: _deletion_requested,
+    pacing.AppliedThrottleEndedRecord: _throttle_lifted,
+    pacing.AppliedThrottleRecord: _throttle_set,
+    pacing.PaceRecord: _pace_changed,
+    reassignments.BlockedRecord: _waits,
+    requests.PartRecord: _part_seen,
+    requests.RefusalRecord: _refused,
+    requests.RequestOutcomeRecord: _outcome,
+    topics.TopicCreatedRecord: _topic_created,
+    topics.TopicGrownRecord: _topic_grown,
+}
+"""The events of records, by their class."""
+ALONE: Final[Mapping[type, Callable[[Any], LogEvent]]] = {
+    leadership.StateRecord: lambda record: LogEvent("leader_changed", Level.INFO, record),
+    reassignments.SpecRecord: _accepted,
+}
+"""The events of records whose change moves no phase: the event of the phase says as much."""
 
 
 def _end_event(summary: Summary) -> LogEvent:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import prometheus_client as prometheus
@@ -278,6 +278,7 @@ class Measurements:
     def __init__(self, metrics: Metrics, unix_time: Callable[[], float]) -> None:
         self._metrics = metrics
         self._unix_time = unix_time
+        self._phase_seconds = cache(metrics.phase_seconds.labels)
         self._brokers: frozenset[BrokerId] = frozenset()
 
     def event(self, event: Event, view: ClusterView, *, had_tenure: bool) -> None:
@@ -344,7 +345,7 @@ class Measurements:
     def phase(self, change: EnteredPhase) -> None:
         """Observe the phase that ended."""
         if change.seconds is not None:
-            self._metrics.phase_seconds.labels(change.before).observe(change.seconds)
+            self._phase_seconds(change.before).observe(change.seconds)
         if change.begins_step:
             self._metrics.steps.inc()
         self._metrics.last_progress.set(self._unix_time())

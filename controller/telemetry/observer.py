@@ -137,20 +137,19 @@ class TelemetryObserver:
 
     def on_committed(self, change: Change, view: ClusterView) -> None:
         """Log, count and journal a durable change."""
+        now, at = self._clock.now(), self._wall()
         moved = self._phases.changes(change, view)
         for phase in moved:
             self._measurements.phase(phase)
-            self._write([phase_event(phase)], keep=True)
-            self._publisher.timelines.add_change(phase, self._wall())
-        copies = self._publisher.copies
-        self._publish_copies(copies.follow_change(change, moved, view, self._clock.now()))
-        if any(isinstance(r, PROGRESS) for r in change.records):
-            self._progress_at = self._clock.now()
+            self._publisher.timelines.add_change(phase, at)
+        self._write(map(phase_event, moved), keep=True)
+        self._publish_copies(self._publisher.copies.follow_change(change, moved, view, now))
         self._measurements.count_change(change)
         self._write(change_events(change), keep=False)
-        at = self._wall()
         for record in change.records:
-            if isinstance(record, RequestOutcomeRecord):
+            if isinstance(record, PROGRESS):
+                self._progress_at = now
+            elif isinstance(record, RequestOutcomeRecord):
                 self._requests.concluded(record.summary.request)
             if record.is_journaled:
                 self._journal.append(at, kind_of(record), record)
@@ -230,8 +229,8 @@ class TelemetryObserver:
         return latest is not None and bool(latest.work.phases)
 
     def _write(self, events: Iterable[LogEvent], *, keep: bool) -> None:
-        at = self._wall()
         for event in events:
+            at = self._wall()
             if self._leading and self._notifier is not None:
                 self._notifier.take(event, at)
             self._lines.write(event)

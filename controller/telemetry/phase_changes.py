@@ -76,38 +76,38 @@ class PhaseMemory:
 
     def changes(self, change: Change, view: ClusterView) -> list[EnteredPhase]:
         """Return the phase changes of a committed change."""
-        self._record_acceptance(change, view)
-        ended = {r.partition: r.request for r in change.records if isinstance(r, SpecEndedRecord)}
-        found = [
-            self._change(r, view, ended.get(r.partition))
-            for r in change.records
-            if isinstance(r, PhaseRecord)
-        ]
+        entered: list[PhaseRecord] = []
+        ended: dict[TopicPartition, RequestId] = {}
+        for record in change.records:
+            if isinstance(record, PhaseRecord):
+                entered.append(record)
+            elif isinstance(record, SpecEndedRecord):
+                ended[record.partition] = record.request
+            elif isinstance(record, SpecRecord):
+                self._record_acceptance(record.partition, view)
+        found = [self._change(r, view, ended.get(r.partition)) for r in entered]
         for partition in ended:
             self._seen.pop(partition, None)
         return found
 
-    def _record_acceptance(self, change: Change, view: ClusterView) -> None:
+    def _record_acceptance(self, partition: TopicPartition, view: ClusterView) -> None:
         """Remember since when an accepted reassignment is pending."""
-        for record in change.records:
-            if isinstance(record, SpecRecord) and record.partition not in self._seen:
-                accepted = view.reassignments.by_partition.get(record.partition)
-                if accepted is not None:
-                    phase = label_of(accepted.phase)
-                    self._seen[record.partition] = (phase, accepted.phase_since)
+        accepted = view.reassignments.by_partition.get(partition)
+        if accepted is not None and partition not in self._seen:
+            self._seen[partition] = (label_of(accepted.phase), accepted.phase_since)
 
     def _change(
         self, record: PhaseRecord, view: ClusterView, ended: RequestId | None
     ) -> EnteredPhase:
-        partition = record.partition
+        partition, phase = record.partition, label_of(record.phase)
         before, since = self._seen.get(partition, (PENDING, None))
-        self._seen[partition] = (label_of(record.phase), record.at)
+        self._seen[partition] = (phase, record.at)
         assignment = view.topics.assignment(partition)
         state = view.leadership.states.get(partition)
         reassignment = view.reassignments.by_partition.get(partition)
         return EnteredPhase(
             partition=partition,
-            phase=label_of(record.phase),
+            phase=phase,
             before=before,
             seconds=None if since is None else round(record.at - since, 6),
             cause=record.cause,
