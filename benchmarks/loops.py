@@ -42,7 +42,7 @@ from tests.sim.world import World
 NEVER_S: Final = 1e9
 UNLIMITED: Final = 1_000_000
 ENDS_WITHIN_S: Final = 2000.0
-COMPARED_SHARE: Final = 0.2
+COMPARED_SHARE: Final = 0.4
 """The time for the fixed piece of work, as a share of the time of the turns."""
 
 
