@@ -14,7 +14,7 @@ from controller.cli.context import CommandContext
 from controller.cli.options import argument, command, flag, option
 from controller.cli.output import Exit, print_line, write_json
 from controller.cli.pipeline_snapshot import MASTER, MEMORY, OUT, snapshot, spark_session
-from controller.core.model import LogDirs, TopicPartition
+from controller.core.model import LogDirs, TopicPartition, count_text
 from controller.errors import InvalidInputError
 from controller.previews import plan_files
 from controller.previews.plan_files import Basis
@@ -152,7 +152,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     notes = (f"Note: {note}" for note in summary.notes)
     context.print_result(
         lambda: summary.document() | {"requests": [str(path) for path in files]},
-        chain(lines, notes, [f"{len(files)} requests: {out}/requests"]),
+        chain(lines, notes, [f"{count_text(len(files), 'request')}: {out}/requests"]),
     )
     return Exit.IN_PROGRESS if summary.notes else Exit.DONE
 
@@ -166,10 +166,10 @@ def _pair(text: str) -> tuple[int, int]:
 
 def _summary_lines(summary: PlanSummary, waves: list[Wave]) -> Iterator[str]:
     yield (
-        f"{summary.changed} of {summary.partitions} partitions change; {summary.moves} replicas "
-        f"({summary.moves_ratio:.3f} times the least) and {summary.bytes_moved} bytes "
-        f"({summary.bytes_ratio:.3f} times the least) are copied; {summary.leader_changes} leaders "
-        f"change"
+        f"to change: {summary.changed} of {count_text(summary.partitions, 'partition')} and "
+        f"{count_text(summary.leader_changes, 'leader')}; to copy: "
+        f"{count_text(summary.moves, 'replica')} ({summary.moves_ratio:.3f} times the least), "
+        f"{summary.bytes_moved} bytes ({summary.bytes_ratio:.3f} times the least)"
     )
     for name, load in (
         ("bytes", summary.sizes),
@@ -201,8 +201,9 @@ def _summary_lines(summary: PlanSummary, waves: list[Wave]) -> Iterator[str]:
 
 def _directory_lines(summary: DirectorySummary, waves: list[Wave]) -> Iterator[str]:
     yield (
-        f"{summary.moves} replicas change their log directory on {summary.brokers} brokers; "
-        f"{summary.bytes_moved} bytes ({summary.bytes_ratio:.3f} times the least) are copied"
+        f"to another log directory: {count_text(summary.moves, 'replica')} on "
+        f"{count_text(summary.brokers, 'broker')}, {summary.bytes_moved} bytes "
+        f"({summary.bytes_ratio:.3f} times the least)"
     )
     changed = [f for f in summary.log_dirs if f.bytes_after != f.bytes_before]
     yield from (found.text() for found in changed[:LISTED])

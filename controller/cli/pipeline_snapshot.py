@@ -25,6 +25,7 @@ from controller.cli.options import command, option
 from controller.cli.output import print_note
 from controller.core import model
 from controller.core.cluster.model import LiveBroker
+from controller.core.model import count_text
 from controller.errors import InvalidInputError
 from controller.previews.cluster_queries import broker_connections
 from controller.units import MS_PER_S
@@ -141,7 +142,9 @@ def snapshot(  # noqa: PLR0913 - the options of the command
             with context.connect(settings) as operator:
                 rows = survey_cluster(settings, operator)
             if rows.reassigning:
-                print_note(f"Note: {rows.reassigning} partitions are being reassigned.")
+                are = "is" if rows.reassigning == 1 else "are"
+                reassigning = count_text(rows.reassigning, "partition")
+                print_note(f"Note: {reassigning} {are} being reassigned.")
             held, led, assigned = rows.held_rows(), rows.led_rows(), rows.assigned_rows()
             source = SnapshotSource(
                 held, led, assigned, rows.topic_rows(), rated, rows.log_dir_rows()
@@ -149,12 +152,9 @@ def snapshot(  # noqa: PLR0913 - the options of the command
             manifest = Manifest(rows.cluster_id, taken_at, "cluster")
             tables = write_snapshot(spark, source, rows.broker_rows(), manifest, out)
         counted = tables.counts()
-    line = (
-        f"{counted['brokers']} brokers, {counted['topics']} topics, "
-        f"{counted['partitions']} partitions, {counted['replicas']} replicas, "
-        f"{counted['bytes']} bytes: {out}"
-    )
-    context.print_result(lambda: counted, [line])
+    nouns = ("broker", "topic", "partition", "replica")
+    amounts = ", ".join(count_text(counted[f"{noun}s"], noun) for noun in nouns)
+    context.print_result(lambda: counted, [f"{amounts}, {counted['bytes']} bytes: {out}"])
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 from controller.core.cluster.model import is_loopback
 from controller.core.core_settings import EngineName, Options
-from controller.core.model import BrokerId, ids
+from controller.core.model import BrokerId, count_text, ids
 from controller.core.role.eligibility import delegated_refusals, native_refusals
 from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
@@ -185,7 +185,7 @@ def daemons(snapshot: Snapshot) -> Iterator[Finding]:
             "no_daemon",
             Severity.CRITICAL if work else Severity.INFO,
             LEADER,
-            f"no daemon leads; {work} reassignments are recorded or planned",
+            f"no daemon leads; recorded or planned: {count_text(work, 'reassignment')}",
             "start one with `reassigner run`",
         )
         return

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
+from controller.core.model import count_text
 from controller.errors import ensure
 from controller.pipeline.cluster_frame import racks_used
 from controller.pipeline.placement_ledger import UNLIMITED, BrokerIndex
@@ -267,7 +268,7 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
         if outside and is_requested:
             why = "no single move that is allowed brings them closer to it"
             if not all(chosen):
-                why = f"{chosen.count(False)} topics may not change"
+                why = f"{count_text(chosen.count(False), 'topic')} may not change"
             elif what == "leaders":
                 why = "no other follower of their partitions can take or give leadership"
             found.append(

@@ -22,6 +22,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
+from controller.core.model import count_text
 from controller.errors import InvalidInputError, errors_about
 from controller.pipeline.planner import ReportProgress
 from controller.pipeline.snapshot_tables import (
@@ -204,7 +205,7 @@ def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
     known_sizes = {} if sizes is None else _sizes(spark, sizes)
     if sizes is not None:
         missing = [row for row in listed if row[:2] not in known_sizes]
-        what = f"column size_bytes is missing for {len(missing)} partitions of {plan}"
+        what = f"column size_bytes is missing for {count_text(len(missing), 'partition')} of {plan}"
         _refuse_entries(sizes, what, missing)
     ids = sorted({b for _, _, replicas in listed for b in replicas})
     rows: list[BrokerRow] = [(b, None, None, None, True) for b in ids]
@@ -213,7 +214,7 @@ def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
         known = {row[0] for row in rows}
         strange = [row for row in listed if not set(row[2]) <= known]
         what = f"replicas are on brokers that are not in column broker of {brokers}"
-        _refuse_entries(plan, f"{what} in {len(strange)} entries", strange)
+        _refuse_entries(plan, f"{what} in {count_text(len(strange), 'entry', 'entries')}", strange)
 
     def held() -> Iterator[tuple[str, int, int, int, str]]:
         for topic, partition, replicas in listed:
@@ -259,7 +260,7 @@ def _stock(path: Path, progress: ReportProgress) -> list[Assigned]:
         ("replicas names a broker twice", [r for r in found if len(set(r[2])) < len(r[2])]),
         ("replicas names a negative broker", [r for r in found if min(r[2], default=0) < 0]),
     ):
-        _refuse_entries(path, f"{what} in {len(rows)} entries", rows)
+        _refuse_entries(path, f"{what} in {count_text(len(rows), 'entry', 'entries')}", rows)
     return found
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
+from controller.core.model import count_text
 from controller.errors import InvalidInputError
 from controller.pipeline.cluster_frame import CollectedRows, dice, in_order
 from controller.pipeline.planner import Planned, ReportProgress
@@ -229,12 +230,14 @@ class Cutter:
     def _refuse(self, left: Any) -> None:
         unplaced = (row.adding for row in left.toLocalIterator())
         missing = wanting(self._waves.result(), self._first, self._room, unplaced)
+        unfit = left.count()
         needs = ", ".join(
             f"{self._names[n]}: {size} bytes" for n, size in sorted(missing.items())[:10]
         )
         raise InvalidInputError(
-            f"the disks have no room for this plan in any order: {left.count()} partitions fit "
-            f"into no wave. Free or add space ({needs}), allow a higher fill, or move less"
+            "the disks have no room for this plan in any order: into no wave "
+            f"{'fits' if unfit == 1 else 'fit'} {count_text(unfit, 'partition')}. "
+            f"Free or add space ({needs}), allow a higher fill, or move less"
         )
 
 

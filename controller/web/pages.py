@@ -18,7 +18,7 @@ from urllib.parse import urlencode, urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from controller.core.model import RequestId, request_text
+from controller.core.model import RequestId, count_text, request_text
 from controller.core.pacing.controls import Evacuation
 from controller.core.reason_kinds import BLOCKING, COPYING
 from controller.core.reassignments.phases import LABELS
@@ -448,6 +448,7 @@ def _environment() -> Environment:
         duration=show_duration,
         ago=show_ago,
         coded=_coded,
+        counted=count_text,
         shorten=_shorten,
     )
     environment.globals.update(

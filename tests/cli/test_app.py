@@ -116,6 +116,30 @@ def test_no_help_imports_what_takes_long() -> None:
         assert not modules & (SLOW | DECISIONS), name
 
 
+PREVIEWS = """
+from importlib import import_module
+for room, name in {modules!r}:
+    import_module(f"controller.{{room}}.{{name}}")
+    found[name] = sorted(sys.modules)
+"""
+
+
+def test_no_preview_and_no_survey_imports_what_the_daemon_decides_and_sends() -> None:
+    """They check entries, and ask brokers, by what decisions and requests stand on."""
+    modules = [
+        ("previews", "validation"),
+        ("previews", "plan_facts"),
+        ("brokers", "surveys"),
+        ("brokers", "setting_survey"),
+        ("cli", "diagnosis"),
+        ("zk", "znode_survey"),
+    ]
+    sent = {"controller.core.records", "controller.brokers.messages"}
+    for name, found in modules_after(PREVIEWS.format(modules=modules)).items():
+        assert not found & (DECISIONS - {"controller.core.view"} | sent), name
+        assert not found & (SLOW - {"kafka", "kazoo"}), name
+
+
 STARTS = """
 from controller.cli.app import build_app
 from controller.cli.context import CommandContext

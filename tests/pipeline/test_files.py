@@ -95,10 +95,10 @@ def test_the_current_assignment_is_taken_from_the_output_of_the_tool(
                 "  topic=t, partition=0, replicas=[1, 2]\n  topic=t, partition=0, replicas=[3, 1]"
             ),
         ),
-        ([entry(-1, 1)], "current.json: partition is negative in 1 entries:\n  topic=t, partit"),
-        ([entry(0)], "current.json: replicas is empty in 1 entries:\n  topic=t, partition=0"),
-        ([entry(0, 4, 4)], "current.json: replicas names a broker twice in 1 entries:\n  topic=t"),
-        ([entry(0, -4)], "current.json: replicas names a negative broker in 1 entries:\n  topic"),
+        ([entry(-1, 1)], "current.json: partition is negative in 1 entry:\n  topic=t, partit"),
+        ([entry(0)], "current.json: replicas is empty in 1 entry:\n  topic=t, partition=0"),
+        ([entry(0, 4, 4)], "current.json: replicas names a broker twice in 1 entry:\n  topic=t"),
+        ([entry(0, -4)], "current.json: replicas names a negative broker in 1 entry:\n  topic"),
     ],
 )
 def test_wrong_entries_are_named(
@@ -135,7 +135,7 @@ def test_a_partition_without_a_size_is_not_taken_for_empty(spark: Any, tmp_path:
     with pytest.raises(InvalidInputError) as raised:
         snapshot(spark, tmp_path, PLAN, sizes=f"{SIZES}t,0,5\nelsewhere,0,5\n")
     assert str(raised.value) == (
-        f"{tmp_path}/sizes.csv: column size_bytes is missing for 1 partitions of "
+        f"{tmp_path}/sizes.csv: column size_bytes is missing for 1 partition of "
         f"{tmp_path}/current.json:\n  topic=t, partition=1, replicas=[2, 3]"
     )
 
@@ -147,7 +147,7 @@ def test_a_partition_without_a_size_is_not_taken_for_empty(spark: Any, tmp_path:
             f"{BROKERS}1,a,\n2,b,\n",
             (
                 "current.json: replicas are on brokers that are not in column broker of "
-                "{}/brokers.csv in 1 entries:\n  topic=t, partition=1, replicas=[2, 3]"
+                "{}/brokers.csv in 1 entry:\n  topic=t, partition=1, replicas=[2, 3]"
             ),
         ),
         (f"{BROKERS}one,a,\n", "brokers.csv: column broker is not int in:\n  one,a,None"),

@@ -308,7 +308,7 @@ def test_a_partition_that_copies_is_not_shown_as_blocked() -> None:
     html = page(view)
     assert "<h2>Blocked and waiting <small>0 blocked, 0 waiting by design</small></h2>" in html
     assert "No partition is blocked." in html
-    assert "<h2>Copying <small>1 partitions</small></h2>" in html
+    assert "<h2>Copying <small>1 partition</small></h2>" in html
     assert "no report of its bytes yet" in html
     assert "1 partition is stalled: <code>replica_not_in_isr</code>. Remedy: check that" in html
 
@@ -383,7 +383,7 @@ def test_the_page_loads_nothing_from_elsewhere() -> None:
 def test_copies_between_brokers_are_a_picture() -> None:
     """The source and the receiver of each copy, with the bytes that are left."""
     html = page(two_to_copy(EngineName.DELEGATED).view)
-    assert "<title>1 serves 1 replicas to 4</title>" in html
+    assert "<title>1 serves 1 replica to 4</title>" in html
     assert html.count('class="route"') == 1
     assert "copies between brokers" not in page(a_view(1).view)
 
@@ -442,7 +442,7 @@ def test_drained_brokers_are_at_the_top() -> None:
     drains = Drains({BrokerId(b): Drain("<swap>", "ann@desk") for b in (5, 6)})
     observe(view, ControlsRead(Controls(drains=drains)), Instant(0.0))
     html = page(view)
-    assert "broker 5 is drained by ann@desk: &lt;swap&gt; <small>1 replicas left" in html
+    assert "broker 5 is drained by ann@desk: &lt;swap&gt; <small>1 replica left" in html
     assert "broker 6 is drained by ann@desk: &lt;swap&gt; <small>empty" in html
 
 

@@ -310,5 +310,5 @@ def test_blocked_partitions_can_be_listed(served: Served) -> None:
     served.publisher.tend(view, at_once=True)
     with served.cycling(view):
         listed = served.fetch("/?phase=blocked")[1].partition('id="listing"')[2]
-    assert "1 partitions, page 1 of 1" in listed
+    assert "1 partition, page 1 of 1" in listed
     assert "t-1</a>" in listed

@@ -19,6 +19,7 @@ from controller.core.model import (
     Replicas,
     RequestId,
     TopicPartition,
+    count_text,
     ids,
 )
 from controller.core.pacing.drained_replicas import (
@@ -168,7 +169,7 @@ def unapproved_text(brokers: list[BrokerId]) -> str:
 def no_target_text(replicas: int, others: int) -> str:
     """Describe that there are too few brokers for the replicas of a partition."""
     are = "broker is" if others == 1 else "brokers are"
-    return f"it has {replicas} replicas, and {others} {are} live and not drained"
+    return f"it has {count_text(replicas, 'replica')}, and {others} {are} live and not drained"
 
 
 def _loads_of(view: ClusterView) -> PlannedLoads:
