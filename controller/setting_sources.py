@@ -55,6 +55,13 @@ class _Given(NamedTuple):
     called: Mapping[str, str]
 
 
+REMOVED: Final[Mapping[str, str]] = {
+    "adaptive": "throttle = auto follows the load of the cluster",
+    "slow_answer": "throttle = auto counts late answers without a setting",
+}
+"""Settings of earlier versions, and what takes their place."""
+
+
 def load_settings(
     options: Mapping[str, object], environ: Mapping[str, str], config: Path | None = None
 ) -> Settings:
@@ -94,6 +101,8 @@ def _from_file(path: Path | None) -> _Given:
     fields = {name_of(f): f for f in Settings.model_fields}
     for name in content:
         if name not in fields:
+            if name in REMOVED:
+                raise InvalidInputError(f"{path}: {name} was removed: {REMOVED[name]}")
             near = get_close_matches(name, fields, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise InvalidInputError(f"{path}: unknown setting {name}{hint}")

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from controller.core.model import MinFree
 from controller.errors import InvalidInputError
-from controller.units import parse_bytes
+from controller.units import parse_bytes, parse_throttle
 
 PORT_MAX: Final = 65535
 TOKEN_MIN: Final = 16
@@ -39,6 +39,18 @@ class NotificationKind(StrEnum):
     STALLED = "stalled"
     CANCELLED = "cancelled"
     REFUSED = "refused"
+
+
+def parse_rate(value: object) -> object:
+    """Parse bytes per second: a number, or a text such as ``50MB``."""
+    return parse_bytes("it", value) if isinstance(value, str) else value
+
+
+def parse_throttle_setting(value: object) -> object:
+    """Parse a throttle: the same, ``auto``, or ``none``."""
+    if isinstance(value, str):
+        return None if value.strip().lower() == "none" else parse_throttle("it", value)
+    return value
 
 
 def connect_string(text: str) -> str:

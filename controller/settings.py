@@ -57,7 +57,9 @@ from controller.setting_values import (
     parse_advertised,
     parse_min_free,
     parse_optional_address,
+    parse_rate,
     parse_step_size,
+    parse_throttle_setting,
     sasl_mechanisms,
     web_address,
 )
@@ -185,11 +187,20 @@ class Settings(BaseModel):
     """Limit of replicas that one broker copies."""
     max_outgoing_per_broker: Count = 10
     """Limit of partitions from which one broker serves copies."""
-    adaptive: bool = False
-    """Start with a quarter of max_partitions_in_flight; raise the limit towards it while the
-    cluster is healthy, halve it when it is not."""
-    slow_answer_s: Seconds = 5.0
-    """With adaptive: a broker that answers the controller later is overloaded."""
+    throttle: Annotated[int | Literal["auto"] | None, BeforeValidator(parse_throttle_setting)] = (
+        None
+    )
+    """Replication throttle of requests without one of their own, in bytes per second and broker:
+    a rate, or auto, which follows what producers see. `reassigner throttle` overrides it."""
+    latency_objective_s: Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)] = 0.5
+    """With a throttle auto: the 99th percentile of acknowledgements (acks=all) that copies must not
+    make producers exceed."""
+    throttle_min: Annotated[int, BeforeValidator(parse_rate), Field(ge=1)] = 5_000_000
+    """The least rate of a throttle auto, in bytes per second and broker: it begins with this rate
+    and returns to it where nothing is measured any more."""
+    throttle_max: Annotated[int, BeforeValidator(parse_rate), Field(ge=1)] = 1_000_000_000
+    """The highest rate of a throttle auto, in bytes per second and broker. The rates of a daemon
+    that is dead stay at most this high."""
     governor_probe: bool = True
     """While a throttle is auto, measure acknowledgements with small records to the topic
     __reassigner_probe, which the daemon creates. Without it, the throttle follows the other
@@ -461,6 +472,8 @@ class Settings(BaseModel):
             yield "sasl_mechanism", f"{self.sasl_mechanism} needs a user name and a password"
         if (self.http_tls_certfile is None) != (self.http_tls_keyfile is None):
             yield "http_tls_certfile", "needs http_tls_keyfile and vice versa"
+        if self.throttle_min > self.throttle_max:
+            yield "throttle_min", "is above throttle_max"
 
     def password(self, name: str) -> Password | None:
         """Return a password that a setting holds, or a file; None where there is none."""

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 
+from controller.core.requests.submissions import AUTO, Throttle
 from controller.errors import InvalidInputError
 
 NAMES_MAX: Final = 10
@@ -49,6 +50,22 @@ def parse_bytes(option: str, text: str) -> int:
     raise InvalidInputError(f"{option}: bytes such as 50000000, 50MB or 1.5GiB, not {text!r}")
 
 
+def parse_throttle(option: str, text: str) -> Throttle:
+    """
+    Parse a throttle, in bytes per second and broker: ``auto``, or as ``parse_bytes`` does.
+
+    Raises:
+        InvalidInputError: ``text`` is neither.
+
+    """
+    if text.strip().lower() == AUTO:
+        return AUTO
+    try:
+        return parse_bytes(option, text)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{error}, nor auto") from None
+
+
 def parse_duration(option: str, text: str) -> float:
     """
     Parse a duration, in seconds: ``90``, ``90s``, ``30m``, ``1.5h``, ``2d``.
@@ -80,6 +97,16 @@ def percent(share: float) -> int:
 def show_rate(bytes_per_s: float | None) -> str:
     """Format a rate: ``50 MB/s``; None is unknown."""
     return "unknown" if bytes_per_s is None else f"{show_bytes(bytes_per_s)}/s"
+
+
+def show_latency(seconds: float) -> str:
+    """Format a short time: ``420 ms``, ``1.3 s``."""
+    return f"{seconds:.2g} s" if seconds >= 1 else f"{seconds * MS_PER_S:.3g} ms"
+
+
+def show_throttle(throttle: Throttle, suffix: str = " per broker") -> str:
+    """Format a throttle: ``50 MB/s per broker``, or ``auto``."""
+    return throttle if isinstance(throttle, str) else f"{show_rate(throttle)}{suffix}"
 
 
 def show_duration(seconds: float) -> str:

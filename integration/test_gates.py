@@ -12,8 +12,8 @@ import pytest
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
-from integration.rigs.operator_actions import await_count, await_moving, begun_in_order, lines
-from integration.rigs.plans import Daemons, await_end, await_tenure, configure, copies_held
+from integration.rigs.operator_actions import await_moving, begun_in_order, lines
+from integration.rigs.plans import Daemons, await_end, configure, copies_held
 from integration.rigs.requests import await_outcome, submit_request
 from integration.rigs.transaction_log import writes
 from integration.rigs.waiting import eventually
@@ -22,8 +22,6 @@ pytestmark = pytest.mark.usefixtures("nothing_turned")
 
 REFRESH_S = 4
 """How old the settings may be that the daemon decides by."""
-INTERVAL_S = 30
-"""How long the adaptive pace looks at the cluster before it judges."""
 
 
 def weaken(cluster: Cluster, make_topic: MakeTopic) -> str:
@@ -118,44 +116,4 @@ def test_a_partition_below_min_isr_is_moved_to_its_cure(
         what="both are in sync where they are to be",
     )
     cluster.start_brokers(5)
-    await_end(cluster, targets, within_s=60)
-
-
-@pytest.mark.slow
-def test_the_adaptive_limit_follows_the_cluster_and_shows_its_evidence(
-    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons
-) -> None:
-    """A quarter of the limit at first, half of that after an ISR shrank, then more again."""
-    topic = make_topic(dict.fromkeys(range(8), (1, 2)))
-    outside = make_topic({0: (4, 5)})
-    targets = {(topic, n): (1, 3 + n % 2) for n in range(8)}
-    limit = 8
-    options = ("--adaptive", "--max-partitions-in-flight", str(limit), "--under-min-isr", "ignore")
-    daemon = daemons.start("--tenure", "permanent", *options)
-    await_tenure(daemon)
-    with copies_held(cluster, targets):
-        submit_request(cluster, targets)
-        await_count(cluster, topic, limit // 4)
-        cluster.brokers[5].freeze()
-        eventually(lambda: cluster.isr(outside, 0) == {4}, within_s=INTERVAL_S - 5)
-        cluster.brokers[5].thaw()
-        changes = eventually(
-            lambda: found if len(found := lines(daemon, "pace_changed")) > 1 else None,
-            within_s=INTERVAL_S + 10,
-            what="the pace is judged",
-        )
-    assert changes is not None
-    begun, halved = changes[:2]
-    assert (begun["before"], begun["in_flight_max"]) == (None, limit // 4)
-    assert begun["evidence"] == f"start at a quarter of the limit of {limit}"
-    assert (halved["before"], halved["in_flight_max"]) == (limit // 4, limit // 8)
-    assert (
-        f"times the ISR of a partition outside the plan shrank, the last was {outside}-0"
-        in (halved["evidence"])
-    )
-    grown = eventually(
-        lambda: lines(daemon, "pace_changed")[2:], within_s=INTERVAL_S + 10, what="it grows again"
-    )[0]
-    assert (grown["before"], grown["in_flight_max"]) == (limit // 8, limit // 8 + 1)
-    assert grown["evidence"] == "no ISR shrank outside the plan, and brokers answer quickly"
     await_end(cluster, targets, within_s=60)

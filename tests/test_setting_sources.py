@@ -101,3 +101,29 @@ def test_a_wrong_secret_is_not_repeated(config: Path) -> None:
         load_settings({"zookeeper": "zk:1"}, {}, config)
     assert "sasl_password: must be a text" in str(refused.value)
     assert "4711" not in str(refused.value)
+
+
+@pytest.mark.parametrize("line", ["adaptive = true", "slow_answer = 5"])
+def test_a_setting_that_was_removed_is_named_with_what_takes_its_place(
+    config: Path, line: str
+) -> None:
+    """A file of an earlier version is not obeyed in part."""
+    config.write_text(f'zookeeper = "zk:2181"\n{line}\n')
+    with pytest.raises(InvalidInputError, match=r"was removed: throttle = auto"):
+        load_settings({}, {}, config)
+
+
+@pytest.mark.parametrize(
+    ("text", "throttle"), [("auto", "auto"), ("50MB", 50_000_000), ("none", None), ("7", 7)]
+)
+def test_a_throttle_is_a_rate_or_auto(text: str, throttle: object) -> None:
+    """As operators write it everywhere."""
+    settings = load_settings({"zookeeper": "zk:2181", "throttle": text}, {}, None)
+    assert settings.options().throttle == throttle
+
+
+def test_the_bounds_of_a_throttle_are_in_order() -> None:
+    """The least is not above the most."""
+    options = {"zookeeper": "zk:2181", "throttle_min": "2MB", "throttle_max": "1MB"}
+    with pytest.raises(InvalidInputError, match="is above throttle_max"):
+        load_settings(options, {}, None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from controller.actions.submission import check_quiesced
 from controller.core.model import BrokerId
 from controller.core.pacing.controls import Drain, Drains
-from controller.core.requests.submissions import Window
+from controller.core.requests.submissions import Throttle, Window
 from controller.errors import InvalidInputError
 from controller.previews.entries import check_brokers
 from controller.units import ids
@@ -24,7 +24,7 @@ class NewDrains:
 
     brokers: Collection[BrokerId]
     about: Drain
-    throttle: int | None = None
+    throttle: Throttle | None = None
     window: Window | None = None
 
     def changed(self, found: Drains) -> Drains:

@@ -13,6 +13,7 @@ from controller.core.pacing.controls import Pause, Pauses, Quiesce
 from controller.core.requests.submissions import (
     Cancellation,
     CancelScope,
+    Throttle,
     legacy_request_id,
     queue_request_id,
 )
@@ -126,7 +127,7 @@ def submit_cancellation(
 
 
 def _throttle_open(
-    operator: OperatorClient, requests: frozenset[RequestId], bytes_per_s: int
+    operator: OperatorClient, requests: frozenset[RequestId], throttle: Throttle
 ) -> None:
     """
     Change the throttle of requests that are open: what is in flight rolls back as a part of them.
@@ -140,7 +141,7 @@ def _throttle_open(
 
     def changed(found: controls.Limits) -> controls.Limits:
         own = {r: found.requests.get(r, controls.RequestLimits()) for r in sorted(left)}
-        throttled = {r: replace(limits, throttle=bytes_per_s) for r, limits in own.items()}
+        throttled = {r: replace(limits, throttle=throttle) for r, limits in own.items()}
         return replace(found, requests={**found.requests, **throttled})
 
     operator.writes.edit_limits(changed)

@@ -50,7 +50,7 @@ from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError
 from controller.previews.cancel_preview import CancelPreview, cancel_preview
-from controller.units import parse_bytes
+from controller.units import parse_throttle
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -107,7 +107,7 @@ def undo(  # noqa: PLR0913 - the options of the command
     reason: str = options.REASON,
     requested_by: str | None = options.BY,
     throttle: str | None = option(
-        "RATE",
+        "RATE|auto",
         "Bytes per second and broker for what is moved back, for example 50MB. Default: the "
         "strictest throttle of the requests.",
     ),
@@ -133,7 +133,7 @@ def undo(  # noqa: PLR0913 - the options of the command
         scope=CancelScope.ALL,
         reason=reason,
         requested_by=context.requested_by(requested_by),
-        throttle=options.parse(parse_bytes, "--throttle", throttle),
+        throttle=options.parse(parse_throttle, "--throttle", throttle),
         window=options.parse(options.parse_window, "--window", window),
     )
     return _cancel(context, wanted, everything=everything, yes=yes, wait=wait)

@@ -18,7 +18,7 @@ from controller.core.pacing.controls import Drain, Drains
 from controller.errors import InvalidInputError
 from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.holds import since_words
-from controller.units import MS_PER_S, ids, parse_bytes
+from controller.units import MS_PER_S, ids, parse_throttle
 
 if TYPE_CHECKING:
     from controller.previews.drain_preview import DrainedBroker, DrainedCluster
@@ -38,7 +38,8 @@ def drain(  # noqa: PLR0913 - the options of the command
     *,
     stop: bool = flag("--stop", "End the drain of the brokers, or all drains."),
     throttle: str | None = option(
-        "RATE", "Bytes per second and broker for its copies, for example 50MB. Default: unchanged."
+        "RATE|auto",
+        "Bytes per second and broker for its copies, for example 50MB. Default: unchanged.",
     ),
     window: str | None = options.WINDOW,
     reason: str = options.REASON,
@@ -75,7 +76,7 @@ def drain(  # noqa: PLR0913 - the options of the command
     new = draining.NewDrains(
         brokers=named,
         about=Drain(reason, context.requested_by(requested_by), context.wall_ms(), approved_by),
-        throttle=options.parse(parse_bytes, "--throttle", throttle),
+        throttle=options.parse(parse_throttle, "--throttle", throttle),
         window=options.parse(options.parse_window, "--window", window),
     )
     with context.inspected() as (operator, queries):

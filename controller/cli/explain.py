@@ -28,7 +28,7 @@ from controller.core.requests.outcomes import Summary
 from controller.errors import InvalidInputError
 from controller.telemetry.advice import PHASE_MEANINGS, advice_for, phase_words, remedy_for
 from controller.telemetry.json_values import step_document
-from controller.units import ids, show_bytes, show_rate
+from controller.units import ids, show_bytes, show_rate, show_throttle
 from controller.znodes.paths import parse_topic_partition
 
 if TYPE_CHECKING:
@@ -367,7 +367,10 @@ def _byte_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if in_force is not None:
         yield "throttle", f"{show_rate(in_force)} per broker, in force"
     elif wanted is not None:
-        yield "throttle", f"{show_rate(wanted)} per broker, not in force now"
+        yield "throttle", f"{show_throttle(wanted)}, not in force now"
+    for governed in moved.get("governed") or ():
+        rate = f"{show_rate(governed['bytes_per_s'])} since {governed['since']}"
+        yield "governed", f"broker {governed['broker']}: {rate}, as {governed['evidence']}"
 
 
 def _wait_rows(

@@ -25,8 +25,10 @@ from controller.cli.context import CommandContext
 from controller.cli.options import argument, command, option
 from controller.core.model import BrokerId, RequestId, request_text
 from controller.core.pacing import controls
+from controller.core.requests.submissions import Throttle
 from controller.errors import InvalidInputError
-from controller.units import ids, parse_bytes, show_bytes, show_rate
+from controller.telemetry.advice import governor_lines
+from controller.units import ids, parse_bytes, parse_throttle, show_bytes, show_rate, show_throttle
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -148,14 +150,17 @@ def _show_limits(context: CommandContext, operator: OperatorClient) -> None:
     """Print the effective limits; those of the settings are known to the daemon only."""
     found = operator.requests.controls()
     found = replace(found, limits=limits_in_force(operator, found.limits))
-    effective = (context.status_of_leader(operator) or {}).get("limits")
+    status = context.status_of_leader(operator) or {}
+    effective = status.get("limits")
     document = {
         "limits": _limits_document(found.limits),
         "throttle": found.throttle,
         "effective": effective,
+        "governor": status.get("governor"),
         "unreadable": dict(found.unreadable),
     }
-    context.print_result(lambda: document, _shown_lines(found, effective))
+    lines = (*_shown_lines(found, effective), *governor_lines(status))
+    context.print_result(lambda: document, lines)
 
 
 def _shown_lines(found: controls.Controls, effective: object) -> Iterator[str]:
@@ -174,11 +179,14 @@ def _shown_lines(found: controls.Controls, effective: object) -> Iterator[str]:
             text = f"{_value_text(own.name, effective[own.name])} (settings)"
         yield f"{NAMES[own.name]}: {text}"
     yield from _special_lines(found.limits)
-    yield _throttle_line(found.throttle)
+    throttle = found.throttle
+    if throttle is None and isinstance(effective, Mapping):
+        throttle = effective.get("throttle")
+    yield _throttle_line(throttle)
 
 
-def _throttle_line(bytes_per_s: int | None) -> str:
-    rate = "none" if bytes_per_s is None else f"{show_rate(bytes_per_s)} per broker"
+def _throttle_line(throttle: Throttle | None) -> str:
+    rate = "none" if throttle in {None, controls.UNTHROTTLED} else show_throttle(throttle)
     return f"throttle: {rate}, except for requests with their own"
 
 
@@ -237,7 +245,9 @@ def _value_text(name: str, value: object) -> str:
 def throttle(
     context: CommandContext,
     rate: str | None = argument(
-        "RATE|none", "Bytes per second and broker, for example 50MB. Default: show the present one."
+        "RATE|auto|none",
+        "Bytes per second and broker, for example 50MB; auto follows what producers see. "
+        "Default: show the present one.",
     ),
     *,
     request: str | None = option(
@@ -262,7 +272,7 @@ def throttle(
         if rate is None:
             _show_throttle(context, operator)
         elif ids:
-            wanted = controls.UNTHROTTLED if rate == "none" else parse_bytes("RATE", rate)
+            wanted = controls.UNTHROTTLED if rate == "none" else parse_throttle("RATE", rate)
             changes = LimitChanges(request=ids[0], values={"throttle": wanted})
             _print_changes(context, operator, changes)
         else:
@@ -281,22 +291,25 @@ def _show_throttle(context: CommandContext, operator: OperatorClient) -> None:
 
 def _change_throttle(context: CommandContext, operator: OperatorClient, rate: str) -> None:
     """Set or remove the general throttle, and list the requests that it does not reach."""
-    bytes_per_s = None if rate == "none" else parse_bytes("RATE", rate)
+    wanted = None if rate == "none" else parse_throttle("RATE", rate)
+    limits = (context.status_of_leader(operator) or {}).get("limits") or {}
+    # Without a live throttle that of the settings would hold again.
+    is_overridden = wanted is None and limits.get("configured_throttle") is not None
     if context.dry_run:
         before = operator.requests.controls().throttle
     else:
-        before = operator.writes.set_throttle(bytes_per_s)
+        before = operator.writes.set_throttle(controls.UNTHROTTLED if is_overridden else wanted)
     missed = {
         name: own
         for name, own in _own_throttles(operator, operator.requests.controls()).items()
-        if own.rate != bytes_per_s
+        if own.rate != wanted
     }
     document = {
-        "throttle": bytes_per_s,
+        "throttle": wanted,
         "before": before,
         "not_reached": {name: own.rate for name, own in missed.items()},
     }
-    lines = [_throttle_line(bytes_per_s)]
+    lines = [_throttle_line(wanted)]
     for name, own in missed.items():
         lines += [
             f"{request_text(name)} keeps its own throttle: {own}",
@@ -309,13 +322,13 @@ def _change_throttle(context: CommandContext, operator: OperatorClient, rate: st
 class OwnThrottle:
     """The throttle of one request, which overrides the general one."""
 
-    rate: int | None
-    """Bytes per second and broker; None: removed after submission."""
+    rate: Throttle | None
+    """None: removed after submission."""
     is_live: bool
     """Whether it was set after submission."""
 
     def __str__(self) -> str:
-        rate = "none" if self.rate is None else f"{show_rate(self.rate)} per broker"
+        rate = "none" if self.rate is None else show_throttle(self.rate)
         return f"{rate}, {'set live' if self.is_live else 'as submitted'}"
 
 

@@ -43,7 +43,7 @@ from controller.core.requests.outcomes import (
     entry_counts,
     outcome_state,
 )
-from controller.core.requests.submissions import RequestOptions, Submission
+from controller.core.requests.submissions import RequestOptions, Submission, Throttle
 from controller.previews.entries import EntryState
 from controller.previews.holds import pause_lines
 from controller.telemetry.advice import (
@@ -58,7 +58,7 @@ from controller.units import (
     ids,
     show_bytes,
     show_duration,
-    show_rate,
+    show_throttle,
     show_time,
 )
 
@@ -329,8 +329,8 @@ def _option_lines(options: RequestOptions) -> Iterable[str]:
     return (f"{name}: {value}" for name, value in values.items() if value is not None)
 
 
-def _rate_text(bytes_per_s: int | None) -> str | None:
-    return None if bytes_per_s is None else show_rate(bytes_per_s)
+def _rate_text(throttle: Throttle | None) -> str | None:
+    return None if throttle is None else show_throttle(throttle, "")
 
 
 def request_document(state: request_state.RequestState) -> dict[str, Any]:

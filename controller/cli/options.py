@@ -17,7 +17,7 @@ from controller.core.model import BrokerId, Replicas, TopicPartition
 from controller.core.requests.submissions import PRIORITY_MAX, RequestOptions, StepSize, Window
 from controller.errors import InvalidInputError
 from controller.previews.plan_files import PlanFile, read_plan
-from controller.units import parse_bytes
+from controller.units import parse_bytes, parse_throttle
 from controller.znodes.json_documents import read_window
 from controller.znodes.paths import parse_topic_partition, valid_topic
 
@@ -120,8 +120,9 @@ _OF_REQUESTS: Final[Mapping[str, tuple[object, object]]] = {
     "throttle": (
         str | None,
         option(
-            "RATE",
-            "Replication throttle in bytes per second and broker, for example 50MB. "
+            "RATE|auto",
+            "Replication throttle in bytes per second and broker, for example 50MB; auto follows "
+            "what producers see. "
             "Default: that of `reassigner throttle`.",
         ),
     ),
@@ -160,7 +161,7 @@ def _requested(context: CommandContext, given: dict[str, Any]) -> RequestOptions
         requested_by=context.requested_by(values["requested_by"]),
         priority=check_priority("--priority", values["priority"]),
         step_size=parse(parse_step_size, "--step-size", values["step_size"]),
-        throttle=parse(parse_bytes, "--throttle", values["throttle"]),
+        throttle=parse(parse_throttle, "--throttle", values["throttle"]),
         log_dirs_throttle=parse(parse_bytes, "--log-dirs-throttle", values["log_dirs_throttle"]),
         window=parse(parse_window, "--window", values["window"]),
         max_partitions_in_flight=values["max_partitions_in_flight"],

@@ -34,6 +34,9 @@ SECTIONS: Final = {
 METAVARS: Final = {
     "zookeeper": ZOOKEEPER_METAVAR,
     "step_size": "N|all",
+    "throttle": "RATE|auto",
+    "throttle_min": "RATE",
+    "throttle_max": "RATE",
     "http_advertise": "HOST[:PORT]",
 }
 """The form of values that the type alone does not show."""

@@ -18,6 +18,7 @@ from controller.telemetry.advice import (
     OPEN_STATES,
     count_words,
     effect_words,
+    governor_lines,
     phase_words,
     state_words,
     throttle_words,
@@ -67,6 +68,7 @@ def throttle_line(status: Mapping[str, Any]) -> Iterator[str]:
     words = throttle_words(status)
     if words:
         yield f"throttle in force: {words}"
+    yield from governor_lines(status)
 
 
 def problem_lines(status: Mapping[str, Any]) -> Iterator[str]:

@@ -100,10 +100,6 @@ class Options:
     throttle_min: int = 5_000_000
     throttle_max: int = 1_000_000_000
     """The bounds of a throttle ``auto``, in bytes per second and broker."""
-    adaptive: bool = False
-    """Whether ``max_partitions_in_flight`` adapts to the load of the cluster."""
-    slow_answer_s: float = 5.0
-    """A broker that answers a controller request later than this is under strain."""
     size_refresh_s: float = 60.0
     copy_refresh_s: float = 10.0
     stop_replica_timeout_s: float = 60.0

@@ -230,6 +230,9 @@ def record_effect(view: ClusterView, effect: effects.Effect, now: Instant) -> No
             view.requests_leadership.accepted[request] = AcceptedEntries()
         case effects.ReadEntityConfigs(entities=entities):
             view.pacing_leadership.requested_entities.update(dict.fromkeys(entities, now))
+        case effects.MeasureLatency(until=until, hosts=hosts):
+            view.pacing_leadership.measured_until = until
+            view.pacing_leadership.probed = hosts
         case effects.DescribeLogDirs():
             log_dir_queries.record_query(view, effect, now)
         case effects.PlaceReplica():

@@ -32,8 +32,9 @@ from controller.core.model import (
     Route,
     TopicPartition,
 )
-from controller.core.pacing import isr_health, limits_in_force
+from controller.core.pacing import isr_health
 from controller.core.pacing.budget import Budget
+from controller.core.pacing.governed_rates import govern_rates
 from controller.core.pacing.throttles import follow_throttles
 from controller.core.reassignments import phases
 from controller.core.reassignments.gates import is_deleted
@@ -79,6 +80,7 @@ def decide(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     parts = [cluster_loading.read_topics(view, due), submitted.read_submissions(view)]
     if due.tenure:
         parts.append(consider_tenure(view, now))
+    parts.append(govern_rates(view, due, now))
     parts += [follow_throttles(view, due, now), log_dir_queries.query_log_dirs(view, due, now)]
     if view.is_native:
         parts.append(topic_deletions.query_brokers(view, due, now))
@@ -149,7 +151,6 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
         parts.append(legacy_plan_and_queue.adopt_foreign(view))
     parts += [cancelled, *requested]
     parts += engines.duties_after(view, due, now, budget)
-    parts.append(limits_in_force.adapt_limit(view, due, now))
     if view.is_native and (due.timer or due.claimed):
         parts.append(_deadlines(view, due, now))
     return parts

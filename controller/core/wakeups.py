@@ -35,6 +35,8 @@ SETTING_TIMER: Final = "deletion_setting"
 """A broker that did not answer with its settings is queried again."""
 AWAY_TIMER: Final = "deletion_away"
 """The deletion of a topic waited long enough for brokers with orphans of it."""
+RATES_TIMER: Final = "rates"
+"""The rates of governed brokers are judged."""
 ALTER_SEEN_TIMER: Final = "order_seen"
 """An answered alter entry should be visible in the topic znode."""
 
@@ -50,6 +52,7 @@ TIMERS: Final[Mapping[str, Flags]] = {
     SETTING_TIMER: ("deletions",),
     AWAY_TIMER: ("deletions",),
     PENDING_REQUESTS_TIMER: ("pending_requests",),
+    RATES_TIMER: ("throttles",),
 }
 """The flags that each timer sets; any other sets those of ``Trigger.TIME_CAME``."""
 REASONS_OF_TIMERS: Final[Mapping[str, BlockedBy]] = {

@@ -65,9 +65,12 @@ class ForecastPlan:
     live: Collection[BrokerId] = ()
     limits: ForecastLimits = field(default_factory=ForecastLimits)
     throttle: int | None = None
-    """Bytes per second and broker."""
+    """Bytes per second and broker; of a governed throttle the most."""
+    throttle_least: int | None = None
+    """Of a governed throttle the least; None: it is fixed."""
     relocation_throttle: int | None = None
-    """The same of copies between two directories of a broker."""
+    """As ``throttle``, of copies between two directories of a broker."""
+    relocation_least: int | None = None
     measured: Mapping[BrokerId, Rates] = field(default_factory=dict)
     """What brokers received in past copies without a throttle."""
     holds: Sequence[Wait] = ()
@@ -340,6 +343,7 @@ def _rates(
         max((r.high for r in measured.values()), default=math.inf),
     )
     relocation = plan.relocation_throttle or math.inf
+    slowest = plan.throttle_least or fastest
 
     def fast(broker: BrokerId, way: CopyRole) -> float:
         if way is CopyRole.RELOCATES:
@@ -350,8 +354,8 @@ def _rates(
 
     def slow(broker: BrokerId, way: CopyRole) -> float:
         if way is CopyRole.RELOCATES:
-            return HELD_SHARE * relocation
-        return min(HELD_SHARE * fastest, PAST_SLOW * measured.get(broker, anywhere).low)
+            return HELD_SHARE * (plan.relocation_least or relocation)
+        return min(HELD_SHARE * slowest, PAST_SLOW * measured.get(broker, anywhere).low)
 
     return fast, slow
 

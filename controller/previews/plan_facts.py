@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from controller.core import model
 from controller.core.core_settings import Options
 from controller.core.model import BlockedBy, BrokerId, Route, TopicPartition, count_text
 from controller.core.pacing.controls import UNTHROTTLED, Controls
-from controller.core.requests.submissions import NO_DIRS, NamedDirs, RequestOptions
+from controller.core.requests.submissions import AUTO, NO_DIRS, NamedDirs, RequestOptions
 from controller.doctor.broker_answers import Disks
 from controller.planning.copy_schedule import ForecastLimits, ForecastMove
 from controller.planning.forecast import Forecast, ForecastPlan, Rates, Wait, forecast
@@ -126,15 +126,17 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
     sizeless = [
         m.partition for m in moves if m.partition not in sizes and (m.copies or m.relocations)
     ]
-    throttle = controls.throttle if wanted.throttle is None else wanted.throttle
+    throttle, relocation = _throttles(status, controls, wanted)
     plan = ForecastPlan(
         moves=moves,
         sizeless=sizeless,
         disks=_dirs(read, status),
         live=brokers,
         limits=_limits(status, controls, wanted),
-        throttle=None if throttle == UNTHROTTLED else throttle,
-        relocation_throttle=wanted.log_dirs_throttle,
+        throttle=throttle.most,
+        throttle_least=throttle.least,
+        relocation_throttle=relocation.most,
+        relocation_least=relocation.least,
         measured=_rates(status),
         holds=tuple(_holds(controls, wanted, moves, queries.unix_s())),
         tolerated=wanted.tolerate_lagging,
@@ -222,6 +224,32 @@ def _move(  # noqa: PLR0913, PLR0917 - what is known of an entry
         directories=dict(_places(partition, present, read)),
         wanted=wanted,
     )
+
+
+class _ThrottleRange(NamedTuple):
+    """What a throttle may be, in bytes per second and broker."""
+
+    most: int | None
+    """None: there is no throttle."""
+    least: int | None = None
+    """None: the throttle is fixed."""
+
+
+def _throttles(
+    status: Mapping[str, Any], controls: Controls, wanted: RequestOptions
+) -> tuple[_ThrottleRange, _ThrottleRange]:
+    """Return the throttles in force, of copies between brokers and between directories."""
+    found, defaults = status.get("limits") or {}, Options()
+    throttle = controls.throttle if wanted.throttle is None else wanted.throttle
+    if throttle is None:
+        throttle = found.get("throttle")
+    if throttle == AUTO:
+        least = found.get("throttle_min", defaults.throttle_min)
+        governed = _ThrottleRange(found.get("throttle_max", defaults.throttle_max), least)
+        own = wanted.log_dirs_throttle
+        return governed, governed if own is None else _ThrottleRange(own)
+    fixed = None if throttle == UNTHROTTLED else throttle
+    return _ThrottleRange(fixed), _ThrottleRange(wanted.log_dirs_throttle)
 
 
 def _limits(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from controller.core.model import BlockedBy, count_text
-from controller.units import ids, show_rate
+from controller.units import ids, show_latency, show_rate
 
 
 class StateWords(NamedTuple):
@@ -189,6 +189,32 @@ def throttle_words(status: Mapping[str, Any]) -> str:
     return "; ".join(
         f"{show_rate(rate)} on broker {ids(on)}" for rate, on in sorted(by_rate.items())
     )
+
+
+GOVERNED_SHOWN_MAX: Final = 10
+
+
+def governor_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    """Describe the rates of a throttle ``auto``, the lowest first, each with its evidence."""
+    found = status.get("governor")
+    if not found:
+        return
+    brokers = sorted(found["brokers"].items(), key=lambda named: named[1]["bytes_per_s"])
+    objective = show_latency(found["objective_s"])
+    yield f"throttle auto: {count_text(len(brokers), 'broker')}, objective {objective}"
+    for broker, rate in brokers[:GOVERNED_SHOWN_MAX]:
+        p99 = rate["p99_s"]
+        measured = "" if p99 is None else f", acknowledges in {show_latency(p99)} (p99)"
+        yield (
+            f"  broker {broker}: {show_rate(rate['bytes_per_s'])} since {rate['since']}, as "
+            f"{rate['evidence']}{measured}"
+        )
+    if len(brokers) > GOVERNED_SHOWN_MAX:
+        yield f"  {len(brokers) - GOVERNED_SHOWN_MAX} more brokers have a higher rate"
+    if found["in_flight_max"] is not None:
+        yield f"  at most {count_text(found['in_flight_max'], 'partition')} in flight"
+    for signal, why in found["unmeasured"].items():
+        yield f"  no reading of the {signal}: {why}"
 
 
 def advice_for(by: str, request: str = "", brokers: Sequence[int] = ()) -> str | None:

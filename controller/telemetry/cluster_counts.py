@@ -23,9 +23,11 @@ from controller.core.model import (
     RequestId,
     TopicPartition,
 )
+from controller.core.pacing import limits_in_force
 from controller.core.reason_kinds import IN_TURN, LASTING
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import LABELS, AwaitingController, Ended, Syncing
+from controller.core.requests.submissions import AUTO
 from controller.core.view import ClusterView
 
 T = TypeVar("T")
@@ -136,6 +138,7 @@ class WorkCounts:
 def role_counts(view: ClusterView, now: Instant) -> dict[str, float]:
     """Return the gauges of the daemon's role and of single counts, by name (``gauges.COUNTS``)."""
     held, controls = view.tenure.held, view.pacing_process.controls
+    throttle = limits_in_force.common_throttle(view)
     found = view.reassignments.by_partition.values() if view.pacing.in_flight else ()
     syncing = (r.phase_since for r in found if isinstance(r.phase, Syncing))
     return {
@@ -148,7 +151,7 @@ def role_counts(view: ClusterView, now: Instant) -> dict[str, float]:
         "orphans": len(view.reassignments.orphans),
         "paused": controls.pauses.everything is not None,
         "tenure_seconds": 0.0 if held is None else now - held.since,
-        "throttle_bytes_per_second": controls.throttle or 0,
+        "throttle_bytes_per_second": 0 if throttle is None or throttle == AUTO else throttle,
     }
 
 

@@ -35,7 +35,7 @@ class ClusterHealth:
     """Partitions without a reassignment below ``min.insync.replicas``."""
     detail: str = ""
     pace: int | None = None
-    """The adaptive limit of partitions in flight; None without one."""
+    """The governor's limit of partitions in flight; None without one."""
     throttled: int = 0
     """Topics and brokers with a throttle set by the daemon."""
     kept: tuple[str, ...] = ()

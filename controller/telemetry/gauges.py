@@ -55,7 +55,10 @@ COUNTS: Final = {
     "without one",
     "orders_unanswered": "Partitions of alter requests without a response yet",
     "orphans": "Dropped replicas whose deletion is not confirmed",
-    "pace_partitions": "The adaptive limit of partitions in flight; 0 without one",
+    "governed_partitions_in_flight": "The limit of partitions in flight that a throttle auto sets; "
+    "0 without one",
+    "latency_objective_seconds": "The 99th percentile of acknowledgements that a throttle auto "
+    "keeps; 0 without such a throttle",
     "paused": "1 while everything is paused",
     "tenure_seconds": "Seconds since this daemon became the cluster's controller; 0 while it is "
     "not",
@@ -99,6 +102,8 @@ RATES: Final = {
     ),
 }
 """The same for what may be unknown."""
+QUANTILES: Final = {"0.5": "p50_s", "0.99": "p99_s"}
+"""The key of a measured latency in ``governor`` of the status, by quantile."""
 ROOM: Final = {
     "total_bytes": "Size of the volume of a log directory",
     "usable_bytes": "Free bytes of the volume of a log directory",
@@ -145,6 +150,7 @@ class SnapshotGauges(Collector):
             for broker, count in sorted(counts.items()):
                 counter.add_metric([str(broker)], count)
             yield counter
+        yield from _of_governor(status.get("governor") or {})
         yield from _of_disks(status.get("disks", {}))
 
 
@@ -168,12 +174,35 @@ def _counts_of(s: StatusSnapshot) -> Mapping[str, float]:
         "copying_partitions": s.work.copying,
         "dead_brokers": len(s.dead),
         "drained_replicas": sum(drain["replicas"] for drain in s.status.get("drains", ())),
-        "pace_partitions": s.health.pace or 0,
+        "governed_partitions_in_flight": s.health.pace or 0,
+        "latency_objective_seconds": (s.status.get("governor") or {}).get("objective_s", 0),
         "throttled_entities": s.health.throttled,
         "throttles_below_produce_rate": len(s.health.slow),
         "under_min_isr_partitions": s.health.under_min_isr,
         "unreachable_brokers": len(s.unreachable),
     }
+
+
+def _of_governor(governor: Document) -> Iterator[Metric]:
+    rates = governor.get("brokers", {})
+    yield _gauge(
+        "broker_governed_bytes_per_second",
+        "Rate that a throttle auto gives a broker; absent without such a throttle",
+        ("broker",),
+        [((broker,), rate["bytes_per_s"]) for broker, rate in rates.items()],
+    )
+    yield _gauge(
+        "broker_latency_seconds",
+        "Acknowledgement of the produce probe's records by the broker that leads them, in the last "
+        "ten seconds, by quantile (0.5, 0.99); absent where it is not measured",
+        ("broker", "quantile"),
+        [
+            ((broker, quantile), rate[key])
+            for broker, rate in rates.items()
+            for quantile, key in QUANTILES.items()
+            if rate[key] is not None
+        ],
+    )
 
 
 def _of_work(snapshot: StatusSnapshot | None) -> Iterator[Metric]:

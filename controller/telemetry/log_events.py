@@ -178,6 +178,10 @@ def _pace_changed(record: pacing.PaceRecord) -> Iterator[LogEvent]:
         yield info("pace_changed", before=before, in_flight_max=after, evidence=record.evidence)
 
 
+def _rate_changed(record: pacing.RateRecord) -> Iterator[LogEvent]:
+    yield LogEvent("rate_changed", Level.DEBUG, record)
+
+
 def _topic_created(record: topics.TopicCreatedRecord) -> Iterator[LogEvent]:
     result = record.result
     yield info(
@@ -218,6 +222,7 @@ RECORDS: Final[Mapping[type, Callable[[Any], Iterator[LogEvent]]]] = {
     pacing.AppliedThrottleEndedRecord: _throttle_lifted,
     pacing.AppliedThrottleRecord: _throttle_set,
     pacing.PaceRecord: _pace_changed,
+    pacing.RateRecord: _rate_changed,
     reassignments.BlockedRecord: _waits,
     requests.PartRecord: _part_seen,
     requests.RefusalRecord: _refused,

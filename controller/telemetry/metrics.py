@@ -17,6 +17,8 @@ import prometheus_client as prometheus
 
 from controller.core.leadership.records import LeaderAndIsrAnswered
 from controller.core.model import BrokerId, RefusalReason
+from controller.core.pacing import records as pacing
+from controller.core.pacing.model import Signal, SignalKind
 from controller.core.reassignments import records as reassignments
 from controller.core.records import Change, Event
 from controller.core.requests.records import RefusalRecord
@@ -189,6 +191,12 @@ class Metrics:
             "Records of the produce probe by result (acknowledged, failed)",
             ["result"],
         )
+        self.objective_missed = counter(
+            "objective_missed_seconds_total",
+            "Seconds in which the acknowledgements of the produce probe's records missed the "
+            "objective of a throttle auto, by the broker that leads them",
+            ["broker"],
+        )
         # --- journal and notifications
         self.journal_dropped = counter(
             "journal_dropped_total", "Journal lines lost because the disk was slow or full"
@@ -303,6 +311,8 @@ class Measurements:
                 | role.UpdateMetadataAnswered()
             ):
                 self._count_answer(event)
+            case pacing.LatencyMeasured(readings=readings):
+                self._count_missed(readings)
             case reassignments.ReassignmentsAltered(results=results, took_s=took_s):
                 metrics.alter_entry_seconds.observe(took_s)
                 for result in results:
@@ -314,6 +324,12 @@ class Measurements:
             metrics.effects_in_flight.clear()
         metrics.tenure_held.set(view.is_controller)
         self._forget_brokers(view)
+
+    def _count_missed(self, readings: Iterable[Signal]) -> None:
+        for reading in readings:
+            if reading.kind is SignalKind.PROBE and reading.strain > 1.0:
+                missed = self._metrics.objective_missed.labels(str(reading.broker))
+                missed.inc(max(0.0, reading.at - reading.since))
 
     def _count_answer(self, event: rpc_names.Answer) -> None:
         metrics, kind, broker = self._metrics, rpc_names.request_name(event), str(event.broker)
@@ -338,6 +354,7 @@ class Measurements:
                 self._metrics.rpcs_sent,
                 self._metrics.rpc_seconds,
                 self._metrics.rpc_errors,
+                self._metrics.objective_missed,
             ):
                 metric.remove_by_labels(gone)
         self._brokers = frozenset(view.cluster.brokers)

@@ -12,8 +12,17 @@ from typing import Any, Final
 
 from controller.core.blocked_reasons import BlockedReasons, since_of
 from controller.core.core_settings import Options
-from controller.core.model import NO_LEADER, Blocked, BrokerId, Instant, Replicas, TopicPartition
+from controller.core.model import (
+    NO_LEADER,
+    Blocked,
+    BrokerId,
+    Instant,
+    Replicas,
+    RequestId,
+    TopicPartition,
+)
 from controller.core.pacing import limits_in_force
+from controller.core.pacing.governed_rates import is_governed
 from controller.core.reason_kinds import BLOCKING, COPYING
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import LABELS, label_of
@@ -192,12 +201,28 @@ class PartitionDocuments:
             if volume is None
             else {"moved": volume.moved, "remaining": sum(volume.left.values())},
             "throttle": limits_in_force.throttle_of(view, reassignment.spec.request),
+            "governed": self._governed(reassignment.spec.request, concerned),
             "throttle_bytes_per_s": throttle_in_force(view, reassignment.spec.request, *concerned),
         }
         current = assignment.target_replicas if assignment is not None else ()
         steps = _steps(view, partition, current, reassignment.spec.target)
         document["steps_to_come"] = [step_document(step) for step in steps]
         return document
+
+    def _governed(self, request: RequestId, brokers: tuple[BrokerId, ...]) -> list[dict[str, Any]]:
+        """Return the governed rates of brokers that concern a request, with their evidence."""
+        if not is_governed(self._view, request):
+            return []
+        rates = self._view.pacing_leadership.rates
+        return [
+            {
+                "broker": broker,
+                "bytes_per_s": rates[broker].bytes_per_s,
+                "since": self._clocks.at(rates[broker].changed_at),
+                "evidence": rates[broker].why,
+            }
+            for broker in sorted(set(brokers) & rates.keys())
+        ]
 
     def page(self, wanted: Filter) -> dict[str, Any]:
         """Return one page of the selected partitions, those in flight first."""

@@ -12,14 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import chain
+from statistics import median
 from typing import Any, Final
 
 from controller.core.core_settings import EngineName
 from controller.core.deletions import pending_deletions
 from controller.core.disks.disk_space import reserved_in, unguarded_brokers
-from controller.core.model import BlockedBy, RequestId
+from controller.core.model import BlockedBy, BrokerId, Instant, RequestId
 from controller.core.pacing import limits_in_force
+from controller.core.pacing.controls import UNTHROTTLED
 from controller.core.pacing.drained_replicas import replicas_left
+from controller.core.pacing.governor import FRESH_S
+from controller.core.pacing.model import SignalKind
 from controller.core.pacing.operator_holds import request_hold
 from controller.core.reason_kinds import BLOCKING, LASTING
 from controller.core.requests.drain_targets import hold_of
@@ -104,6 +108,7 @@ def status_of(  # noqa: PLR0913 - what it is made of
         "evacuations": _evacuations_of(view),
         "require_approval": view.options.require_approval,
         "limits": limits_of(view),
+        "governor": _governor_of(view, clocks),
         "topic_deletions": {
             topic: pending_deletions.progress_of(view, topic)
             for topic in sorted(view.deletions_session.markers or ())[:DELETIONS_MAX]
@@ -326,14 +331,57 @@ def _evacuations_of(view: ClusterView) -> list[dict[str, Any]]:
     ]
 
 
+def _governor_of(view: ClusterView, clocks: Clocks) -> dict[str, Any] | None:
+    """Return the rates of the brokers under a throttle ``auto``; None where there is none."""
+    rates, process = view.pacing_leadership.rates, view.pacing_process
+    if not rates:
+        return None
+    return {
+        "objective_s": view.options.latency_objective_s,
+        "in_flight_max": view.pacing.pace,
+        "unmeasured": {kind.value: why for kind, why in process.unmeasured.items() if why},
+        "brokers": {
+            str(broker): {
+                "bytes_per_s": rate.bytes_per_s,
+                "since": clocks.at(rate.changed_at),
+                "evidence": rate.why,
+                "signal": None if rate.by is None else rate.by.kind.value,
+                "value": None if rate.by is None else rate.by.value,
+                "objective": None if rate.by is None else rate.by.objective,
+                "is_missed": rate.is_missed,
+                "needed_bytes_per_s": rate.floor,
+                **_latency_of(view, broker, clocks.now),
+            }
+            for broker, rate in sorted(rates.items())
+        },
+    }
+
+
+def _latency_of(view: ClusterView, broker: BrokerId, now: Instant) -> dict[str, float | None]:
+    """Return what the probe that a broker leads measured in the last seconds."""
+    kept = view.pacing_process.readings.get((SignalKind.PROBE, broker), ())
+    fresh = [s for s in kept if now - s.at <= FRESH_S]
+    medians = [s.median for s in fresh if s.median is not None]
+    return {
+        "p50_s": median(medians) if medians else None,
+        "p99_s": max((s.value for s in fresh), default=None),
+    }
+
+
 def limits_of(view: ClusterView) -> dict[str, Any]:
     """Return the limits in effect, live or from the settings; None: no limit."""
     live, options = view.pacing_process.controls.limits, view.options
+    throttle = limits_in_force.common_throttle(view)
     return {
         "max_partitions_in_flight": limits_in_force.in_flight_limit(view),
         "max_incoming_per_broker": limits_in_force.incoming_limit(view),
         "max_outgoing_per_broker": limits_in_force.outgoing_limit(view),
         "max_bytes_in_flight": limits_in_force.bytes_in_flight_max(view),
+        "throttle": None if throttle == UNTHROTTLED else throttle,
+        "configured_throttle": options.throttle,
+        "throttle_min": options.throttle_min,
+        "throttle_max": options.throttle_max,
+        "latency_objective_s": options.latency_objective_s,
         "max_leader_moves_per_broker_per_second": limits_in_force.leader_moves_max(view),
         "step_size": live.step_size or options.step_size or "all",
         "order": str(limits_in_force.order_of(view)),

@@ -30,12 +30,13 @@ from controller.core.requests.submissions import (
     Cancellation,
     CancelScope,
     RequestOptions,
+    Throttle,
     Window,
 )
 from controller.errors import ControllerError, InvalidInputError
 from controller.previews.proposal import Goal
 from controller.reactor.ports import Clock
-from controller.units import parse_bytes, parse_duration
+from controller.units import parse_duration, parse_throttle
 from controller.web import pages
 from controller.web.access import Access, Identity, author, forgery_of, is_same_site
 from controller.web.http_messages import (
@@ -284,9 +285,9 @@ def _window_of(form: Mapping[str, str]) -> Window | None:
     return window
 
 
-def _throttle_of(form: Mapping[str, str]) -> int | None:
+def _throttle_of(form: Mapping[str, str]) -> Throttle | None:
     throttle = form.get("throttle", "").strip()
-    return parse_bytes("throttle", throttle) if throttle else None
+    return parse_throttle("throttle", throttle) if throttle else None
 
 
 class Attempt(NamedTuple):

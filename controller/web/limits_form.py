@@ -11,13 +11,16 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from controller.actions.work_control import LimitChanges
-from controller.core.pacing.controls import Controls, QueueOrder, UnderMinIsr
+from controller.core.pacing.controls import UNTHROTTLED, Controls, QueueOrder, UnderMinIsr
+from controller.core.requests.submissions import Throttle
 from controller.errors import InvalidInputError
 from controller.setting_values import parse_step_size
-from controller.units import parse_bytes
+from controller.units import parse_bytes, parse_throttle
 from controller.znodes.json_documents import read_window
 
 THROTTLE: Final = "throttle"
+NONE: Final = "none"
+"""A throttle that lifts the one in the settings."""
 SHOWN: Final = "shown-"
 """Begins the name of the value that a form showed."""
 
@@ -39,8 +42,8 @@ class ChangedLimits(NamedTuple):
     """What a form changes."""
 
     limits: LimitChanges
-    throttle: int | None
-    """Bytes per second and broker; None: no throttle."""
+    throttle: Throttle | None
+    """None: that of the settings."""
     is_throttle_changed: bool
 
 
@@ -62,6 +65,10 @@ def _window(name: str, text: str) -> object:
     if isinstance(found, str):
         raise InvalidInputError(f"{name}: {found}")
     return found
+
+
+def _throttle(text: str) -> Throttle:
+    return UNTHROTTLED if text.lower() == NONE else parse_throttle(THROTTLE, text)
 
 
 def _one_of(kind: type[QueueOrder | UnderMinIsr]) -> Callable[[str, str], object]:
@@ -106,7 +113,7 @@ FIELDS: Final = (
 def values_of(found: Controls) -> dict[str, str]:
     """Return the values that are set, by name; what is not set is empty."""
     values = {f.name: getattr(found.limits, f.key) for f in FIELDS}
-    values[THROTTLE] = found.throttle
+    values[THROTTLE] = NONE if found.throttle == UNTHROTTLED else found.throttle
     return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
@@ -124,6 +131,6 @@ def changes_of(form: Mapping[str, str]) -> ChangedLimits:
             values={f.name: f.parse(f.name, changed[f.name]) for f in own if changed[f.name]},
             unset=[f.name for f in own if not changed[f.name]],
         ),
-        parse_bytes(THROTTLE, throttle) if throttle else None,
+        _throttle(throttle) if throttle else None,
         is_throttle_changed=THROTTLE in changed,
     )

@@ -38,7 +38,7 @@ from controller.previews.plan_changes import PlanValidation
 from controller.previews.plan_facts import DryRun, forecast_of
 from controller.previews.plan_files import PlanFile, plan_of
 from controller.settings import Settings
-from controller.units import MS_PER_S, ids, names_text, show_rate
+from controller.units import MS_PER_S, ids, names_text, show_throttle
 from controller.web.steering import Connect, cancel, now_ms
 from controller.zk.operator_client import OperatorClient
 
@@ -421,7 +421,7 @@ def _option_words(options: RequestOptions) -> Iterator[str]:
     if options.reason:
         yield f"Reason: {options.reason}"
     throttle = options.throttle
-    rate = "none of its own" if throttle is None else f"{show_rate(throttle)} for each broker"
+    rate = "none of its own" if throttle is None else show_throttle(throttle, " for each broker")
     yield f"Throttle: {rate}"
     if options.window is not None:
         yield f"Window: {options.window}"

@@ -28,6 +28,7 @@ from controller.telemetry.advice import (
     PHASE_MEANINGS,
     advice_for,
     count_words,
+    governor_lines,
     phase_words,
     remedy_for,
     state_words,
@@ -37,7 +38,14 @@ from controller.telemetry.advice import (
 from controller.telemetry.gauges import LOADS
 from controller.telemetry.partition_documents import BLOCKED, IN_FLIGHT, Filter
 from controller.telemetry.timelines import Timeline, TrendPoint
-from controller.units import percent, show_bytes, show_duration, show_estimate, show_rate
+from controller.units import (
+    percent,
+    show_bytes,
+    show_duration,
+    show_estimate,
+    show_rate,
+    show_throttle,
+)
 from controller.web.access import ANYONE, Identity
 from controller.web.broker_survey import SurveyedBroker, SurveyedCluster
 from controller.web.limits_form import FIELDS, SHOWN
@@ -151,6 +159,7 @@ def render_page(  # noqa: PLR0913 - what it shows
         phases=_PHASES,
         in_flight=IN_FLIGHT,
         throttle=throttle_words(status),
+        governor=list(governor_lines(status)),
         unguarded_max=UNGUARDED_MAX,
     )
 
@@ -444,6 +453,7 @@ def _environment() -> Environment:
     environment.filters.update(
         bytes=show_bytes,
         rate=show_rate,
+        throttle=show_throttle,
         percent=percent,
         duration=show_duration,
         ago=show_ago,

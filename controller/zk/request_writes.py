@@ -25,6 +25,7 @@ from controller.core.requests.submissions import (
     LegacyPlan,
     NamedDirs,
     RequestOptions,
+    Throttle,
 )
 from controller.errors import (
     CancellationPendingError,
@@ -275,15 +276,15 @@ class RequestWrites:
             paths.DRAINS, drains_of, encode, change, Drains(), dry_run=dry_run
         )
 
-    def set_throttle(self, bytes_per_s: int | None) -> int | None:
+    def set_throttle(self, throttle: Throttle | None) -> Throttle | None:
         """Set ``/reassigner/control/throttle``, or delete it for None; return what it was."""
-        if bytes_per_s is None:
+        if throttle is None:
             return _throttle(self._connection.drop(paths.THROTTLE))
-        before: list[int | None] = []
+        before: list[Throttle | None] = []
 
         def change(found: Znode | None) -> bytes:
             before.append(_throttle(found))
-            return operator_controls.encode_throttle(bytes_per_s)
+            return operator_controls.encode_throttle(throttle)
 
         self._connection.edit(paths.THROTTLE, change)
         return before[-1]
@@ -398,9 +399,9 @@ def check_options(options: RequestOptions) -> None:
         raise InvalidInputError(str(error)) from error
 
 
-def _throttle(found: Znode | None) -> int | None:
+def _throttle(found: Znode | None) -> Throttle | None:
     read = operator_controls.decode_throttle(found.data) if found else None
-    return None if isinstance(read, str) else read
+    return None if read is None or isinstance(read, str) else read.throttle
 
 
 def _read(path: str, decode: Callable[[Znode], _Value | str], found: Znode) -> _Value:

@@ -105,7 +105,7 @@ class RequestZnodes(FamilyReads):
         return Controls(
             pauses or Pauses(),
             limits or Limits(),
-            throttle,
+            None if throttle is None else throttle.throttle,
             unreadable,
             drains or Drains(),
             self._evacuated(),

@@ -64,7 +64,7 @@ def _read(data: bytes) -> Cancellation:
         scope=scope,
         reason=members.text("reason"),
         requested_by=members.text("requested_by"),
-        throttle=members.rate("throttle"),
+        throttle=members.throttle("throttle"),
         window=members.window("window"),
     )
 

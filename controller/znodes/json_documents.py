@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NoReturn, ParamSpec, TypeGuard, TypeVar
 
 from controller.core.model import BrokerId, LogDirs, Replicas
-from controller.core.requests.submissions import ANY_LOG_DIR, StepSize, Window
+from controller.core.requests.submissions import ANY_LOG_DIR, AUTO, StepSize, Throttle, Window
 
 INT_MAX: Final = 2**31 - 1
 """Ids, partitions, versions and epochs are Java ints."""
@@ -337,6 +337,10 @@ class Members:
     def rate(self, key: str) -> int | None:
         """Read a number of bytes, or of bytes per second."""
         return self.number(key, high=LONG_MAX)
+
+    def throttle(self, key: str) -> Throttle | None:
+        """Read a throttle: a number of bytes per second, or "auto"."""
+        return AUTO if self._document.get(key) == AUTO else self.rate(key)
 
     def flag(self, key: str) -> bool:
         """Read true or false."""

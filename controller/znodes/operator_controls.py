@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from controller.core.model import BrokerId, Replicas, RequestId, TopicPartition, ZkVersion, Zxid
 from controller.core.pacing.controls import (
@@ -27,7 +27,7 @@ from controller.core.pacing.controls import (
     RequestLimits,
     UnderMinIsr,
 )
-from controller.core.requests.submissions import PRIORITY_MAX, Window
+from controller.core.requests.submissions import AUTO, PRIORITY_MAX, Throttle, Window
 from controller.znodes import json_documents as documents
 from controller.znodes.json_documents import Members, UnreadableError, excerpt, total
 from controller.znodes.paths import parse_number, read_request, valid_topic
@@ -161,7 +161,7 @@ def _request_limits(members: Members) -> RequestLimits:
         priority=members.number("priority", -PRIORITY_MAX, PRIORITY_MAX),
         step_size=members.step_size("step_size"),
         max_partitions_in_flight=members.number("max_partitions_in_flight"),
-        throttle=members.rate("throttle"),
+        throttle=members.throttle("throttle"),
         window=members.window("window"),
         tolerate_lagging=members.broker_ids("tolerate_lagging"),
     )
@@ -170,18 +170,29 @@ def _request_limits(members: Members) -> RequestLimits:
 # --- throttle ------------------------------------------------------------------------------------
 
 
+class CommonThrottle(NamedTuple):
+    """The throttle of all requests; a reason why one cannot be decoded is a text, as ``AUTO``."""
+
+    throttle: Throttle
+
+
 @total
-def decode_throttle(data: bytes) -> int:
-    """Decode the throttle of all requests, in bytes per second and broker."""
-    rate = _members(data, frozenset({"version", "bytes_per_s"})).rate("bytes_per_s")
-    if rate is None:
-        raise UnreadableError("bytes_per_s is missing")
-    return rate
+def decode_throttle(data: bytes) -> CommonThrottle:
+    """Decode the throttle of all requests."""
+    members = _members(data, frozenset({"version", "bytes_per_s", "throttle"}))
+    if ("bytes_per_s" in members) == ("throttle" in members):
+        raise UnreadableError('it has one of bytes_per_s and "throttle": "auto"')
+    if "throttle" not in members:
+        return CommonThrottle(members.rate("bytes_per_s") or 0)
+    if members.throttle("throttle") != AUTO:
+        raise UnreadableError('throttle is "auto"; a rate is bytes_per_s')
+    return CommonThrottle(AUTO)
 
 
-def encode_throttle(bytes_per_s: int) -> bytes:
+def encode_throttle(throttle: Throttle) -> bytes:
     """Encode the throttle of all requests."""
-    return documents.write_document({"version": 1, "bytes_per_s": bytes_per_s})
+    key = "throttle" if throttle == AUTO else "bytes_per_s"
+    return documents.write_document({"version": 1, key: throttle})
 
 
 # --- drains --------------------------------------------------------------------------------------
@@ -193,7 +204,7 @@ def decode_drains(data: bytes, version: ZkVersion, czxid: Zxid) -> Drains:
     members = _members(data, _DRAINS)
     return Drains(
         {broker: _drain(own) for broker, own in _by_broker(members, _DRAIN)},
-        members.rate("throttle"),
+        members.throttle("throttle"),
         members.window("window"),
         version,
         czxid,

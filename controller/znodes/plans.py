@@ -293,7 +293,7 @@ def read_options(document: documents.Document) -> RequestOptions:
         approved_by=members.text("approved_by"),
         priority=members.number("priority", -PRIORITY_MAX, PRIORITY_MAX) or 0,
         step_size=members.step_size("step_size"),
-        throttle=members.rate("throttle"),
+        throttle=members.throttle("throttle"),
         log_dirs_throttle=members.rate("log_dirs_throttle"),
         window=members.window("window"),
         max_partitions_in_flight=members.number("max_partitions_in_flight"),

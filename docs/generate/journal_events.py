@@ -274,11 +274,23 @@ RECORDS: Final[Mapping[str, Kind]] = {
     ),
     "drains_ended": Kind("A cancellation ended the drains.", {"version": _VERSION}),
     "pace": Kind(
-        "The adaptive limit changed.",
+        "The limit of partitions in flight that a throttle auto sets changed.",
         {
-            "before": (maybe(INTEGER), "null: the first of a tenure"),
-            "in_flight_max": (INTEGER, "partitions that may be in flight"),
+            "before": (maybe(INTEGER), "null: the configured limit held"),
+            "in_flight_max": (maybe(INTEGER), "null: the configured limit holds"),
             "evidence": (TEXT, "why"),
+        },
+    ),
+    "rate": Kind(
+        "The rate of a broker under a throttle auto changed.",
+        {
+            "broker": (INTEGER, "the broker"),
+            "before": (maybe(INTEGER), "bytes per second; null: the first rate"),
+            "bytes_per_s": (INTEGER, "the rate from now on"),
+            "evidence": (TEXT, "why"),
+            "signal": (maybe(TEXT), "probe, query, isr or answer; null: a bound was the reason"),
+            "value": (maybe(NUMBER), "what was measured, in the unit of the objective"),
+            "objective": (maybe(NUMBER), "what the value is not to exceed"),
         },
     ),
     "engine": Kind(

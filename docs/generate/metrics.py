@@ -15,7 +15,7 @@ from controller.endpoint import broker_service, client_service, endpoint_server
 from controller.reactor.ports import WriteError
 from controller.telemetry.advice import REQUEST_STATES
 from controller.telemetry.cluster_counts import UNNOTED
-from controller.telemetry.gauges import BOUNDS, BYTE_STATES, PARTITION_STATES
+from controller.telemetry.gauges import BOUNDS, BYTE_STATES, PARTITION_STATES, QUANTILES
 from controller.telemetry.metrics import (
     OPERATIONS,
     PROBE_RESULTS,
@@ -58,6 +58,7 @@ LABEL_VALUES: Final = {
     "state of reassigner_requests": tuple(REQUEST_STATES),
     "reassigner_zookeeper_session": tuple(s.value for s in SessionStatus),
     "bound": BOUNDS,
+    "quantile": tuple(QUANTILES),
     "kind": REQUEST_NAMES,
     "error of reassigner_rpc_errors_total": (*ERROR_NAMES.values(), OTHER),
     "error of reassigner_write_rejections_total": tuple(e.value for e in WriteError),

@@ -31,6 +31,7 @@ from controller.core.requests.submissions import (
     LegacyPlan,
     NamedDirs,
     Submission,
+    Throttle,
 )
 from controller.doctor.snapshot import Znodes
 from controller.errors import InvalidInputError, ReassignmentConflictError
@@ -366,10 +367,10 @@ class FakeRequestWrites(RequestWrites):
             self._found.evacuations = after
         return after
 
-    def set_throttle(self, bytes_per_s: int | None) -> int | None:
+    def set_throttle(self, throttle: Throttle | None) -> Throttle | None:
         """Change the throttle."""
         before = self._found.controls.throttle
-        self._found.controls = replace(self._found.controls, throttle=bytes_per_s)
+        self._found.controls = replace(self._found.controls, throttle=throttle)
         return before
 
 

@@ -20,7 +20,7 @@ from controller.core.pacing.controls import (
     UnderMinIsr,
 )
 from controller.core.requests.outcomes import Part, RequestHistory, Summary
-from controller.core.requests.submissions import LegacyPlan, RequestOptions, Window
+from controller.core.requests.submissions import AUTO, LegacyPlan, RequestOptions, Window
 from controller.znodes.plans import encode_submission
 from tests.cli.builders import USER, FakeCluster, Terminal, a_status
 from tests.cli.scripted_answers import AT_MS
@@ -220,6 +220,21 @@ def test_the_throttle_of_all_changes_live(terminal: Terminal) -> None:
     assert json.loads(terminal.run("throttle", "--json").stdout)["throttle"] == 50_000_000
     assert terminal.run("throttle", "20MB", "--dry-run").exit_code == 0
     assert terminal.cluster.controls.throttle == 50_000_000
+    assert terminal.run("throttle", "none").exit_code == 0
+    assert terminal.cluster.controls.throttle is None
+
+
+def test_the_throttle_may_follow_what_producers_see(terminal: Terminal) -> None:
+    """For all requests and for one; ``limits`` and ``throttle`` say so."""
+    result = terminal.run("throttle", "auto")
+    assert result.stdout.splitlines()[0] == "throttle: auto, except for requests with their own"
+    assert terminal.cluster.controls.throttle == AUTO
+    assert json.loads(terminal.run("throttle", "--json").stdout)["throttle"] == AUTO
+    assert "throttle: auto" in terminal.run("limits").stdout
+    one = terminal.run("throttle", "Auto", "--request", ONE)
+    assert one.stdout.splitlines() == [f"{ONE}: throttle auto"]
+    assert terminal.cluster.controls.limits.requests[ONE].throttle == AUTO
+    assert f"{ONE}: auto, set live" in terminal.run("throttle").stdout
     assert terminal.run("throttle", "none").exit_code == 0
     assert terminal.cluster.controls.throttle is None
 

@@ -18,7 +18,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.pacing.throttle_settings import broker_entity, topic_entity
-from controller.core.requests.submissions import LegacyPlan, Submission
+from controller.core.requests.submissions import LegacyPlan, Submission, Throttle
 from controller.doctor.broker_answers import BrokerAnswers, Disks
 from controller.znodes.cancellations import KillSwitch
 from tests.cli.builders import FakeCluster, Terminal
@@ -79,7 +79,7 @@ def scene(tmp_path: Path) -> Scene:
 
 def test_an_accepted_plan_is_reported_as_started(scene: Scene) -> None:
     """What is, the throttle, and what was started; the request carries the throttle."""
-    seen: list[int | None] = []
+    seen: list[Throttle | None] = []
 
     def accept(cluster: FakeCluster) -> None:
         seen.extend(s.options.throttle for s in cluster.submitted.values())

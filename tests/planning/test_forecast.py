@@ -214,6 +214,17 @@ def test_the_time_of_a_throttled_plan() -> None:
     assert (time.basis, time.busiest) == (("throttle",), TWO)
 
 
+def test_the_time_of_a_governed_throttle_is_between_its_bounds() -> None:
+    """The least time is that of the highest rate, the most that of the lowest."""
+    plan = ForecastPlan(moves=[a_move(0, (1,), (1, 2), 300 * MB)], live=ALL)
+    fast, slow = (forecast(replace(plan, throttle=rate * MB)).time for rate in (100, 1))
+    governed = forecast(replace(plan, throttle=100 * MB, throttle_least=MB)).time
+    assert fast is not None
+    assert slow is not None
+    assert governed is not None
+    assert (governed.low_s, governed.high_s) == (fast.low_s, slow.high_s)
+
+
 def test_past_copies_bound_a_throttle_that_brokers_do_not_reach() -> None:
     """And give a range where there is no throttle."""
     plan = ForecastPlan(

@@ -39,6 +39,7 @@ from tests.sim.histories import (
     is_finished,
     quiesce_to_the_end,
 )
+from tests.sim.latencies import latencies_of
 from tests.sim.lost_logs import LostLogs
 from tests.sim.operators import toggle_min_isr, toggle_unclean
 from tests.sim.plots import (
@@ -189,6 +190,7 @@ def daemons_of(world: World, plot: DelegatedPlot, lost: LostLogs | None = None) 
             reassignments=SimAlterApi(world, inbox, rules, loss=plot.loss),
             failpoints=NamedFailpoints(ports.reached),
             lease=ports.lease,
+            latencies=latencies_of(plot.options, ports),
         )
 
     return build

@@ -26,6 +26,7 @@ from integration.rigs.failpoint_names import NamedFailpoints
 from tests.sim.daemons import Build, Ports
 from tests.sim.drain_rules import DrainRules
 from tests.sim.faults import Faults
+from tests.sim.latencies import latencies_of
 from tests.sim.operators import Actions, Operators
 from tests.sim.plots import Plot, plot_of
 from tests.sim.rules import Rule
@@ -82,6 +83,7 @@ def reactors(options: Options, observer: Observer | None = None) -> Build:
             observer=seen_by,
             failpoints=NamedFailpoints(ports.reached),
             lease=ports.lease,
+            latencies=latencies_of(options, ports),
         )
 
     return build

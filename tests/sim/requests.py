@@ -119,7 +119,7 @@ class SimRequests:
         controls = Controls(
             pauses or Pauses(),
             limits or Limits(),
-            throttle,
+            None if throttle is None else throttle.throttle,
             unreadable,
             drains or Drains(),
             None if isinstance(evacuated, str) else evacuated,

@@ -106,7 +106,7 @@ def test_other_labelled_metrics_are_without_series_on_purpose() -> None:
     }
     assert {name for name, metric in labelled.items() if not metric._metrics} == {
         *("event_processing", "turn", "phase_seconds", "rpc_seconds"),
-        *("rpcs_sent", "rpc_errors", "effects_in_flight"),
+        *("rpcs_sent", "rpc_errors", "effects_in_flight", "objective_missed"),
         *("endpoint_requests", "endpoint_closed", "endpoint_unreached"),
     }
 
@@ -177,9 +177,26 @@ def test_health_is_exported_and_falls_back_to_zero() -> None:
     assert value(metrics, "reassigner_under_min_isr_partitions") == 3
     assert value(metrics, "reassigner_throttles_below_produce_rate") == 1
     assert value(metrics, "reassigner_throttled_entities") == 5
-    assert value(metrics, "reassigner_pace_partitions") == 7
+    assert value(metrics, "reassigner_governed_partitions_in_flight") == 7
     metrics.show(StatusSnapshot({}, work_of(), None))
-    assert value(metrics, "reassigner_pace_partitions") == 0
+    assert value(metrics, "reassigner_governed_partitions_in_flight") == 0
+
+
+def test_governed_rates_are_exported_with_what_is_measured() -> None:
+    """A broker whose probe is silent has a rate and no latency."""
+    metrics = Metrics()
+    measured = {"bytes_per_s": 7, "p50_s": 0.1, "p99_s": 0.4}
+    silent = {"bytes_per_s": 5, "p50_s": None, "p99_s": None}
+    governor = {"objective_s": 0.5, "brokers": {"1": measured, "2": silent}}
+    metrics.show(StatusSnapshot({"governor": governor}, work_of(), None))
+    assert value(metrics, "reassigner_latency_objective_seconds") == 0.5
+    assert value(metrics, "reassigner_broker_governed_bytes_per_second", broker="2") == 5
+    latency = "reassigner_broker_latency_seconds"
+    assert value(metrics, latency, broker="1", quantile="0.99") == 0.4
+    assert value(metrics, latency, broker="2", quantile="0.99") is None
+    metrics.show(StatusSnapshot({"governor": None}, work_of(), None))
+    assert value(metrics, "reassigner_latency_objective_seconds") == 0
+    assert value(metrics, "reassigner_broker_governed_bytes_per_second", broker="2") is None
 
 
 def test_room_of_log_directories_is_exported_as_far_as_it_is_known() -> None:

@@ -7,7 +7,8 @@ from http import HTTPStatus
 
 import pytest
 
-from controller.core.pacing.controls import Controls, Limits, QueueOrder, UnderMinIsr
+from controller.core.pacing.controls import UNTHROTTLED, Controls, Limits, QueueOrder, UnderMinIsr
+from controller.core.requests.submissions import AUTO
 from controller.errors import InvalidInputError
 from controller.web.forms import LIMITS
 from controller.web.limits_form import FIELDS, SHOWN, THROTTLE, changes_of, values_of
@@ -62,6 +63,10 @@ def test_every_value_is_parsed_as_the_command_does() -> None:
         "under-min-isr": UnderMinIsr.WARN,
     }
     assert not changes_of(filled(known, throttle="")).throttle
+    assert changes_of(filled(known, throttle="auto")).throttle == AUTO
+    lifted = Controls(throttle=UNTHROTTLED)
+    assert changes_of(filled(known, throttle="none")).throttle == UNTHROTTLED
+    assert not changes_of(filled(lifted)).is_throttle_changed
 
 
 @pytest.mark.parametrize("name", [THROTTLE, *(f.name for f in FIELDS)])

@@ -23,8 +23,9 @@ from controller.core.pacing.controls import (
     RequestLimits,
     UnderMinIsr,
 )
-from controller.core.requests.submissions import Window
+from controller.core.requests.submissions import AUTO, Window
 from controller.znodes.operator_controls import (
+    CommonThrottle,
     decode_drains,
     decode_evacuated,
     decode_evacuations,
@@ -118,7 +119,14 @@ def test_limits_come_back_as_they_were_written(limits: Limits) -> None:
 @given(RATES)
 def test_the_throttle_comes_back_as_it_was_written(rate: int) -> None:
     """A round trip loses nothing."""
-    assert decode_throttle(encode_throttle(rate)) == rate
+    assert decode_throttle(encode_throttle(rate)) == CommonThrottle(rate)
+
+
+def test_the_throttle_may_be_auto() -> None:
+    """A reason is a text as well, so that the value is not one by itself."""
+    assert decode_throttle(encode_throttle(AUTO)) == CommonThrottle(AUTO)
+    for members in ({"throttle": 5}, {"throttle": "fast"}, {"throttle": "auto", "bytes_per_s": 5}):
+        assert isinstance(decode_throttle(document(version=1, **members)), str)
 
 
 @given(DRAINS)
@@ -133,7 +141,7 @@ def test_any_bytes_give_a_control_or_a_reason(data: bytes) -> None:
     """No bytes whatever raise."""
     assert isinstance(decode_pauses(data), str | Pauses)
     assert isinstance(decode_limits(data), str | Limits)
-    assert isinstance(decode_throttle(data), str | int)
+    assert isinstance(decode_throttle(data), str | CommonThrottle)
     assert isinstance(decode_drains(data, *HERE), str | Drains)
 
 

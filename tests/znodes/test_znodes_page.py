@@ -79,7 +79,7 @@ def rewritten_throttle(data: bytes, path: str) -> bytes:
     del path
     read = operator_controls.decode_throttle(data)
     assert not isinstance(read, str), read
-    return operator_controls.encode_throttle(read)
+    return operator_controls.encode_throttle(read.throttle)
 
 
 def rewritten_drains(data: bytes, path: str) -> bytes:

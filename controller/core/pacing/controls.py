@@ -25,6 +25,7 @@ from controller.core.requests.submissions import (
     UNASKED,
     RequestOptions,
     StepSize,
+    Throttle,
     Window,
     drain_request_id,
 )
@@ -161,7 +162,7 @@ class RequestLimits:
     priority: int | None = None
     step_size: StepSize | None = None
     max_partitions_in_flight: int | None = None
-    throttle: int | None = None
+    throttle: Throttle | None = None
     """Bytes per second and broker; ``UNTHROTTLED`` lifts any throttle of the request or of all."""
     window: Window | None = None
     tolerate_lagging: Replicas | None = None
@@ -208,7 +209,7 @@ class Drains:
     """
 
     brokers: Mapping[BrokerId, Drain] = field(default_factory=dict)
-    throttle: int | None = None
+    throttle: Throttle | None = None
     """Bytes per second and broker for its copies; None: no throttle of its own."""
     window: Window | None = None
     version: ZkVersion = FIRST_VERSION
@@ -273,7 +274,7 @@ class Controls:
 
     pauses: Pauses = field(default_factory=Pauses)
     limits: Limits = field(default_factory=Limits)
-    throttle: int | None = None
+    throttle: Throttle | None = None
     """Bytes per second and broker for every request without a throttle of its own."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Path and reason of each unreadable control; its former value stays in force."""

@@ -21,7 +21,12 @@ from controller.core.pacing.controls import (
     RequestLimits,
 )
 from controller.core.pacing.model import READINGS_KEPT
-from controller.core.pacing.throttle_settings import Entity, EntityConfig, ThrottleRefusal
+from controller.core.pacing.throttle_settings import (
+    Entity,
+    EntityConfig,
+    ThrottleRefusal,
+    broker_entity,
+)
 from controller.core.records import Change
 from controller.core.view import ClusterView
 
@@ -82,6 +87,10 @@ def fold_record(view: ClusterView, record: records.PacingRecord, now: Instant) -
                 leadership.leader_moves[broker] = (at, 1) if fresh else (since, count + 1)
         case records.PaceRecord():
             view.pacing.pace, view.pacing.pace_since = record.in_flight_max, record.at
+        case records.RateRecord(broker=broker):
+            view.pacing_process.participants.note(broker_entity(broker))
+        case records.RatesJudgedRecord(rates=rates):
+            view.pacing_leadership.rates = dict(rates)
         case records.DrainsEndedRecord():
             process = view.pacing_process
             process.drains_ended = process.controls.drains.czxid

@@ -31,6 +31,8 @@ from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 
 NAMED_MAX: Final = 5
+SLOW_ANSWER_S: Final = 5.0
+"""A broker that answers a controller request later is overloaded."""
 
 
 def topics_in_question(view: ClusterView, due: Worklist) -> set[str]:
@@ -246,14 +248,16 @@ def note_isr(
     after: model.PartitionState,
     now: Instant,
 ) -> None:
-    """Keep as evidence that a partition without a reassignment lost a replica from its ISR."""
+    """Keep as evidence that the ISR of a partition without a reassignment lost live replicas."""
     if before is None or partition in view.reassignments.by_partition:
         return
-    if not set(before.isr) <= set(after.isr):
-        view.pacing.isr_losses.append(IsrLoss(partition, now))
+    lost = view.live([r for r in before.isr if r not in after.isr], partition)
+    if lost:
+        brokers = frozenset((*lost, after.leader))
+        view.pacing.isr_losses.append(IsrLoss(partition, now, brokers))
 
 
 def note_answer(view: ClusterView, broker: BrokerId, took_s: float, now: Instant) -> None:
     """Keep a slow answer of a broker as evidence."""
-    if took_s > view.options.slow_answer_s:
+    if took_s > SLOW_ANSWER_S:
         view.pacing.slow_answers.append(SlowAnswer(broker, took_s, now))

@@ -1,42 +1,24 @@
 """
-The limits in force for a request, a broker or the cluster, and the adaptive limit.
+The limits in force for a request, a broker or the cluster.
 
 A live control for the request precedes the request's own option, that precedes a live control for
 all, and the daemon's settings come last.
-
-The adaptive limit is as many partitions in flight as the cluster sustains, between 1 and the
-configured limit. Each interval without evidence of strain allows a few more (additive increase); an
-ISR loss of a partition without a reassignment, or a slow broker, halves the limit (multiplicative
-decrease). Every change has its evidence.
 """
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Final, TypeVar
 
-from controller.core.effects import SetTimer
 from controller.core.model import (
     BrokerId,
-    Instant,
     ReassignmentSpec,
     Replicas,
     RequestId,
     Route,
 )
 from controller.core.pacing import controls
-from controller.core.pacing.records import PaceRecord
-from controller.core.records import Change, Decision
-from controller.core.requests.submissions import RequestOptions, Window
+from controller.core.requests.submissions import AUTO, RequestOptions, Throttle, Window
 from controller.core.view import ClusterView
-from controller.core.worklist import Worklist
-
-PACE_TIMER: Final = "pace"
-PACE_EVERY_S: Final = 30.0
-FIRST_SHARE: Final = 0.25
-"""The share of the limit at the begin of a tenure, when nothing is known of the load."""
-GROWTH_SHARE: Final = 0.1
-"""The share of the limit that each good interval adds."""
 
 _AS_SUBMITTED: Final = RequestOptions()
 _AS_ALL: Final = controls.BrokerLimits()
@@ -86,19 +68,29 @@ def tolerated_brokers(view: ClusterView, request: RequestId) -> Replicas:
     return _first(_live(view, request).tolerate_lagging, submitted)
 
 
-def throttle_of(view: ClusterView, request: RequestId) -> int | None:
-    """Return a request's throttle in bytes per second and broker; None where there is none."""
+def throttle_of(view: ClusterView, request: RequestId) -> Throttle | None:
+    """Return a request's throttle: bytes per second and broker, or ``AUTO``; None: it has none."""
     own = own_throttle(view, request, _submitted(view, request))
-    throttle = _first(own, view.pacing_process.controls.throttle)
+    throttle = _first(own, common_throttle(view))
     return None if throttle == controls.UNTHROTTLED else throttle
 
 
-def move_throttle_of(view: ClusterView, request: RequestId) -> int | None:
-    """Return a request's throttle of moves between log directories; None: it has none."""
-    return _submitted(view, request).log_dirs_throttle
+def common_throttle(view: ClusterView) -> Throttle | None:
+    """Return the throttle of requests without one of their own, set live or in the settings."""
+    return _first(view.pacing_process.controls.throttle, view.options.throttle)
 
 
-def own_throttle(view: ClusterView, request: RequestId, options: RequestOptions) -> int | None:
+def move_throttle_of(view: ClusterView, request: RequestId) -> Throttle | None:
+    """
+    Return a request's throttle of moves between log directories; None: it has none.
+
+    Where none was submitted, a throttle ``AUTO`` of its copies is that of its moves, too.
+    """
+    own = _submitted(view, request).log_dirs_throttle
+    return AUTO if own is None and throttle_of(view, request) == AUTO else own
+
+
+def own_throttle(view: ClusterView, request: RequestId, options: RequestOptions) -> Throttle | None:
     """Return a request's own throttle, set live or submitted; None: the common throttle holds."""
     return _first(_live(view, request).throttle, options.throttle)
 
@@ -115,7 +107,7 @@ def in_flight_limit(view: ClusterView) -> int:
 
 
 def in_flight_max(view: ClusterView) -> int:
-    """Return how many partitions may be in flight now: the adaptive limit may allow fewer."""
+    """Return how many partitions may be in flight now: the governor may allow fewer."""
     limit = in_flight_limit(view)
     return limit if view.pacing.pace is None else max(1, min(limit, view.pacing.pace))
 
@@ -173,50 +165,3 @@ def in_flight_text(limit: int, scope: str = "") -> str:
     """Describe the wait for a limit of partitions in flight, of a request where one is named."""
     partitions = "1 partition" if limit == 1 else f"{limit} partitions"
     return f"{partitions}{scope} {'is' if limit == 1 else 'are'} in flight"
-
-
-# --- the adaptive limit --------------------------------------------------------------------------
-
-
-def adapt_limit(view: ClusterView, due: Worklist, now: Instant) -> Decision:
-    """Begin with a share of the limit, then adjust it interval by interval."""
-    tenure, pacing = view.tenure, view.pacing
-    if not view.options.adaptive or tenure.held is None:
-        return Decision()
-    timer = SetTimer(PACE_TIMER, Instant(now + PACE_EVERY_S))
-    limit = in_flight_limit(view)
-    if pacing.pace is None:
-        first = max(1, ceil(limit * FIRST_SHARE))
-        record = PaceRecord(None, first, f"start at a quarter of the limit of {limit}", now)
-        return Decision((Change((record,)),), (timer,))
-    if not due.timer:
-        return Decision()
-    over_at = Instant(pacing.pace_since + PACE_EVERY_S)
-    if now < over_at:
-        return Decision(effects=(SetTimer(PACE_TIMER, over_at),))
-    against = _evidence_against(view)
-    before = min(pacing.pace, limit)
-    if against:
-        after = max(1, before // 2)
-    else:
-        after = min(limit, before + max(1, int(limit * GROWTH_SHARE)))
-    why = against or "no ISR shrank outside the plan, and brokers answer quickly"
-    return Decision((Change((PaceRecord(before, after, why, now),)),), (timer,))
-
-
-def _evidence_against(view: ClusterView) -> str:
-    """Return the evidence against the present limit since the interval began; empty if none."""
-    pacing = view.pacing
-    since = pacing.pace_since
-    lost = [loss for loss in pacing.isr_losses if loss.at > since]
-    slow = [answer for answer in pacing.slow_answers if answer.at > since]
-    said = []
-    if lost:
-        said.append(
-            f"{len(lost)} times the ISR of a partition outside the plan shrank, "
-            f"the last was {lost[-1].partition}"
-        )
-    if slow:
-        worst = max(slow, key=lambda answer: answer.took_s)
-        said.append(f"broker {worst.broker} took {worst.took_s:.1f} s to answer")
-    return "; ".join(said)

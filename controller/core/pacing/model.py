@@ -57,10 +57,12 @@ EVIDENCE_KEPT: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class IsrLoss:
-    """The ISR of a partition without a reassignment lost a replica."""
+    """The ISR of a partition without a reassignment lost live replicas."""
 
     partition: TopicPartition
     at: Instant
+    brokers: frozenset[BrokerId]
+    """The leader, and the brokers of the lost replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,39 @@ class Signal:
     def strain(self) -> float:
         """The value as a share of its objective: 1.0 just meets it."""
         return self.value / self.objective
+
+
+@dataclass(frozen=True, slots=True)
+class GovernedRate:
+    """The rate of one broker under a throttle ``auto`` (``governor``)."""
+
+    bytes_per_s: int
+    changed_at: Instant
+    why: str
+    """The evidence for its last change."""
+    by: Signal | None = None
+    """The signal for which it was; None: a bound."""
+    floor: int = 0
+    """What the copies in flight needed when it was judged."""
+    too_high: int | None = None
+    """The rate at which the objective was last missed; None: it is not known."""
+    is_missed: bool = False
+    """Whether the objective was missed at the last judgement."""
+    strain: float = 0.0
+    """The strain at the last judgement."""
+    calmest: float | None = None
+    """The lowest strain of any judgement: that of a broker without copies, or nearly so."""
+    usual: float | None = None
+    """The usual strain near the rate that was too high."""
+    quiet: int = 0
+    """How many judgements near that rate in succession found less strain than is usual there."""
+    quiet_at: Instant = START
+    """When the last of them was."""
+
+    @property
+    def is_at_floor(self) -> bool:
+        """Whether the objective is missed at the lowest rate at which the copies end."""
+        return self.is_missed and self.bytes_per_s <= self.floor
 
 
 READINGS_KEPT: Final = 30
@@ -323,9 +358,9 @@ class PacingLedger(Ledger):
     outgoing: dict[BrokerId, int] = field(default_factory=dict)
     bytes_in_flight: int = 0
     pace: int | None = None
-    """The adaptive limit of partitions in flight; None: the configured limit holds."""
+    """The governor's limit of partitions in flight; None: the configured limit holds."""
     pace_since: Instant = START
-    """When the interval under judgement began."""
+    """When it was last judged."""
     shrunk: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions without a reassignment whose ISR is smaller than their replica set."""
     under_min_isr: dict[TopicPartition, None] = field(default_factory=dict)
@@ -376,6 +411,12 @@ class PacingLeadership(Ledger):
     throttle_refusals: dict[Entity, ThrottleRefusal] = field(default_factory=dict)
     kept_throttles: dict[Entity, tuple[str, ...]] = field(default_factory=dict)
     """Settings of others that occupy the place of a wanted throttle."""
+    rates: dict[BrokerId, GovernedRate] = field(default_factory=dict)
+    """The rates of brokers that requests with a throttle ``auto`` concern."""
+    measured_until: Instant = START
+    """Until when the latency is measured that producers see."""
+    probed: frozenset[BrokerId] = model.NO_BROKERS
+    """The brokers on which the probe's topic is to have replicas."""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from controller.core.bases import Durable, Fact, Volatile
 from controller.core.model import BrokerId, Instant
 from controller.core.pacing import throttle_settings
 from controller.core.pacing.controls import Controls
-from controller.core.pacing.model import Signal, SignalKind
+from controller.core.pacing.model import GovernedRate, Signal, SignalKind
 from controller.core.pacing.throttle_settings import AppliedThrottle, Entity, EntityConfig
 
 
@@ -119,12 +119,35 @@ class LeaderMovedRecord(Volatile, wakes=(), is_journaled=False):
 
 @dataclass(frozen=True, slots=True)
 class PaceRecord(Volatile, wakes=("capacity",)):
-    """The limit of partitions in flight from now on, and the evidence for it."""
+    """The governor's limit of partitions in flight from now on, and the evidence for it."""
 
     before: int | None
-    """None for the first of a tenure."""
-    in_flight_max: int
+    """None: the configured limit held."""
+    in_flight_max: int | None
     evidence: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class RateRecord(Volatile, wakes=("throttles",)):
+    """The rate of a broker under a throttle ``auto`` from now on, and the evidence for it."""
+
+    broker: BrokerId
+    before: int | None
+    """None for the first rate, in bytes per second."""
+    bytes_per_s: int
+    evidence: str
+    signal: SignalKind | None
+    """None: a bound was the reason."""
+    value: float | None
+    objective: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RatesJudgedRecord(Volatile, wakes=(), is_journaled=False):
+    """The rates of all governed brokers, as they were judged; those of others are forgotten."""
+
+    rates: Mapping[BrokerId, GovernedRate]
     at: Instant
 
 
@@ -146,5 +169,7 @@ PacingRecord = (
     | ThrottlesSettledRecord
     | LeaderMovedRecord
     | PaceRecord
+    | RateRecord
+    | RatesJudgedRecord
     | DrainsEndedRecord
 )

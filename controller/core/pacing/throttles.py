@@ -28,6 +28,7 @@ from controller.core.model import (
     TopicPartition,
 )
 from controller.core.pacing import records
+from controller.core.pacing.governed_rates import knows_throttles, rate_of
 from controller.core.pacing.limits_in_force import move_throttle_of, throttle_of
 from controller.core.pacing.throttle_settings import (
     COPY_RATES,
@@ -48,6 +49,7 @@ from controller.core.pacing.throttle_settings import (
     settings_without_ours,
 )
 from controller.core.records import Change, Decision
+from controller.core.requests.submissions import AUTO, Throttle
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
 from controller.errors import InvariantError
@@ -65,7 +67,7 @@ KEPT_SHOWN_MAX: Final = 60
 def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     """Return the reads, and the writes that set and lift throttles."""
     unsettled = view.pacing_process.participants.unsettled
-    if not (unsettled or due.throttles or due.timer) or not _knows_enough(view):
+    if not (unsettled or due.throttles or due.timer) or not knows_throttles(view):
         return Decision()
     changes: list[Change] = []
     settled: list[records.Settled] = []
@@ -87,18 +89,6 @@ def follow_throttles(view: ClusterView, due: Worklist, now: Instant) -> Decision
         again_s = RETRY_S if unsettled else view.options.config_refresh_s
         following.append(effects.SetTimer(THROTTLE_TIMER, Instant(now + again_s)))
     return Decision(tuple(changes), tuple(following))
-
-
-def _knows_enough(view: ClusterView) -> bool:
-    """Return whether the open reassignments, their requests and the applied throttles are known."""
-    return (
-        view.role.leading
-        and view.pacing_leadership.applied_throttles_read
-        and view.reassignments_leadership.specs_read
-        and view.requests_leadership.history_read
-        and view.pacing_process.controls_known
-        and (view.tenure.held is not None or view.is_warm)
-    )
 
 
 def _stale_throttles(view: ClusterView, now: Instant) -> list[Entity]:
@@ -136,17 +126,19 @@ def wanted_of(view: ClusterView, entity: Entity) -> Wanted:
     """
     Return what the open reassignments of throttled requests want of a topic or a broker.
 
-    A topic lists their replicas; a broker has the lowest rates of the requests that concern it.
+    A topic lists their replicas. A broker has the lowest rates of the requests that concern it:
+    fixed ones, and the governed one.
     """
     known = view.pacing_process.participants
     requests = known.requests.get(entity, ())
     rates = {r: rate for r in requests if (rate := throttle_of(view, r)) is not None}
     kind, _, name = entity.partition("/")
     if kind == "brokers":
-        wanted = dict.fromkeys(COPY_RATES, min(rates.values())) if rates else {}
+        broker = BrokerId(int(name))
+        wanted = dict.fromkeys(COPY_RATES, _lowest(view, broker, rates.values())) if rates else {}
         movers = known.movers.get(entity, ())
         moves = [rate for r in movers if (rate := move_throttle_of(view, r)) is not None]
-        return Wanted(rates=wanted | ({MOVE_RATE: min(moves)} if moves else {}))
+        return Wanted(rates=wanted | ({MOVE_RATE: _lowest(view, broker, moves)} if moves else {}))
     if not rates:
         return Wanted()
     participants = sorted(known.topics.get(name, {}).items())
@@ -158,6 +150,10 @@ def wanted_of(view: ClusterView, entity: Entity) -> Wanted:
         },
         lifted=frozenset(str(n) for n, p in participants if p.spec.request not in rates),
     )
+
+
+def _lowest(view: ClusterView, broker: BrokerId, throttles: Iterable[Throttle]) -> int:
+    return min(rate_of(view, broker) if t == AUTO else t for t in throttles)
 
 
 def _throttled_replicas(replicas: Iterable[tuple[int, Replicas]]) -> tuple[str, ...]:

@@ -167,8 +167,8 @@ class RequestOptions:
     approved_by: str = ""
     priority: int = 0
     step_size: StepSize | None = None
-    throttle: int | None = None
-    """Bytes per second and broker for its copies; None: no throttle of its own."""
+    throttle: Throttle | None = None
+    """Bytes per second and broker for its copies, or ``AUTO``; None: no throttle of its own."""
     log_dirs_throttle: int | None = None
     """Bytes per second and broker for its moves between log directories; None: no throttle."""
     window: Window | None = None
@@ -252,7 +252,7 @@ class Cancellation:
     scope: CancelScope = CancelScope.IN_FLIGHT
     reason: str = ""
     requested_by: str = ""
-    throttle: int | None = None
+    throttle: Throttle | None = None
     """Bytes per second and broker for finished partitions that are moved back; None: the strictest
     throttle of the requests that are undone."""
     window: Window | None = None

@@ -27,11 +27,13 @@ from controller.core.requests import outcomes, records
 from controller.core.requests.entry_checks import PlanEntry, refusal_of
 from controller.core.requests.model import kind_of
 from controller.core.requests.submissions import (
+    AUTO,
     AcceptedEntry,
     Cancellation,
     CancelScope,
     RequestOptions,
     StepSize,
+    Throttle,
 )
 from controller.core.topics import topic_configs
 from controller.core.view import ClusterView
@@ -131,13 +133,19 @@ def _open_rollback(
     limits = [w.max_partitions_in_flight for w in wishes if w.max_partitions_in_flight is not None]
     options = replace(
         options_of(view, cancellation),
-        throttle=cancellation.throttle or min(throttles, default=None),
+        throttle=cancellation.throttle or _strictest(throttles),
         window=cancellation.window,
         step_size=_smallest(view, [w.step_size for w in wishes]),
         max_partitions_in_flight=min(limits, default=None),
     )
     part = outcomes.Part(UNDO_PART, 0, cancellation.created_ms, options)
     return Change((records.PartRecord(cancellation.request, part),))
+
+
+def _strictest(throttles: Iterable[Throttle]) -> Throttle | None:
+    """Return the lowest fixed throttle, or ``AUTO`` where it is the only one."""
+    fixed = [t for t in throttles if t != AUTO]
+    return min(fixed, default=AUTO if AUTO in throttles else None)
 
 
 def _smallest(view: ClusterView, sizes: list[StepSize | None]) -> StepSize | None:

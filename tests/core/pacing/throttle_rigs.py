@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from controller.core.core_settings import Options
 from controller.core.cycle import apply, observe, record_effect, take_due
-from controller.core.effects import Effect, ReadEntityConfigs
+from controller.core.effects import Effect, MeasureLatency, ReadEntityConfigs
 from controller.core.model import (
     Blocked,
     BrokerId,
@@ -28,6 +28,7 @@ from controller.core.model import (
     Zxid,
 )
 from controller.core.pacing.fold import throttles_refused
+from controller.core.pacing.governed_rates import govern_rates
 from controller.core.pacing.records import (
     AppliedThrottleEndedRecord,
     AppliedThrottleRecord,
@@ -40,7 +41,7 @@ from controller.core.pacing.throttles import follow_throttles, throttle_gate
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
 from controller.core.requests.model import Request
-from controller.core.requests.submissions import RequestOptions
+from controller.core.requests.submissions import RequestOptions, Throttle
 from controller.core.role.invalidation import invalidate
 from controller.core.role.model import Tenure
 from controller.core.topics.model import Topic
@@ -69,6 +70,8 @@ class ThrottleRig:
         self.now = Instant(1000.0)
         self.writes: list[Record] = []
         self.reads: list[Entity] = []
+        self.decided: list[Record] = []
+        self.measured: list[MeasureLatency] = []
         view.role.leading = True
         view.tenure.held = Tenure(ControllerEpoch(7), self.now)
         view.reassignments_leadership.specs_read = view.requests_leadership.history_read = True
@@ -88,7 +91,7 @@ class ThrottleRig:
         self,
         partitions: Mapping[TopicPartition, Sequence[int]],
         *,
-        throttle: int | None = 1_000_000,
+        throttle: Throttle | None = 1_000_000,
         request: RequestId = REQUEST,
         moves: int | None = None,
         log_dirs: LogDirs = (),
@@ -163,12 +166,19 @@ class ThrottleRig:
 
     def turn(self, due: Worklist | None = None) -> None:
         """Decide, commit and answer once."""
-        decision = follow_throttles(self.view, due or Worklist(throttles=True), self.now)
-        effects: list[Effect] = list(decision.effects)
-        for change in decision.changes:
+        due = due or Worklist(throttles=True)
+        decisions = (
+            govern_rates(self.view, due, self.now),
+            follow_throttles(self.view, due, self.now),
+        )
+        effects: list[Effect] = [e for decision in decisions for e in decision.effects]
+        for change in (c for decision in decisions for c in decision.changes):
+            self.decided += change.records
             effects += self.commit(change)
         for effect in effects:
             record_effect(self.view, effect, self.now)
+            if isinstance(effect, MeasureLatency):
+                self.measured.append(effect)
             if isinstance(effect, ReadEntityConfigs):
                 self.reads += effect.entities
                 nothing = EntityConfig({}, None)

@@ -1,0 +1,222 @@
+"""The governor of rates: its rules, and its goals in a model of brokers under load."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Final
+
+import pytest
+
+from controller.core.model import BrokerId, Instant
+from controller.core.pacing import governor
+from controller.core.pacing.governor import Measured, RateBounds
+from controller.core.pacing.model import GovernedRate, Signal, SignalKind
+from tests.core.pacing.broker_loads import (
+    MB,
+    LoadedCluster,
+    first_met,
+    random_cluster,
+    spread,
+)
+
+BOUNDS: Final = RateBounds(5 * MB, 1000 * MB)
+START: Final = Instant(100.0)
+LATER: Final = Instant(110.0)
+RATE: Final = GovernedRate(100 * MB, START, "before", floor=5 * MB)
+SEEDS: Final = range(16)
+
+
+def readings(*strains: float, last: float = LATER, leader: int = 1) -> tuple[Signal, ...]:
+    """Return readings of the probe of successive seconds."""
+    return tuple(
+        _signal(SignalKind.PROBE, strain, last - len(strains) + 1 + n, leader)
+        for n, strain in enumerate(strains)
+    )
+
+
+def _signal(kind: SignalKind, strain: float, at: float, leader: int | None = None) -> Signal:
+    return Signal(
+        kind=kind,
+        value=strain / 2,
+        objective=0.5,
+        since=Instant(at - 1.0),
+        at=Instant(at),
+        evidence=f"{kind} {strain}",
+        broker=None if leader is None else BrokerId(leader),
+    )
+
+
+def after(rate: GovernedRate, *strains: float, others: Sequence[Signal] = ()) -> GovernedRate:
+    """Return a rate after readings of the last seconds."""
+    measured = Measured(readings=readings(*strains), others=others, is_probed=True)
+    return governor.judged(rate, measured, BOUNDS, LATER)
+
+
+def test_the_rate_doubles_while_the_objective_was_never_missed() -> None:
+    """On a quiet broker."""
+    assert after(RATE, 0.01, 0.01, 0.01, 0.01).bytes_per_s == 200 * MB
+
+
+def test_the_rate_stays_near_the_objective() -> None:
+    """Strain above ``CALM`` says that there is no room."""
+    assert after(RATE, 0.7, 0.7, 0.7, 0.7).bytes_per_s == RATE.bytes_per_s
+
+
+def test_a_missed_objective_lowers_the_rate_and_remembers_it() -> None:
+    """By a little, with the evidence."""
+    found = after(RATE, 0.5, 1.2, 1.3, 1.1)
+    assert (found.bytes_per_s, found.too_high) == (85 * MB, 100 * MB)
+    assert found.why == "probe 1.2"
+
+
+def test_one_reading_decides_nothing() -> None:
+    """A pause of a broker's garbage collector is no load."""
+    assert after(RATE, 0.01, 0.01, 9.0, 0.01).bytes_per_s >= RATE.bytes_per_s
+
+
+def test_severe_strain_lowers_the_rate_to_a_tenth() -> None:
+    """Three readings in succession are no accident."""
+    assert after(RATE, 0.1, 3.0, 3.0, 3.0).bytes_per_s == 10 * MB
+
+
+def test_no_rate_is_below_what_the_copies_need() -> None:
+    """They would never end."""
+    assert after(replace(RATE, floor=60 * MB), 3.0, 3.0, 3.0).bytes_per_s == 60 * MB
+
+
+def test_readings_from_before_a_change_decide_nothing() -> None:
+    """They are of another rate."""
+    changed = replace(RATE, changed_at=Instant(104.0))
+    early = readings(3.0, 3.0, 3.0, last=104.0)
+    found = governor.judged(changed, Measured(readings=early, is_probed=True), BOUNDS, LATER)
+    assert found == changed
+
+
+def test_a_rate_is_changed_once_in_five_seconds() -> None:
+    """Each change is a write and a notification of the broker."""
+    changed = replace(RATE, changed_at=Instant(LATER - governor.INTERVAL_S + 0.1))
+    assert after(changed, 3.0, 3.0, 3.0, 3.0) == changed
+
+
+def test_without_readings_the_rate_is_held_and_falls_to_its_floor_then() -> None:
+    """What is not measured is not risked."""
+    assert after(RATE) == RATE
+    measured = Measured(is_probed=True, missing="no reading of the probe for 31 s")
+    found = governor.judged(RATE, measured, BOUNDS, LATER)
+    assert (found.bytes_per_s, found.why) == (RATE.floor, measured.missing)
+    assert governor.judged(found, measured, BOUNDS, Instant(LATER + 60)) == found
+
+
+def test_without_a_probe_the_rate_grows_slowly() -> None:
+    """Only coarse signals would say that it is too high."""
+    blind = Measured()
+    assert governor.judged(RATE, blind, BOUNDS, LATER).bytes_per_s == RATE.bytes_per_s
+    later = Instant(START + governor.SLOW_EVERY_S)
+    assert governor.judged(RATE, blind, BOUNDS, later).bytes_per_s == 115 * MB
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate"),
+    [(SignalKind.ISR, 50), (SignalKind.ANSWER, 50), (SignalKind.QUERY, 85)],
+)
+def test_each_other_signal_counts_by_itself(kind: SignalKind, rate: int) -> None:
+    """A lost replica or a late answer is far worse than a missed objective."""
+    others = [_signal(kind, 1.5, LATER)]
+    assert after(RATE, 0.1, 0.1, 0.1, others=others).bytes_per_s == rate * MB
+
+
+def test_the_bounds_hold_always() -> None:
+    """Also where they change while a rate stands."""
+    high = replace(RATE, bytes_per_s=2000 * MB)
+    assert after(high, 0.01, 0.01, 0.01).bytes_per_s == BOUNDS.most
+    raised = replace(RATE, floor=300 * MB)
+    assert after(raised, 0.7, 0.7, 0.7).bytes_per_s == 300 * MB
+
+
+def test_the_first_rate_is_the_one_in_force_within_the_bounds() -> None:
+    """A daemon that takes over changes nothing at first."""
+    for present, first in ((None, 5 * MB), (70 * MB, 70 * MB), (1, 5 * MB), (10**12, 1000 * MB)):
+        assert governor.begun(present, 5 * MB, BOUNDS, START).bytes_per_s == first
+
+
+def test_the_follower_of_a_slow_broker_counts_with_its_own_probe() -> None:
+    """Of the probe that it leads and the one that it follows, the lower reading counts."""
+    slow, own = readings(3.0, 3.0, 3.0, leader=1), readings(0.1, 0.1, 0.1, leader=2)
+    assert [s.strain for s in governor.attributed(own, slow)] == pytest.approx([0.1] * 3)
+    assert governor.attributed((), slow) == slow
+
+
+# --- the goals -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def settled() -> list[LoadedCluster]:
+    """Return random clusters after 400 seconds; 3 % of their readings are wrong, all are late."""
+    clusters = [random_cluster(seed) for seed in SEEDS]
+    for cluster in clusters:
+        cluster.run(400)
+    return clusters
+
+
+def test_rates_settle_below_the_objective(settled: list[LoadedCluster]) -> None:
+    """Within 20 % of their median, near what is free, while 99 % of the records are in time."""
+    brokers = [b for c in settled for b in c.brokers]
+    steady = [c for c in settled if all(spread(b.rates[200:]) <= 0.2 for b in c.brokers)]
+    assert len(steady) >= 0.9 * len(settled)
+    assert median(sum(b.rates[200:]) / 200 / b.free for b in brokers) >= 0.8
+    assert sum(sum(b.late[200:]) / 200 for b in brokers) / len(brokers) <= 0.01
+
+
+def test_writes_are_few(settled: list[LoadedCluster]) -> None:
+    """No broker's rate is written twice in five seconds, and most are left for longer."""
+    for cluster in settled:
+        for broker in cluster.brokers:
+            times = [at for at, changed in cluster.writes if changed == broker.id]
+            apart = [later - earlier for earlier, later in itertools.pairwise(times)]
+            assert min(apart) >= governor.INTERVAL_S
+            assert len(times) <= 400 / 10
+
+
+def test_the_load_of_producers_comes_and_goes() -> None:
+    """After it tripled, the objective is met within 30 s; after it fell, rates double in 60 s."""
+    met, doubled = [], []
+    for seed in SEEDS:
+        cluster = random_cluster(seed)
+        cluster.run(300)
+        for broker in cluster.brokers:
+            broker.produced *= 3
+        cluster.run(160)
+        met += [first_met(b.late[300:]) for b in cluster.brokers]
+        before = [(b, median(b.rates[-40:])) for b in cluster.brokers]
+        for broker in cluster.brokers:
+            broker.produced /= 3
+        cluster.run(60)
+        # Where there is room for that, and the rate was governed at all.
+        roomy = [(b, r) for b, r in before if b.free > 2.3 * r and r > 1.01 * BOUNDS.least]
+        doubled += [max(b.rates[-60:]) >= 2 * r for b, r in roomy]
+    assert median(met) <= 20
+    assert sum(seconds <= 30 for seconds in met) >= 0.85 * len(met)
+    assert sum(doubled) >= 0.85 * len(doubled)
+
+
+def test_a_frozen_broker_is_not_flooded() -> None:
+    """Its probe is silent: the rate falls to the least after 30 s."""
+    cluster = random_cluster(3)
+    cluster.run(200)
+    cluster.frozen = frozenset(b.id for b in cluster.brokers)
+    cluster.run(45)
+    assert {b.rate.bytes_per_s for b in cluster.brokers} == {BOUNDS.least}
+
+
+def test_copies_that_need_a_rate_keep_it() -> None:
+    """However strained the broker is."""
+    cluster = random_cluster(4)
+    cluster.needed = 80 * MB
+    for broker in cluster.brokers:
+        broker.produced = broker.capacity
+    cluster.run(60)
+    assert all(b.rate.bytes_per_s == 80 * MB for b in cluster.brokers)
+    assert all(b.rate.is_at_floor for b in cluster.brokers)
