@@ -46,6 +46,9 @@ LINES_MAX: Final = 100
 """Changes, refusals and rows of a table on a page; the counts are of all."""
 TOPICS_MAX: Final = 1_000
 """The most topics that a form lists; of more, their names are typed."""
+RETURN_LOOKS: Final = 3
+RETURN_LOOK_S: Final = 1.0
+"""A form that returns leaderships waits so often, and so long each time, for them to be back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +210,24 @@ class PagePlans:
                         about=replace(wanted.about, by=by, since_ms=self._now_ms()),
                         options=replace(wanted.options, requested_by=by),
                     )
-                    _, checked = task.begin(operator)
-                    return None if checked is None else checked.write(operator).request
+                    moves, checked = task.begin(operator)
+                    request = None if checked is None else checked.write(operator).request
+                    if task.kind is LeadershipTaskKind.RETURN and not moves.is_over:
+                        self._end_return(operator, task)
+                    return request
                 case NewQuiesce():
                     new = wanted.begun(by, self._now_ms())
                     return work_control.quiesce(operator, new).request
                 case unknown:
                     assert_never(unknown)
+
+    def _end_return(self, operator: OperatorClient, task: LeadershipTask) -> None:
+        """End an evacuation if the leaderships are back soon, as the command that waits does."""
+        for _ in range(RETURN_LOOKS):
+            self._queries.sleep(RETURN_LOOK_S)
+            moves, _checked = task.begin(operator)
+            if moves.is_over:
+                return
 
     def _undo(self, operator: OperatorClient, wanted: Cancellation) -> PlanPreview:
         """Return what an undo would select, and what it would copy."""
@@ -399,7 +413,8 @@ def _leadership_words(task: LeadershipTask, entries: int) -> TaskWords:
                 f"the return of leaderships to {broker}: {number}",
                 f"Return leaderships to {broker}",
                 f"The leaderships of {broker} return",
-                "If some cannot return now, preview it again later.",
+                "The broker is named as evacuated until all are back and this form has seen it: if "
+                "it still is, preview it again.",
                 options,
             )
         case LeadershipTaskKind.FORGET:

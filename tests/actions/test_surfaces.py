@@ -294,7 +294,7 @@ def submitted(cluster: FakeCluster) -> object:
     return found
 
 
-def pages_of(cluster: FakeCluster) -> PagePlans:
+def pages_of(cluster: FakeCluster, sleep: Callable[[float], None] = lambda _: None) -> PagePlans:
     """Return the plans of a page."""
     return PagePlans(
         load_settings({"zookeeper": "zk:2181"}, environ={}),
@@ -302,7 +302,7 @@ def pages_of(cluster: FakeCluster) -> PagePlans:
         lambda: None,
         query_brokers=lambda *_: BrokerAnswers(),
         query_min_insync=lambda _, __, topics: dict.fromkeys(topics, 1),
-        sleep=lambda _: None,
+        sleep=sleep,
         now_ms=lambda: AT_MS,
     )
 
@@ -446,6 +446,26 @@ def test_page_and_command_move_the_same_leaderships(
     assert (shown is None) is bool(text_of(dry))
     if shown is not None:
         assert {*shown.changes, *shown.notes} <= set(dry.stdout.splitlines())
+
+
+def test_a_form_that_returns_leaderships_ends_the_evacuation_when_they_are_back() -> None:
+    """It looks again after the request, a few times."""
+    cluster = FakeCluster().assign(tp(0), (2, 1))
+    cluster.states[tp(0)] = partition_state(2, (2, 1))
+    cluster.evacuations = Evacuations({BrokerId(1): Evacuation("k")}, {tp(0): replicas(1, 2)})
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        assert cluster.evacuations.brokers[BrokerId(1)].returning
+        if len(slept) == 2:  # The daemon has carried out the request.
+            cluster.submitted.clear()
+            cluster.assign(tp(0), (1, 2))
+            cluster.states[tp(0)] = partition_state(1, (1, 2))
+
+    plans = pages_of(cluster, sleep)
+    assert plans.submit(leaderships_of({"task": "return", "broker": "1"}), BY_ALICE) is not None
+    assert (slept, cluster.evacuations.brokers) == ([page_plans.RETURN_LOOK_S] * 2, {})
 
 
 @pytest.mark.parametrize("fields", [{}, {"deadline": "30m"}, {"cancel": "1"}])
