@@ -124,10 +124,10 @@ class Page:
         return int(self.run("return document.documentElement.scrollWidth - innerWidth"))
 
     def cut(self, *, width: int) -> Sequence[str]:
-        """Return the parts that are wider than what shows of them, and by how many pixels."""
+        """Return the parts, but fields, that are wider than what shows of them, and by how much."""
         self._emulate(width)
         script = """
-            return [...document.querySelectorAll("section, section *:not(svg *)")]
+            return [...document.querySelectorAll("section, section *:not(svg *, input, select)")]
               .filter(e => e.clientWidth > 1 && getComputedStyle(e).display !== "inline")
               .filter(e => e.scrollWidth > e.clientWidth)
               .map(e => `${e.tagName} ${e.className} of ${e.closest("section").id}: ` +
