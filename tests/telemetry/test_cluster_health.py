@@ -112,7 +112,7 @@ def test_throttle_events_have_shortened_lists() -> None:
     assert (note.kind, note.fields["restored"]) == ("throttle_lifted", False)
 
 
-def test_change_of_the_adaptive_limit_is_logged_with_evidence() -> None:
+def test_change_of_the_limit_in_flight_is_logged_with_evidence() -> None:
     """An interval without a change has no event."""
     note = only(PaceRecord(10, 5, "broker 3 took 9.0 s to answer", NOW))
     assert note.level is Level.INFO

@@ -100,7 +100,7 @@ def govern_rates(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     following: list[effects.Effect] = [
         effects.SetTimer(wakeups.RATES_TIMER, Instant(now + governor.INTERVAL_S))
     ]
-    if now >= leadership.measured_until - MEASURE_S / 2:
+    if view.pacing.in_flight and now >= leadership.measured_until - MEASURE_S / 2:
         until = Instant(now + MEASURE_S)
         following.append(effects.MeasureLatency(until, probe_hosts(view)))
     return Decision(tuple(changes), tuple(following))
@@ -140,6 +140,9 @@ def _judge(view: ClusterView, broker: BrokerId, needed: float, now: Instant) -> 
     if known is None:
         return _first_rate(view, broker, floor, now)
     rate = governor.with_floor(known, floor)
+    if not view.pacing.in_flight:
+        # Paused, outside of the window, or between two steps: no reading is of a copy.
+        return governor.idle(rate, now)
     readings = readings_of(view, broker)
     measured = governor.Measured(
         readings=readings,

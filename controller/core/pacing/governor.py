@@ -152,6 +152,14 @@ def judged(  # noqa: PLR0911 - one case after another
     return _met(rate, counts, bounds, now, is_blind=not is_known)
 
 
+def idle(rate: GovernedRate, now: Instant) -> GovernedRate:
+    """Return a rate while nothing is copied: what comes next begins with the lowest one."""
+    if rate.bytes_per_s == rate.floor or now < rate.changed_at + HOLD_S:
+        return rate
+    lowest = replace(rate, quiet=0, too_high=None, is_missed=False)
+    return _changed(lowest, rate.floor, "nothing is being copied", now)
+
+
 def _severe(readings: Sequence[Signal]) -> Signal | None:
     """Return the calmest of the latest readings, if all of them are severe."""
     latest = readings[-READINGS_MIN:]

@@ -54,6 +54,7 @@ def measure(
     rig: ThrottleRig, seconds: int, strains: dict[int, float], silent: Iterable[int] = ()
 ) -> None:
     """Let seconds pass, in which the probes of brokers 1 to 7 are so strained; 0.01 by default."""
+    rig.view.pacing.in_flight = max(1, rig.view.pacing.in_flight)
     for _ in range(seconds):
         rig.now = Instant(rig.now + 1)
         found = tuple(
@@ -162,8 +163,25 @@ def test_a_broker_that_is_emptied_has_no_probe_and_follows_the_others() -> None:
     assert rate(rig, 1) == max(rate(rig, b) or 0 for b in (2, 3, 4))
 
 
+def test_rates_fall_to_the_least_while_nothing_is_copied(rig: ThrottleRig) -> None:
+    """During a pause no reading is of a copy: it would rise, and flood brokers afterwards."""
+    measure(rig, 22, {})
+    assert (rate(rig, 2) or 0) > LEAST
+    rig.view.pacing.in_flight = 0
+    measured = len(rig.measured)
+    for _ in range(2):
+        rig.refresh(INTERVAL_S)
+    assert (rate(rig, 2) or 0) > LEAST
+    for _ in range(6):
+        rig.refresh(INTERVAL_S)
+    assert rate(rig, 2) == LEAST
+    assert rig.view.pacing_leadership.rates[BrokerId(2)].why == "nothing is being copied"
+    assert len(rig.measured) == measured
+
+
 def test_other_signals_are_enough(rig: ThrottleRig) -> None:
     """Where nothing is measured, a lost replica of another partition halves the rates there."""
+    rig.view.pacing.in_flight = 1
     for _ in range(30):
         rig.refresh(INTERVAL_S)
     before = rate(rig, 2)
