@@ -189,7 +189,7 @@ def test_operator_moves_leaderships_off_a_broker_and_back_in_the_browser(
         window.check("broker-1", within="#leaders")
         window.fill("reason", "<b>kernel</b>", within="#leaders")
         window.press("Preview the leaderships")
-        assert f"{topic}-0: 1,2 -> 2,1 (changes the order)" in window.words
+        assert f"{topic}-0: leader 1 -> 2, replicas 1,2 -> 2,1" in window.words
         has_no_faults(window)
         window.press("Move leaderships off broker 1 as alice")
         assert "Broker 1 is evacuated from leaderships" in window.words
@@ -209,7 +209,7 @@ def test_operator_moves_leaderships_off_a_broker_and_back_in_the_browser(
             assert "kernel" in printed, printed
         window.follow("return them")
         window.press("Preview the leaderships")
-        assert f"{topic}-0: 2,1 -> 1,2 (changes the order)" in window.words
+        assert f"{topic}-0: leader 2 -> 1, replicas 2,1 -> 1,2" in window.words
         window.press("Return leaderships to broker 1 as alice")
         eventually(
             lambda: all(cluster.leader(topic, n) == 1 for n in range(PARTITIONS)),
