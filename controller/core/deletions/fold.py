@@ -94,6 +94,8 @@ def _deletion_begun(view: ClusterView, topic: str) -> None:
     informing = live if view.topics.by_name[topic].partitions else set()
     deletions.running[topic] = TopicDeletion(waiting, informing, unsent, set(waiting))
     deletions.being_deleted |= {topic}
+    # Until the znodes are deleted, settings of the topic may be created.
+    deletions.trees.pop(topic, None)
 
 
 def replica_left(view: ClusterView, orphan: Orphan) -> None:
