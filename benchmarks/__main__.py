@@ -12,7 +12,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from benchmarks import captures, full_disks, in_flight, memory, reaction, scale, side_by_side
+from benchmarks import (
+    captures,
+    full_disks,
+    governed_plans,
+    in_flight,
+    memory,
+    reaction,
+    scale,
+    side_by_side,
+)
 from benchmarks.figures import Extent, Figure, machine, table
 from integration.rigs.processes import exit_on_sigterm
 
@@ -25,6 +34,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Extent], list[Figure]]]] = {
     "in-flight": in_flight.measure,
     "snapshot": captures.measure,
     "full-disks": full_disks.measure,
+    "governor": governed_plans.measure,
 }
 FULL: Final = "--full"
 HELP: Final = frozenset({"-h", "--help"})

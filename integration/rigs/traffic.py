@@ -157,6 +157,11 @@ class Traffic:
         """The records acknowledged so far, in the order of acknowledgement."""
         return self._acknowledged[:]
 
+    @property
+    def acknowledgements(self) -> Sequence[Acknowledgement]:
+        """When each of these records was acknowledged."""
+        return self._acknowledgements[:]
+
     def await_flow(
         self, partitions: Iterable[tuple[str, int]] | None = None, *, within_s: float = 60.0
     ) -> None:
