@@ -377,15 +377,18 @@ class ProduceProbe:
             self._asking.begin(partial(producer.list_topics, PROBE_TOPIC, METADATA_S))
 
     def _take_metadata(self, ended: Future[Any], now: Instant) -> None:
-        if ended.exception() is not None:
-            # The records, too, tell whether brokers answer.
+        error = ended.exception()
+        if error is not None:
+            if not self._targets:  # else the records tell whether brokers answer
+                self._note(f"brokers do not answer the probe: {error}")
             return
         topic = ended.result().topics.get(PROBE_TOPIC)
-        error = None if topic is None else topic.error
-        if error is not None and error.code() in _REFUSALS:
-            self._refuse(error, now)
+        refusal = None if topic is None else topic.error
+        if refusal is not None and refusal.code() in _REFUSALS:
+            self._refuse(refusal, now)
             return
-        partitions = [] if topic is None or error is not None else list(topic.partitions.values())
+        is_known = topic is not None and refusal is None
+        partitions = list(topic.partitions.values()) if is_known else []
         self._targets = targets_of(partitions)
         self._samples.follow(self._targets.values())
         if self._targets:
