@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from dataclasses import fields, replace
 from typing import Any
 
@@ -35,6 +36,7 @@ from controller.core.pacing.controls import (
     QueueOrder,
     Quiesce,
 )
+from controller.core.pacing.model import GovernedRate, Signal, SignalKind
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.phases import Starting, Stopping, Syncing
@@ -44,7 +46,7 @@ from controller.core.requests.records import PartRecord
 from controller.core.requests.submissions import Submission, Window
 from controller.core.view import ClusterView
 from controller.doctor.findings import CLIENTS_WAIT
-from controller.telemetry.advice import state_words
+from controller.telemetry.advice import governor_lines, state_words
 from controller.telemetry.cluster_counts import EXAMPLES_MAX, assigned_replicas, work_counts
 from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
@@ -128,12 +130,18 @@ def test_an_idle_standby_says_so() -> None:
             "max_incoming_per_broker": 10,
             "max_outgoing_per_broker": 10,
             "max_bytes_in_flight": None,
+            "throttle": None,
+            "configured_throttle": None,
+            "throttle_min": 5_000_000,
+            "throttle_max": 1_000_000_000,
+            "latency_objective_s": 0.5,
             "max_leader_moves_per_broker_per_second": 50,
             "step_size": 1,
             "order": "submitted",
             "under_min_isr": "wait",
             "window": None,
         },
+        "governor": None,
         "blocked": {},
         "stalled": {},
         "drains": [],
@@ -587,12 +595,44 @@ def test_limits_are_live_ones_or_those_of_the_settings() -> None:
         limits=Limits(max_partitions_in_flight=3, order=QueueOrder.SMALL_FIRST)
     )
     found = limits_of(view)
-    assert set(found) == {f.name for f in fields(Limits)} - {"brokers", "requests"}
+    of_throttles = {"throttle", "configured_throttle", "throttle_min", "throttle_max"}
+    known = {f.name for f in fields(Limits)} - {"brokers", "requests"}
+    assert set(found) == known | of_throttles | {"latency_objective_s"}
     assert found["max_partitions_in_flight"] == 3
     assert found["max_incoming_per_broker"] == 7
     assert found["step_size"] == "all"
     assert found["order"] == "small_first"
     assert found["max_bytes_in_flight"] is None
+
+
+def test_governed_rates_have_their_evidence_and_what_is_measured() -> None:
+    """The rates of a throttle auto, in the status and in the words of commands and pages."""
+    view = a_view(1, 2).view
+    slow = Signal(
+        kind=SignalKind.PROBE,
+        value=0.7,
+        objective=0.5,
+        since=Instant(NOW.now - 2),
+        at=Instant(NOW.now - 1),
+        evidence="broker 1 acknowledges in 0.7 s",
+        broker=BrokerId(1),
+        median=0.2,
+    )
+    cut = GovernedRate(8_000_000, Instant(NOW.now - 5), slow.evidence, slow, is_missed=True)
+    calm = GovernedRate(90_000_000, NOW.now, "the lowest rate, to begin with")
+    view.pacing_leadership.rates = {BrokerId(1): cut, BrokerId(2): calm}
+    view.pacing_process.readings[SignalKind.PROBE, BrokerId(1)] = deque([slow])
+    view.pacing_process.unmeasured = {SignalKind.QUERY: "no answer"}
+    found = status(view)
+    one = found["governor"]["brokers"]["1"]
+    assert (one["bytes_per_s"], one["signal"], one["value"]) == (8_000_000, "probe", 0.7)
+    assert (one["p50_s"], one["p99_s"], one["is_missed"]) == (0.2, 0.7, True)
+    assert found["governor"]["brokers"]["2"]["p99_s"] is None
+    first, lowest, _, unmeasured = governor_lines(found)
+    assert first == "throttle auto: 2 brokers, objective 500 ms"
+    assert lowest.startswith("  broker 1: 8 MB/s since ")
+    assert lowest.endswith("as broker 1 acknowledges in 0.7 s, acknowledges in 700 ms (p99)")
+    assert unmeasured == "  no reading of the query: no answer"
 
 
 def test_orphans_are_listed_with_their_directory(engine: EngineName) -> None:
