@@ -337,7 +337,21 @@ PAGES: Final = {
             DOCTOR,
             prepare("reassigner leaders --return 4 --wait"),
         ),
-        not_run={"reassigner cancel": NAME, "reassigner leaders --forget 5": NAME},
+        not_run={
+            "reassigner cancel": NAME,
+            "reassigner leaders --forget 5": NAME,
+            "reassigner status": NAME,
+        },
+    ),
+    "latency.md": Page(
+        steps=(
+            DAEMON,
+            Run("reassigner throttle auto", "throttle auto"),
+            Run("reassigner limits", "auto"),
+            Run("reassigner throttle none", "throttle none"),
+            Run("reassigner execute plan.json --throttle auto", "Accepted as"),
+            IDLE,
+        ),
     ),
     "cookbook.md": Page(
         steps=(
@@ -371,6 +385,7 @@ PAGES: Final = {
             Run("reassigner cancel request_0000000000", "There is nothing to cancel"),
             *HELD,
             Run("reassigner throttle", "throttle"),
+            Run("reassigner throttle auto", "throttle auto"),
             Run("reassigner throttle 20MB", "20 MB/s"),
             Run("reassigner throttle 20MB --request request_0000000000", "20 MB/s"),
             Run("reassigner limits --max-partitions-in-flight 10", "10"),
@@ -514,6 +529,9 @@ PAGES: Final = {
             "--operation DescribeConfigs": ACLS,
             "kafka-acls.sh --bootstrap-server broker1:9093 --command-config admin.properties \\\n"
             "--add --allow-principal User:reassigner --topic '*' --operation AlterConfigs": ACLS,
+            "kafka-acls.sh --bootstrap-server broker1:9093 --command-config admin.properties \\\n"
+            "--add --allow-principal User:reassigner --topic __reassigner_probe "
+            "--operation Write": ACLS,
             "reassigner doctor": NAME,
             "kafka-acls.sh --bootstrap-server broker1:9093 --command-config admin.properties \\\n"
             "--add --allow-principal User:reassigner --topic '*' --operation DescribeConfigs": ACLS,
@@ -523,7 +541,6 @@ PAGES: Final = {
         steps=(DAEMON, prepare("reassigner execute plan.json --wait"), HISTORY),
         not_run={
             "reassigner status": NAME,
-            "reassigner undo": NAME,
             "reassigner pipeline report ... --out DIR/NAME": SAMPLE,
         },
     ),
