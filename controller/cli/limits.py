@@ -179,10 +179,15 @@ def _shown_lines(found: controls.Controls, effective: object) -> Iterator[str]:
             text = f"{_value_text(own.name, effective[own.name])} (settings)"
         yield f"{NAMES[own.name]}: {text}"
     yield from _special_lines(found.limits)
-    throttle = found.throttle
-    if throttle is None and isinstance(effective, Mapping):
-        throttle = effective.get("throttle")
-    yield _throttle_line(throttle)
+    yield _throttle_line(_common_throttle(found, effective))
+
+
+def _common_throttle(found: controls.Controls, effective: object) -> Throttle | None:
+    """Return the throttle of all requests: set live, or of the settings, which the daemon knows."""
+    if found.throttle is None and isinstance(effective, Mapping):
+        configured: Throttle | None = effective.get("throttle")
+        return configured
+    return found.throttle
 
 
 def _throttle_line(throttle: Throttle | None) -> str:
@@ -284,9 +289,13 @@ def _show_throttle(context: CommandContext, operator: OperatorClient) -> None:
     found = operator.requests.controls()
     own = _own_throttles(operator, found)
     rates = {name: throttle.rate for name, throttle in own.items()}
-    lines = [_throttle_line(found.throttle)]
+    status = context.status_of_leader(operator) or {}
+    common = _common_throttle(found, status.get("limits"))
+    lines = [_throttle_line(common)]
     lines += [f"{request_text(name)}: {throttle}" for name, throttle in own.items()]
-    context.print_result(lambda: {"throttle": found.throttle, "requests": rates}, lines)
+    lines += governor_lines(status)
+    document = {"throttle": common, "requests": rates, "governor": status.get("governor")}
+    context.print_result(lambda: document, lines)
 
 
 def _change_throttle(context: CommandContext, operator: OperatorClient, rate: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from controller.core.model import BrokerId, RequestId, ZkVersion, Zxid
 from controller.core.pacing.controls import (
+    UNTHROTTLED,
     BrokerLimits,
     Controls,
     Limits,
@@ -237,6 +238,17 @@ def test_the_throttle_may_follow_what_producers_see(terminal: Terminal) -> None:
     assert f"{ONE}: auto, set live" in terminal.run("throttle").stdout
     assert terminal.run("throttle", "none").exit_code == 0
     assert terminal.cluster.controls.throttle is None
+
+
+def test_a_throttle_of_the_settings_is_shown_and_lifted(terminal: Terminal) -> None:
+    """``none`` holds against it: without a live throttle it would hold again."""
+    configured = {"throttle": AUTO, "configured_throttle": AUTO}
+    terminal.cluster.statuses = [a_status(limits=configured)]
+    assert "throttle: auto" in terminal.run("throttle").stdout
+    assert "throttle: auto" in terminal.run("limits").stdout
+    assert "throttle: none" in terminal.run("throttle", "none").stdout
+    assert terminal.cluster.controls.throttle == UNTHROTTLED
+    assert "throttle: none" in terminal.run("throttle").stdout
 
 
 def test_the_throttle_of_a_request_is_one_of_its_limits(terminal: Terminal) -> None:
