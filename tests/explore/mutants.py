@@ -513,10 +513,7 @@ EQUIVALENT: Final = (
         "controller.core.cycle",
         "    _keep_bounces(view, due)",
         "    pass",
-        (
-            "RF 3 to 2, topic rewritten, leader's log lost",
-            "move, broker 1 loses its log, late topics",
-        ),
+        ("RF 3 to 2, topic rewritten, leader's log lost",),
     ),
     # A leader epoch has one leader, and whoever asks under another name is of a former epoch.
     Mutant(
