@@ -43,7 +43,7 @@ TOLERANCE_MS: Final = 500
 FREE: Final = (None, None)
 PARTITIONS: Final = 4
 
-pytestmark = pytest.mark.usefixtures("nothing_turned")
+pytestmark = [pytest.mark.usefixtures("nothing_turned"), pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module", params=ROWS, ids=lambda row: row.name)
@@ -204,7 +204,6 @@ def on_probe(cluster: Cluster) -> set[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.skipif(PROGRAM is None, reason="prometheus is not installed")
 def test_without_prometheus_the_rate_falls_to_the_least(
     cluster: Cluster, moved: Targets, daemons: Daemons, tmp_path: Path
