@@ -346,10 +346,10 @@ PAGES: Final = {
     "latency.md": Page(
         steps=(
             DAEMON,
-            Run("reassigner throttle auto", "throttle auto"),
+            Run("reassigner throttle auto", "throttle: auto"),
             Run("reassigner limits", "auto"),
-            Run("reassigner throttle none", "throttle none"),
-            Run("reassigner execute plan.json --throttle auto", "Accepted as"),
+            Run("reassigner throttle none", "throttle: none"),
+            Run("reassigner execute plan.json --throttle auto", rf"{ACCEPTED}|{EXECUTED}"),
             IDLE,
         ),
     ),
@@ -385,7 +385,7 @@ PAGES: Final = {
             Run("reassigner cancel request_0000000000", "There is nothing to cancel"),
             *HELD,
             Run("reassigner throttle", "throttle"),
-            Run("reassigner throttle auto", "throttle auto"),
+            Run("reassigner throttle auto", "throttle: auto"),
             Run("reassigner throttle 20MB", "20 MB/s"),
             Run("reassigner throttle 20MB --request request_0000000000", "20 MB/s"),
             Run("reassigner limits --max-partitions-in-flight 10", "10"),
