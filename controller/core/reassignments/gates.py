@@ -140,14 +140,21 @@ def sync_gate(
     first. Where all lagging replicas are live and being added, and their leader is live, the
     partition is copying.
     """
-    lagging = tuple(r for r in target if r in spec.target and r not in state.isr)
-    if not lagging:
+    awaited = lagging_replicas(spec, state, target)
+    if not awaited:
         return None
     assignment = view.topics.known_assignment(partition)
     adding = () if assignment is None else assignment.adding_replicas
-    is_copying = view.is_live(state.leader, partition) and set(lagging) <= set(adding)
-    staying = tuple(r for r in lagging if r not in adding)
-    return _not_in_isr(view, partition, lagging, is_copying=is_copying, staying=staying)
+    is_copying = view.is_live(state.leader, partition) and set(awaited) <= set(adding)
+    staying = tuple(r for r in awaited if r not in adding)
+    return _not_in_isr(view, partition, awaited, is_copying=is_copying, staying=staying)
+
+
+def lagging_replicas(
+    spec: model.ReassignmentSpec, state: model.PartitionState, target: Replicas
+) -> Replicas:
+    """Return which replicas of a step's target are to stay and are not in the ISR."""
+    return tuple(r for r in target if r in spec.target and r not in state.isr)
 
 
 def _not_in_isr(

@@ -237,13 +237,22 @@ class PartitionContext:
         return replace(blocked, detail=lost)
 
     def in_sync_gate(self, target: Replicas, *, tolerates: bool = True) -> Blocked | None:
-        """Return which of these replicas are awaited; a rollback awaits added ones only."""
-        if self.spec.rolls_back:
-            target = tuple(r for r in target if r in self.assignment.adding_replicas)
-        tolerated = self.tolerated if tolerates else ()
-        target = tuple(r for r in target if r not in tolerated)
-        blocked = gates.sync_gate(self.view, self.partition, self.spec, self.state, target)
+        """Return the block of those of these replicas that are awaited."""
+        awaited = self.awaited(target, tolerates=tolerates)
+        if not awaited:
+            return None
+        blocked = gates.sync_gate(self.view, self.partition, self.spec, self.state, awaited)
         return self.said_intolerant(blocked)
+
+    def awaited(self, target: Replicas, *, tolerates: bool = True) -> Replicas:
+        """Return which of these replicas are not in the ISR; a rollback awaits added ones only."""
+        lagging = gates.lagging_replicas(self.spec, self.state, target)
+        if not lagging:
+            return ()
+        if self.spec.rolls_back:
+            lagging = tuple(r for r in lagging if r in self.assignment.adding_replicas)
+        tolerated = self.tolerated if tolerates else ()
+        return tuple(r for r in lagging if r not in tolerated)
 
     def said_intolerant(self, blocked: Blocked | None) -> Blocked | None:
         """Say, where that is so, that a replica is awaited although the request tolerates it."""

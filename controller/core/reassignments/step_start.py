@@ -199,14 +199,12 @@ class StepStart(PartitionContext):
         # was dead at its begin and is a good copy now. The same holds where ``min.insync.replicas``
         # was raised since.
         assignment, removing = self.assignment, self.assignment.removing_replicas
-        if not removing:
+        # A tolerated replica is one that the removed ones wait for: no other step would help.
+        if not removing or self.awaited(assignment.target_replicas, tolerates=False):
             return False
         waits_for = self.drop_blocked(removing)
         is_below_min_isr = waits_for is not None and waits_for.by is BlockedBy.MIN_ISR
         if not is_below_min_isr and self.copies_gate(removing) is None:
-            return False
-        # A tolerated replica is one that the removed ones wait for: no other step would help.
-        if self.in_sync_gate(assignment.target_replicas, tolerates=False) is not None:
             return False
         live = self.view.live(self.spec.target, self.partition)
         return all(r in self.state.isr for r in live if r in assignment.replicas)
