@@ -59,15 +59,20 @@ class LogEvent:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The fields as JSON values."""
-        return self.content if isinstance(self.content, Mapping) else json_fields(self.content)
+        """The fields as JSON values; those of a spec are among those of its record."""
+        if isinstance(self.content, Mapping):
+            return self.content
+        fields = json_fields(self.content)
+        if isinstance(self.content, reassignments.SpecRecord):
+            return {**fields.pop("spec"), **fields}
+        return fields
 
     @property
     def phase(self) -> str | None:
         """The phase that a partition entered; None for other kinds."""
-        if isinstance(self.content, Mapping):
-            return self.content.get("phase")
-        return self.content.phase if isinstance(self.content, EnteredPhase) else None
+        if isinstance(self.content, EnteredPhase):
+            return self.content.phase
+        return self.content.get("phase") if isinstance(self.content, dict) else None
 
 
 def info(kind: str, **fields: object) -> LogEvent:
@@ -140,12 +145,6 @@ def change_events(change: Change) -> Iterator[LogEvent]:
             isinstance(r, reassignments.PhaseRecord) for r in change.records
         ):
             yield ALONE[kind](record)
-
-
-def _accepted(record: reassignments.SpecRecord) -> LogEvent:
-    fields = {**json_fields(record.spec), **json_fields(record)}
-    fields.pop("spec")
-    return LogEvent("accepted", Level.INFO, fields)
 
 
 def _refused(record: requests.RefusalRecord) -> Iterator[LogEvent]:
@@ -233,7 +232,7 @@ RECORDS: Final[Mapping[type, Callable[[Any], Iterator[LogEvent]]]] = {
 """The events of records, by their class."""
 ALONE: Final[Mapping[type, Callable[[Any], LogEvent]]] = {
     leadership.StateRecord: lambda record: LogEvent("leader_changed", Level.INFO, record),
-    reassignments.SpecRecord: _accepted,
+    reassignments.SpecRecord: lambda record: LogEvent("accepted", Level.INFO, record),
 }
 """The events of records whose change moves no phase: the event of the phase says as much."""
 

@@ -323,7 +323,6 @@ class Measurements:
             metrics.resignations.inc()
             metrics.effects_in_flight.clear()
         metrics.tenure_held.set(view.is_controller)
-        self._forget_brokers(view)
 
     def _count_missed(self, readings: Iterable[Signal]) -> None:
         for reading in readings:
@@ -343,7 +342,7 @@ class Measurements:
             if rpc_names.is_failure(event, result.error):
                 metrics.rpc_errors.labels(broker, kind, rpc_names.error_name(result.error)).inc()
 
-    def _forget_brokers(self, view: ClusterView) -> None:
+    def forget_brokers(self, view: ClusterView) -> None:
         """Remove the labels of brokers that are no longer registered, so that they stay bounded."""
         if view.cluster.brokers.keys() == self._brokers:
             return

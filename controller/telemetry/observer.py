@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from controller.core.disks.records import LogDirsDescribed
@@ -66,6 +67,7 @@ class TelemetryObserver:
         """``wall`` is in UTC."""
         self._lines = LogLines(log, clock)
         self._metrics = metrics
+        self._event_processing = cache(metrics.event_processing.labels)
         self._measurements = Measurements(metrics, lambda: wall().timestamp())
         self._journal = journal
         self._publisher = publisher
@@ -133,7 +135,7 @@ class TelemetryObserver:
         # Handling starts when the event has arrived and the previous callback has returned.
         begun = max(arrived, self._last_callback)
         self._metrics.event_queue.observe(max(0.0, begun - arrived))
-        self._metrics.event_processing.labels(type(event).__name__).observe(max(0.0, now - begun))
+        self._event_processing(type(event).__name__).observe(max(0.0, now - begun))
 
     def on_committed(self, change: Change, view: ClusterView) -> None:
         """Log, count and journal a durable change."""
@@ -194,6 +196,7 @@ class TelemetryObserver:
 
     def _publish(self, view: ClusterView, snapshot: StatusSnapshot) -> None:
         self._metrics.show(snapshot)
+        self._measurements.forget_brokers(view)
         self._write(self._events.eligibility(view), keep=True)
         self._write(self._events.emptied(snapshot.status["drains"]), keep=True)
         self._write(self._health.of(view, snapshot.health), keep=True)

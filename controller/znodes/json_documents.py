@@ -120,9 +120,12 @@ def check_keys(document: Document, known: frozenset[str], where: str = "") -> No
         raise UnreadableError(f"{where}the key {excerpt(unknown[0])} is not known")
 
 
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def write_document(document: Document) -> bytes:
     """Write JSON as Kafka does: compact, and in ASCII so that no name can break it."""
-    return json.dumps(document, separators=(",", ":")).encode("ascii")
+    return _encode(document).encode("ascii")
 
 
 def excerpt(value: object) -> str:

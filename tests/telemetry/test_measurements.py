@@ -24,7 +24,7 @@ from controller.core.reassignments.records import (
     StopReplicaAnswered,
     StopReplicaResult,
 )
-from controller.core.records import Change, TimerFired
+from controller.core.records import Change
 from controller.core.requests.records import RefusalRecord
 from controller.core.role.records import (
     ClaimFailed,
@@ -169,10 +169,10 @@ def test_alter_requests_are_counted_by_result() -> None:
 def test_unregistered_broker_has_no_labels() -> None:
     """They would be unbounded."""
     seen, view = Measured(), a_view(1, 2).view
-    seen.measurements.event(TimerFired("a"), view, had_tenure=True)
+    seen.measurements.forget_brokers(view)
     seen.measurements.count_request(ONE, StopReplica(EPOCH, ()))
     del view.cluster.brokers[ONE]
-    seen.measurements.event(TimerFired("a"), view, had_tenure=True)
+    seen.measurements.forget_brokers(view)
     assert seen.value("effects_inflight", {"broker": "1"}) is None
 
 
