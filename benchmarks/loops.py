@@ -5,11 +5,14 @@ The real loop with all of its telemetry on the simulated cluster of the tests; w
 the processor time of the loop's thread in its turns, without the simulated ZooKeeper's. On a busy
 machine the same work takes up to twice the processor time. So the time is also compared with a
 fixed piece of work that is done after each turn: only the ratio says something about the code.
+``python -m benchmarks.loops --check`` fails when the ratio is ``RISE_MAX`` times ``EXPECTED``.
 """
 
 from __future__ import annotations
 
 import gc
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -44,6 +47,13 @@ UNLIMITED: Final = 1_000_000
 ENDS_WITHIN_S: Final = 2000.0
 COMPARED_SHARE: Final = 0.4
 """The time for the fixed piece of work, as a share of the time of the turns."""
+EXPECTED: Final = 1.30
+"""The ratio of the present code; to be lowered with it."""
+RISE_MAX: Final = 1.15
+RUNS: Final = 5
+ATTEMPTS: Final = 2
+"""How often ``--check`` takes the median of the runs: a defect is slow each time."""
+CHECK: Final = "--check"
 
 
 class FixedWork:
@@ -208,5 +218,27 @@ def main(partitions: int = 1_000, topics: int = 50) -> None:
     )
 
 
+def ratio() -> float:
+    """Return the ratio to the fixed work, from a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.loops"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout.rpartition(" ms each, ")[2].split()[0])
+
+
+def check() -> int:
+    """Compare the ratio with what is expected; return the exit code."""
+    for _ in range(ATTEMPTS):
+        ratios = [ratio() for _ in range(RUNS)]
+        found = statistics.median(ratios)
+        shown = ", ".join(f"{r:.2f}" for r in ratios)
+        print(f"the loop takes {found:.2f} times the fixed work ({shown}), {EXPECTED:.2f} expected")
+        if found <= RISE_MAX * EXPECTED:
+            return 0
+    print(f"that is more than {RISE_MAX:g} times as much: see benchmarks/README.md")
+    return 1
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == [CHECK]:
+        sys.exit(check())
     main(*(int(word) for word in sys.argv[1:]))
