@@ -28,7 +28,7 @@ second daemon from using the directory.
 The journal never delays reassignments. Lines wait in a bounded queue. If the disk is slow or full,
 lines are dropped: the log reports it once, and a line `journal_dropped` has the number as soon as
 there is room. A full disk or a crash of the machine can truncate a line: skip lines that are not
-JSON.
+JSON. Lines are written up to 50 ms after the decision: a killed daemon may lack its last ones.
 
 ## Lines
 
