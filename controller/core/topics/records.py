@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from controller.core import model
 from controller.core.bases import Durable, Fact, Shared, Volatile
+from controller.core.calls.client_requests import TopicResult, TopicSettings
 from controller.core.model import Replicas, TopicPartition
 from controller.core.topics.model import NEVER_REQUESTED, ConfigRequest
-
-if TYPE_CHECKING:
-    from controller.core.calls.client_requests import TopicResult, TopicSettings
 
 
 @dataclass(frozen=True, slots=True)
