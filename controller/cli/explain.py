@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from itertools import chain, takewhile
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from controller.cli.context import CommandContext, query_leader
 from controller.cli.options import argument, command
@@ -33,6 +33,8 @@ from controller.znodes.paths import parse_topic_partition
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
+
+_Found = TypeVar("_Found", model.Refusal, model.PartitionOutcome)
 
 
 class PartitionStanding(StrEnum):
@@ -63,9 +65,9 @@ class PartitionFacts:
     is_being_deleted: bool
     orphans: tuple[Orphan | str, ...]
     refusal: model.Refusal | None
-    """The last refusal."""
+    """The last request refused it."""
     outcome: model.PartitionOutcome | None = None
-    """The last outcome other than done."""
+    """What the last request made of it, if that was not done."""
 
     @property
     def standing(self) -> PartitionStanding:
@@ -237,8 +239,6 @@ def _gather(operator: OperatorClient, partition: TopicPartition) -> PartitionFac
     if assignment is None:
         raise InvalidInputError(f"topic {partition.topic} has no partition {partition.partition}")
     outcomes = operator.newest_outcomes()
-    entry_start = entry_text(partition, ()).removesuffix("]")
-    refusals = (refusal for outcome in outcomes for refusal in outcome.refused)
     return PartitionFacts(
         partition=partition,
         assignment=assignment,
@@ -248,7 +248,7 @@ def _gather(operator: OperatorClient, partition: TopicPartition) -> PartitionFac
         live=operator.cluster.broker_ids(),
         is_being_deleted=partition.topic in operator.partitions.deletions(),
         orphans=operator.partitions.orphans_of(partition),
-        refusal=next((r for r in refusals if r.entry.startswith(entry_start)), None),
+        refusal=_last_refusal(operator, outcomes, partition),
         outcome=_last_outcome(operator, outcomes, partition),
     )
 
@@ -256,14 +256,50 @@ def _gather(operator: OperatorClient, partition: TopicPartition) -> PartitionFac
 def _last_outcome(
     operator: OperatorClient, outcomes: Sequence[Summary], partition: TopicPartition
 ) -> model.PartitionOutcome | None:
-    """Search open requests, then requests with other outcomes than done, the newest first."""
-    others = [[summary.request] for summary in outcomes if any(summary.fates.values())]
-    for names in (open_requests(operator), *others):
-        for history in operator.outcomes.histories(names).values():
-            for outcome in history.endings:
-                if outcome.partition == partition:
-                    return outcome
+    """
+    Return what the last request about a partition made of it; None where it was done.
+
+    Open requests come first, then those with other outcomes than done, the newest first.
+    """
+    found = _outcome_of(operator, open_requests(operator), partition)
+    if found is not None:
+        return found
+    for summary in outcomes:
+        if any(summary.fates.values()):
+            found = _outcome_of(operator, [summary.request], partition)
+            if found is not None:
+                return _unless_outdated(operator, outcomes, partition, found)
     return None
+
+
+def _outcome_of(
+    operator: OperatorClient, requests: Iterable[model.RequestId], partition: TopicPartition
+) -> model.PartitionOutcome | None:
+    histories = operator.outcomes.histories(requests).values()
+    endings = (outcome for history in histories for outcome in history.endings)
+    return next((outcome for outcome in endings if outcome.partition == partition), None)
+
+
+def _last_refusal(
+    operator: OperatorClient, outcomes: Sequence[Summary], partition: TopicPartition
+) -> model.Refusal | None:
+    entry_start = entry_text(partition, ()).removesuffix("]")
+    refusals = (refusal for outcome in outcomes for refusal in outcome.refused)
+    found = next((r for r in refusals if r.entry.startswith(entry_start)), None)
+    return found and _unless_outdated(operator, outcomes, partition, found)
+
+
+def _unless_outdated(
+    operator: OperatorClient,
+    outcomes: Sequence[Summary],
+    partition: TopicPartition,
+    found: _Found,
+) -> _Found | None:
+    """Return what became of a request, unless a newer one accepted an entry for the partition."""
+    newer = takewhile(lambda summary: summary.request != found.request, outcomes)
+    accepted = (operator.outcomes.accepted_entries(summary.request) for summary in newer)
+    is_outdated = any(entry.partition == partition for entries in accepted for entry in entries)
+    return None if is_outdated else found
 
 
 # --- text --------------------------------------------------------------------------------------

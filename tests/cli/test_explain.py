@@ -21,7 +21,7 @@ from controller.core.model import (
 )
 from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import RequestHistory, Summary
-from controller.core.requests.submissions import LegacyPlan
+from controller.core.requests.submissions import AcceptedEntry, LegacyPlan
 from controller.telemetry.advice import ADVICE, PHASE_MEANINGS, advice_for
 from tests.cli.builders import CZXID, REQUEST, FakeCluster, Terminal
 from tests.core.builders import replicas, tp
@@ -207,6 +207,35 @@ def test_the_last_request_that_did_not_reach_its_target_is_named() -> None:
     document = json.loads(Terminal(cluster).run("explain", "t-0", "--json").stdout)
     ending_row = {"request": "new", "fate": "superseded", "detail": "by another"}
     assert document["last_ending"] == ending_row
+
+
+def test_a_newer_request_that_is_done_replaces_a_refusal_and_an_ending() -> None:
+    """What went wrong before it says nothing about the partition any more."""
+    cluster = FakeCluster(leader=None).assign(tp(), (1, 2))
+    old, new = RequestId("old"), RequestId("new")
+    row = PartitionOutcome(old, tp(), OutcomeKind.CANCELLED)
+    refusal = Refusal(old, "t-0 -> [9]", RefusalReason.UNKNOWN_BROKER, "broker 9 is not live")
+    summary = Summary(
+        request=old,
+        kind="request",
+        total=2,
+        done=0,
+        refused=(refusal,),
+        fates={OutcomeKind.CANCELLED: 1},
+    )
+    done = Summary(request=new, kind="request", total=1, done=1)
+    cluster.ended = (done, summary)
+    cluster.histories[old] = RequestHistory(
+        request=old, czxid=Zxid(1), endings=(row,), summary=summary
+    )
+    cluster.accepted[new] = [AcceptedEntry(tp(1), replicas(1), replicas(2))]
+    text = Terminal(cluster).run("explain", "t-0").stdout
+    assert "  ended " in text
+    assert "  refused " in text
+    cluster.accepted[new] = [AcceptedEntry(tp(), replicas(1), replicas(1, 2))]
+    text = Terminal(cluster).run("explain", "t-0").stdout
+    assert "  ended " not in text
+    assert "  refused " not in text
 
 
 def test_a_reassignment_without_our_record_is_foreign() -> None:
