@@ -52,7 +52,7 @@ def test_no_step_begins_while_others_are_below_min_isr(
         f"1 partition, {weak}-0"
     )
     detail = (
-        f"below min.insync.replicas: 1 partition, {weak}-0; copies to and from brokers 1 wait, "
+        f"below min.insync.replicas: 1 partition, {weak}-0; copies to and from broker 1 wait, "
         "except repairs"
     )
     warned = eventually(lambda: lines(daemon, "under_min_isr"), within_s=10)

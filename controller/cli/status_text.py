@@ -45,7 +45,7 @@ def status_lines(status: Mapping[str, Any], *, verbose: bool = False) -> Iterato
     for partition in status["in_flight"]:
         yield partition_line(partition, verbose=verbose)
         yield from (f"  {line}" for line in map(copy_words, partition.get("copies") or ()))
-    yield from map(waiting_line, status.get("waiting", ()))
+    yield from _waiting_lines(status)
     yield from (line for _, line in broker_lines(status))
     unanswered = unanswered_line(status)
     if unanswered:
@@ -54,6 +54,15 @@ def status_lines(status: Mapping[str, Any], *, verbose: bool = False) -> Iterato
     yield from orphan_lines(status)
     yield from throttle_line(status)
     yield work_line(status)
+
+
+def _waiting_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    """Name the first of the partitions that wait for each reason, and count the others."""
+    named = status.get("waiting", ())
+    yield from map(waiting_line, named)
+    more = status["partitions"]["waiting"] - len(named)
+    if named and more > 0:
+        yield f"and {count_text(more, 'more partition')} waiting"
 
 
 def standby_lines(status: Mapping[str, Any]) -> Iterator[str]:
@@ -84,6 +93,9 @@ def problem_lines(status: Mapping[str, Any]) -> Iterator[str]:
         yield f"broker {broker} is dead: it is not registered{has}"
     for broker, why in status.get("unreachable_brokers", {}).items():
         yield f"broker {broker} cannot be reached: {why}"
+    shrunk = status.get("strain", {}).get("under_min_isr", {}).get("detail")
+    if shrunk:
+        yield shrunk
 
 
 def unanswered_line(status: Mapping[str, Any]) -> str:

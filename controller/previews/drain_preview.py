@@ -57,6 +57,8 @@ class DrainedBroker:
     """Partitions without one, of which a reassignment leads to it, or off it."""
     waiting: tuple[TopicPartition, ...] = ()
     """Those that the daemon has not given a target yet."""
+    pending: tuple[TopicPartition, ...] = ()
+    """Those on it without a step in progress, and without a known reason."""
     blocked: Mapping[TopicPartition, Blocked] = field(default_factory=dict)
     """Those that it gives no target now, or of which the reassignment waits, and why."""
 
@@ -74,7 +76,7 @@ class DrainedBroker:
     @property
     def reassigned(self) -> tuple[TopicPartition, ...]:
         """Those that are being reassigned, and do not wait for anything."""
-        others = {*self.waiting, *self.blocked}
+        others = {*self.waiting, *self.pending, *self.blocked}
         return tuple(p for p in (*self.held, *self.reassigning) if p not in others)
 
     def __str__(self) -> str:
@@ -86,6 +88,7 @@ class DrainedBroker:
         moving = f", {count_text(len(self.reassigning), 'reassignment')} of it"
         parts = [f"{names_text(self.reassigned)} being reassigned"] if self.reassigned else []
         parts += [f"{names_text(self.waiting)} not accepted yet"] if self.waiting else []
+        parts += [f"{names_text(self.pending)} waiting for a step"] if self.pending else []
         what = "; ".join((*parts, *self.reasons()))
         return f"broker {self.broker} {has}{moving if self.reassigning else ''}: {what}"
 
@@ -108,6 +111,7 @@ class DrainedBroker:
             "reassignments": len(self.reassigning),
             "being_reassigned": len(self.reassigned),
             "not_accepted": len(self.waiting),
+            "pending": len(self.pending),
             "blocked": [
                 {**p._asdict(), "by": blocked.by.value, "detail": blocked.detail}
                 for p, blocked in sorted(self.blocked.items())
@@ -178,12 +182,19 @@ class DrainedCluster:
                 held,
                 tuple(p for p in left if broker not in self._held(p)),
                 tuple(p for p in left if p in why and p not in blocked),
+                tuple(p for p in held if not (p in why or p in blocked) and self._is_pending(p)),
                 blocked,
             )
 
     def _held(self, partition: TopicPartition) -> Replicas:
         assignment = self._view.topics.known_assignment(partition)
         return () if assignment is None else assignment.replicas
+
+    def _is_pending(self, partition: TopicPartition) -> bool:
+        """Return whether the partition has a reassignment, and no step of it is in progress."""
+        assignment = self._view.topics.known_assignment(partition)
+        is_in_step = assignment is not None and assignment.is_reassigning
+        return partition in self._view.reassignments.by_partition and not is_in_step
 
     def _is_on(self, broker: BrokerId, partition: TopicPartition) -> bool:
         return broker in drained_replicas.brokers_of(self._view, partition)

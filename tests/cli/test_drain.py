@@ -79,13 +79,15 @@ def test_an_empty_broker_can_be_shut_down(terminal: Terminal) -> None:
 
 
 def test_what_is_being_reassigned_is_counted(terminal: Terminal) -> None:
-    """It leaves the broker with the last step."""
+    """It leaves the broker with the last step, and is told from what has not begun."""
     terminal.run("drain", "4")
     move(terminal, tp(0), 1, 2)
     move(terminal, tp(1), 3, 2)
+    terminal.cluster.assign(tp(0), (1, 4, 2), adding=(2,), removing=(4,))
     last = terminal.run("drain").stdout.splitlines()[-1]
     assert last == (
-        "broker 4 still has 3 replicas: t-0, t-1 being reassigned; u-0 not accepted yet"
+        "broker 4 still has 3 replicas: t-0 being reassigned; u-0 not accepted yet; "
+        "t-1 waiting for a step"
     )
 
 
@@ -198,7 +200,7 @@ def test_waiting_ends_when_the_broker_is_empty(terminal: Terminal) -> None:
     result = terminal.run("drain", "4", "--wait")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert "broker 4 still has 1 replica: t-0 being reassigned" in lines
+    assert "broker 4 still has 1 replica: t-0 waiting for a step" in lines
     assert lines[-1] == EMPTY
 
 

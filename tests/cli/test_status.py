@@ -69,6 +69,20 @@ def test_dead_brokers_are_problems() -> None:
     assert "broker 4 is dead: it is not registered, with 12 replicas" in printed
 
 
+def test_what_is_below_min_isr_is_a_problem_and_what_is_not_named_is_counted() -> None:
+    """Only the first partitions of each reason are named."""
+    detail = "below min.insync.replicas: 1 partition, u-1; no copy waits for them"
+    waiting = {"topic": "t", "partition": 1, "request": "r", "blocked_on": FULL}
+    status = a_status(
+        strain={"under_min_isr": {"partitions": 1, "detail": detail}},
+        waiting=[waiting],
+        partitions={"in_flight": 0, "waiting": 4},
+    )
+    lines = Terminal(FakeCluster(statuses=[status])).run("status").stdout.splitlines()
+    assert detail in lines
+    assert "and 3 more partitions waiting" in lines
+
+
 def test_a_held_request_is_open_and_one_cancelled_by_half_is_not_done() -> None:
     """On a terminal, among the requests with a bar; the other one among the ended ones."""
     held = {**a_request(waiting=2), "state": "held", "reason": "paused: disk swap", "share": 0.1}

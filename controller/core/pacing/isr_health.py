@@ -107,7 +107,8 @@ def under_min_isr_sentence(view: ClusterView) -> str:
         return f"{sentence}; every copy waits until live replicas{which} have caught up"
     if pacing.exposed:
         brokers = _first_names([str(b) for b in islice(sorted(pacing.exposed), NAMED_MAX + 1)])
-        return f"{sentence}; copies to and from brokers {brokers} wait, except repairs"
+        noun = "broker" if len(pacing.exposed) == 1 else "brokers"
+        return f"{sentence}; copies to and from {noun} {brokers} wait, except repairs"
     return f"{sentence}; no copy waits for them"
 
 

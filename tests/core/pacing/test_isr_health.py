@@ -283,7 +283,7 @@ def test_a_partition_short_of_a_dead_broker_holds_copies_of_the_brokers_that_ser
     assert "broker 5 serves" in blocked.detail
     assert "u-1" in blocked.detail
     assert gate(view, 7, leader=5) == blocked
-    assert "brokers 5 wait, except repairs" in under_min_isr_sentence(view)
+    assert "broker 5 wait, except repairs" in under_min_isr_sentence(view)
 
 
 def test_a_step_that_replaces_a_dead_replica_is_not_held_by_what_waits_for_repair() -> None:
