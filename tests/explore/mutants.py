@@ -127,8 +127,8 @@ MUTANTS: Final = (
     Mutant(
         "complete a step before it is in sync",
         GATES,
-        "    if not lagging:\n        return None\n    assignment",
-        "    if lagging or not lagging:\n        return None\n    assignment",
+        "    if not awaited:\n        return None\n    assignment",
+        "    if awaited or not awaited:\n        return None\n    assignment",
     ),
     Mutant(
         "keep the dropped replicas in the ISR",
