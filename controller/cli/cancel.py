@@ -191,6 +191,8 @@ class CancelRun:
             return self._nothing(done)
         for text in done.preview.drain_texts():
             print_note(f"This ends the drain of {text}")
+        for text in done.preview.evacuation_texts():
+            print_note(f"Note: {text}")
         written = done.written
         try:
             taken_up = await_daemon(self.context, self.operator, lambda: self._is_taken_up(done))
@@ -215,6 +217,7 @@ class CancelRun:
             "finished": [str(p) for p in preview.finished],
             "drained": list(preview.drained),
             "drains": [{"broker": b, **asdict(about)} for b, about in preview.drained.items()],
+            "evacuated": list(preview.evacuated),
         }
         screen = _screen(preview.selections)
         self.context.print_result(lambda: document, preview.lines(), screen)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from controller.core import model
-from controller.core.pacing.controls import Drain
+from controller.core.pacing.controls import Drain, Evacuation
 from controller.core.requests.submissions import (
     Cancellation,
     CancelScope,
@@ -43,6 +43,8 @@ class CancelPreview:
     """Partitions at their target, which would be moved back."""
     drained: Mapping[model.BrokerId, Drain] = field(default_factory=dict)
     """Brokers that would not be drained any longer."""
+    evacuated: Mapping[model.BrokerId, Evacuation] = field(default_factory=dict)
+    """Brokers that stay evacuated, though leaderships of what is selected would be back."""
 
     def __bool__(self) -> bool:
         return bool(self.in_progress or self.submissions or self.finished or self.drained)
@@ -62,11 +64,20 @@ class CancelPreview:
         drains = self.drained.items()
         return [f"broker {b}, drained since {since_words(about)}" for b, about in drains]
 
+    def evacuation_texts(self) -> list[str]:
+        """Name the brokers that stay evacuated, with the command that ends it."""
+        return [
+            f"broker {b} stays evacuated (since {since_words(about)}): "
+            f"`reassigner leaders --return {b}` brings its leaderships back and ends that"
+            for b, about in self.evacuated.items()
+        ]
+
     def lines(self) -> Iterator[str]:
         """Describe what would happen, one line for each kind of selection."""
         for what, found in self.selections.items():
             if found:
                 yield f"would {what}: {len(found)} ({names_text(found)})"
+        yield from self.evacuation_texts()
 
 
 def cancel_preview(
@@ -95,11 +106,14 @@ def cancel_preview(
     if wanted.scope is CancelScope.ALL and (is_whole or not in_progress):
         for request in _moved_back(wanted, kept):
             finished += _finished_partitions(operator, wanted, request)
+    evacuations = operator.requests.evacuations()
+    concerned = evacuations.former.keys() & {*in_progress, *finished}
     return CancelPreview(
         tuple(in_progress),
         tuple(n for n, r in submitted.items() if _names_request(wanted, r)),
         tuple(dict.fromkeys(finished)),
         dict(sorted(drained.items())),
+        dict(sorted(evacuations.brokers.items())) if concerned else {},
     )
 
 

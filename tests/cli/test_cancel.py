@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from controller.core.model import (
+    BrokerId,
     OutcomeKind,
     PartitionOutcome,
     ReassignmentSpec,
@@ -19,7 +20,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.pacing.controls import RequestLimits
+from controller.core.pacing.controls import Evacuation, Evacuations, RequestLimits
 from controller.core.requests.outcomes import Part, RequestHistory
 from controller.core.requests.submissions import (
     AcceptedEntry,
@@ -257,6 +258,25 @@ def test_undo_moves_back_what_is_finished() -> None:
     assert again.stdout.splitlines() == ["There is nothing to undo.", undone]
     document = json.loads(Terminal(cluster).run("undo", ONE, "--json").stdout)
     assert document == {"cancellation": None, "result": "nothing_to_do", "answer": undone}
+
+
+def test_undo_of_an_evacuation_says_that_the_broker_stays_evacuated() -> None:
+    """The order of replicas is back; the control and the way back are for ``leaders``."""
+    cluster = a_cluster()
+    cluster.reach(tp(0))
+    cluster.conclude(ONE, done=1)
+    about = Evacuation("restart", "ann", 1_750_000_000_000)
+    cluster.evacuations = Evacuations({BrokerId(2): about}, {tp(0): replicas(1, 2)})
+    stays = (
+        "broker 2 stays evacuated (since 2025-06-15 15:06:40Z by ann: restart): "
+        "`reassigner leaders --return 2` brings its leaderships back and ends that"
+    )
+    dry = Terminal(cluster).run("undo", ONE, "--dry-run")
+    assert stays in dry.stdout.splitlines()
+    document = json.loads(Terminal(cluster).run("undo", ONE, "--dry-run", "--json").stdout)
+    assert document["evacuated"] == [2]
+    done = Terminal(cluster).run("undo", ONE, "--timeout", "0")
+    assert f"Note: {stays}" in done.stderr.splitlines()
 
 
 def test_undo_throttles_what_is_in_flight_as_well() -> None:

@@ -168,7 +168,8 @@ def test_connections_hold_no_threads() -> None:
         for _ in range(CLIENT_CONNECTIONS_MAX - 1):
             stack.enter_context(begin(server))
         assert probe(server) == HTTPStatus.OK
-        assert threading.active_count() == before
+        # Threads of earlier tests may end meanwhile.
+        assert threading.active_count() <= before
 
 
 def test_trickling_request_is_closed_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
