@@ -31,6 +31,7 @@ from controller.core.model import BrokerId, Instant
 from controller.core.pacing.model import Signal, SignalKind
 from controller.core.pacing.probe_topic import PROBE_TOPIC
 from controller.errors import ControllerError, RefusedError
+from controller.units import show_latency
 
 INTERVAL_S: Final = 0.1
 """Between two records to a broker."""
@@ -155,8 +156,8 @@ class ProbeSamples:
             objective=self._objective_s,
             since=since,
             at=now,
-            evidence=f"broker {target.leader} acknowledges the probe's records in {value:.3f} s"
-            f" (p99{of_follower})",
+            evidence=f"broker {target.leader} acknowledges the probe's records in "
+            f"{show_latency(value)} (p99{of_follower})",
             broker=target.leader,
             follower=target.follower,
             median=median(took),

@@ -204,10 +204,11 @@ def governor_lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield f"throttle auto: {count_text(len(brokers), 'broker')}, objective {objective}"
     for broker, rate in brokers[:GOVERNED_SHOWN_MAX]:
         p99 = rate["p99_s"]
-        measured = "" if p99 is None else f", acknowledges in {show_latency(p99)} (p99)"
+        probed = "" if p99 is None else f"; its own probe now: up to {show_latency(p99)}"
+        changed = "set" if rate["signal"] is None else "lowered" if rate["is_missed"] else "raised"
         yield (
-            f"  broker {broker}: {show_rate(rate['bytes_per_s'])} since {rate['since']}, as "
-            f"{rate['evidence']}{measured}"
+            f"  broker {broker}: {show_rate(rate['bytes_per_s'])}, {changed} at {rate['since']}: "
+            f"{rate['evidence']}{probed}"
         )
     if len(brokers) > GOVERNED_SHOWN_MAX:
         yield f"  {len(brokers) - GOVERNED_SHOWN_MAX} more brokers have a higher rate"

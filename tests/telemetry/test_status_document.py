@@ -628,10 +628,12 @@ def test_governed_rates_have_their_evidence_and_what_is_measured() -> None:
     assert (one["bytes_per_s"], one["signal"], one["value"]) == (8_000_000, "probe", 0.7)
     assert (one["p50_s"], one["p99_s"], one["is_missed"]) == (0.2, 0.7, True)
     assert found["governor"]["brokers"]["2"]["p99_s"] is None
-    first, lowest, _, unmeasured = governor_lines(found)
+    first, lowest, unchanged, unmeasured = governor_lines(found)
     assert first == "throttle auto: 2 brokers, objective 500 ms"
-    assert lowest.startswith("  broker 1: 8 MB/s since ")
-    assert lowest.endswith("as broker 1 acknowledges in 0.7 s, acknowledges in 700 ms (p99)")
+    assert lowest.startswith("  broker 1: 8 MB/s, lowered at ")
+    assert lowest.endswith(": broker 1 acknowledges in 0.7 s; its own probe now: up to 700 ms")
+    assert unchanged.startswith("  broker 2: 90 MB/s, set at ")
+    assert unchanged.endswith(": the lowest rate, to begin with")
     assert unmeasured == "  no reading of the query: no answer"
 
 
