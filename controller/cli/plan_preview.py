@@ -154,7 +154,7 @@ def _preview_screen(found: DryRun) -> Iterator[Part]:
         ),
         rows=validation.problems,
     )
-    for line in validation.unknown_lines():
+    for line in validation.topic_lines():
         yield Paragraph(line, "yellow")
     for conflict in conflicts:
         yield Paragraph(str(conflict), "red" if conflict.is_refused else "yellow")

@@ -62,19 +62,26 @@ class PlanValidation:
     """Entries that would be refused, with the reason."""
     unknown: Mapping[str, str] = field(default_factory=dict)
     """Topics with unknown settings, with the reason. Their entries would not be accepted."""
+    tight: Mapping[str, int] = field(default_factory=dict)
+    """Topics of which partitions fall to as many replicas as min.insync.replicas, with that."""
 
     def lines(self) -> Iterator[str]:
-        """Describe the entries that would be refused or not accepted."""
+        """Describe the entries that would be refused or not accepted, and the topics to note."""
         for entry, why in self.problems:
             yield f"{entry.partition} would be refused: {why}"
-        yield from self.unknown_lines()
+        yield from self.topic_lines()
 
-    def unknown_lines(self) -> Iterator[str]:
-        """Describe the topics with unknown settings."""
+    def topic_lines(self) -> Iterator[str]:
+        """Describe the topics with unknown settings, and those without a replica to spare."""
         for topic, why in self.unknown.items():
             yield (
                 f"{topic}: min.insync.replicas cannot be read from here; its entries are accepted "
                 f"only once the daemon can read it: {why}"
+            )
+        for topic, least in self.tight.items():
+            yield (
+                f"{topic}: partitions would have {least} replicas, as many as min.insync.replicas: "
+                "while one of them is out of sync, producers with acks=all fail"
             )
 
 

@@ -6,7 +6,7 @@ The daemon checks each entry again when it accepts it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from controller.core import model
@@ -58,4 +58,14 @@ def validate(
     return PlanValidation(
         tuple((entry, refusal.detail) for entry, refusal in found if refusal is not None),
         {n: m for n, m in sorted(least.items()) if isinstance(m, str)},
+        dict(sorted(_tight(entries, least))),
     )
+
+
+def _tight(entries: Sequence[Entry], least: Mapping[str, int | str]) -> Iterator[tuple[str, int]]:
+    """Yield the topics of which partitions fall to as many replicas as min.insync.replicas."""
+    for entry in entries:
+        count, settled = len(entry.target), entry.settled
+        falls = settled is not None and len(settled) > count
+        if falls and count > 1 and least.get(entry.partition.topic) == count:
+            yield entry.partition.topic, count

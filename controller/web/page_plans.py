@@ -300,7 +300,7 @@ def _shown(found: DryRun, notes: Sequence[str]) -> PlanPreview:
         refused=len(found.refused),
         problems=(
             *(f"{e.partition} would be refused: {why}" for e, why in problems),
-            *found.validation.unknown_lines(),
+            *found.validation.topic_lines(),
         ),
         conflicts=tuple(map(str, found.conflicts)),
         changes=tuple(changes[:LINES_MAX]),

@@ -455,6 +455,22 @@ def test_a_changed_replication_factor_is_noted(scene: Scene, options: tuple[str,
     assert "the replication factor of 1 partition rises from 2 to 3: t-0" in words
 
 
+def test_a_factor_that_falls_to_min_insync_replicas_is_noted(scene: Scene) -> None:
+    """It is allowed, and the next restart of a broker stops producers."""
+    scene.cluster.assign(tp(1), (1, 2, 3))
+    scene.cluster.min_insync["t"] = 2
+    scene.write({tp(1): (1, 2)})
+    result = scene.execute(FACTORS, "--dry-run")
+    words = " ".join((result.stdout + result.stderr).split())
+    assert (
+        "t: partitions would have 2 replicas, as many as min.insync.replicas: while one of them is "
+        "out of sync, producers with acks=all fail" in words
+    )
+    scene.cluster.min_insync["t"] = 1
+    again = scene.execute(FACTORS, "--dry-run")
+    assert "as many as" not in again.stdout + again.stderr
+
+
 @pytest.mark.parametrize("options", [(), ("--dry-run",), ("--legacy",)])
 def test_a_replication_factor_does_not_change_unless_requested(
     scene: Scene, options: tuple[str, ...]
