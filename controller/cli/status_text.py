@@ -12,7 +12,7 @@ from typing import Any, Final
 from controller.core.model import RequestId, count_text, request_text
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Drain, Evacuation, Pause, Pauses
-from controller.core.reason_kinds import COPYING
+from controller.core.reason_kinds import COPYING, PATIENT
 from controller.previews.holds import evacuation_words, pause_lines, since_words
 from controller.telemetry.advice import (
     OPEN_STATES,
@@ -107,9 +107,12 @@ def unanswered_line(status: Mapping[str, Any]) -> str:
 
 
 def blocked_lines(status: Mapping[str, Any]) -> Iterator[str]:
-    """Count blocked and stalled partitions by reason."""
-    for title in ("blocked", "stalled"):
-        counts = status.get(title)
+    """Count blocked and stalled partitions by reason, and those that wait by design."""
+    reasons = status.get("blocked") or {}
+    in_turn = {by: count for by, count in reasons.items() if by in PATIENT}
+    blocked = {by: count for by, count in reasons.items() if by not in PATIENT}
+    stalled = status.get("stalled") or {}
+    for title, counts in (("waiting", in_turn), ("blocked", blocked), ("stalled", stalled)):
         if counts:
             yield f"{title}: " + ", ".join(f"{by} {count}" for by, count in counts.items())
 

@@ -24,6 +24,7 @@ from controller.core.model import (
 )
 from controller.core.pacing import drained_replicas
 from controller.core.pacing.controls import Drain, Drains
+from controller.core.reason_kinds import PATIENT
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import Expanding, Pending
 from controller.core.requests.drain_targets import targets, undrained
@@ -95,7 +96,9 @@ class DrainedBroker:
     def reasons(self) -> Iterator[str]:
         """Name the partitions that wait, by reason."""
         for blocked, some in by_reason(self.blocked).items():
-            yield f"{names_text(some)} blocked by {blocked.by}: {blocked.detail}"
+            by = blocked.by
+            waits = f"waiting ({by})" if by in PATIENT else f"blocked by {by}"
+            yield f"{names_text(some)} {waits}: {blocked.detail}"
 
     def document(self) -> dict[str, Any]:
         """Return it for ``--json``."""

@@ -122,7 +122,7 @@ def test_a_hold_is_named(terminal: Terminal, hold: str) -> None:
         terminal.cluster.controls = replace(terminal.cluster.controls, pauses=pauses)
     else:
         terminal.cluster.switch = KillSwitch("incident", "ann", 1)
-    assert f"t-0, t-1, u-0 blocked by {hold}: " in terminal.run("drain", "4").stdout
+    assert f"t-0, t-1, u-0 waiting ({hold}): " in terminal.run("drain", "4").stdout
 
 
 def test_nothing_is_drained_while_the_reassigner_is_quiesced(terminal: Terminal) -> None:

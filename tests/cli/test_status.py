@@ -45,7 +45,7 @@ def test_status_of_a_busy_leader() -> None:
         "request legacy-000000000000002a: in flight, 1 of 2 done, 1 in flight, 0 waiting",
         LINE,
         "t-1: waits for limit: full (since 2026-01-02T03:04:05.000Z)",
-        "blocked: limit 7",
+        "waiting: limit 7",
         "stalled: limit 1",
         "1 partition in flight, 0 waiting",
     ]
