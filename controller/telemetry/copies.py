@@ -11,7 +11,7 @@ another controller may continue them unobserved.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -163,13 +163,13 @@ class Copies:
         """Return the copies in progress of a partition, not to be changed."""
         return [c for c in self._copies.get(partition, {}).values() if not c.is_requested]
 
-    def rates(self, now: Instant, window: float) -> MeasuredRates:
-        """Return the rates of all copies at this instant."""
+    def rates(self, now: Instant, window: float, live: Container[BrokerId]) -> MeasuredRates:
+        """Return the rates of all copies at this instant; see ``rates_of``."""
         while self._ended and (self._ended[0].ended or now) < now - window:
             self._ended.popleft()
         running = [c for copies in self._copies.values() for c in copies.values()]
         begun = [c for c in running if not c.is_requested]
-        found = rates_of([*begun, *self._ended], now, window)
+        found = rates_of([*begun, *self._ended], now, window, live)
         for copy in running:
             # One that was requested has no bytes yet, but its request has a copy.
             found.paces.setdefault(copy.request, None)

@@ -123,7 +123,7 @@ class ProgressTracker:
     ) -> Incremental[None]:
         """Make the figures of this moment the latest."""
         volumes = yield from volumes_of(view, copies.held)
-        rates = copies.rates(clocks.now, window_s(view.options))
+        rates = copies.rates(clocks.now, window_s(view.options), view.cluster.brokers)
         figures = _Figures(self, view, clocks, copies, work, volumes, rates)
         for partitions in in_slices(work.in_flight):
             for partition in partitions:

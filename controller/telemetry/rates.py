@@ -14,7 +14,7 @@ with the pauses between copies.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
@@ -132,8 +132,18 @@ class MeasuredRates:
         return _sum(self.paces)
 
 
-def rates_of(copies: Sequence[MeasuredCopy], now: Instant, window: float) -> MeasuredRates:
-    """Return the rates of these copies; those that ended in the window count for the paces."""
+def rates_of(
+    copies: Sequence[MeasuredCopy],
+    now: Instant,
+    window: float,
+    live: Container[BrokerId] | None = None,
+) -> MeasuredRates:
+    """
+    Return the rates of these copies; those that ended in the window count for the paces.
+
+    A copy of which a broker is not ``live`` has the rate 0, whatever it gained before; None: all
+    are.
+    """
     found = MeasuredRates()
     _add_paces(found, copies, now, window)
     running = [copy for copy in copies if copy.ended is None]
@@ -144,7 +154,9 @@ def rates_of(copies: Sequence[MeasuredCopy], now: Instant, window: float) -> Mea
     for copy in running:
         gain, key = gains[id(copy)], (copy.partition, copy.replica)
         rate = None if gain is None else gain.bytes / gain.seconds
-        if rate is None and _is_young(copy, now, window):
+        if live is not None and not (copy.replica in live and copy.leader in live):
+            rate = 0.0
+        elif rate is None and _is_young(copy, now, window):
             rate = means.of(copy)
             if rate is not None:
                 found.estimated.add(key)

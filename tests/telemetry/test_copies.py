@@ -203,7 +203,7 @@ def test_copy_begins_with_no_bytes_and_is_read_from_then_on(engine: EngineName) 
     key = (tp(), BrokerId(4))
 
     def rate(after_s: float) -> float | None:
-        return copies.rates(Instant(AT + after_s), 30.0).copies[key]
+        return copies.rates(Instant(AT + after_s), 30.0, view.cluster.brokers).copies[key]
 
     assert copies.held(tp()) == {4: 0}
     assert rate(10.0) is None
@@ -220,16 +220,28 @@ def test_copy_begins_with_no_bytes_and_is_read_from_then_on(engine: EngineName) 
     assert copies.of(tp()) == []
 
 
+def test_copy_with_a_dead_broker_has_no_rate_left(engine: EngineName) -> None:
+    """What it gained before its broker died says nothing about now; of its source neither."""
+    built = adding_four(engine)
+    view, copies = built.view, begun(built)
+    key = (tp(), BrokerId(4))
+    copy_events(copies, view, 100)
+    for dead in (4, view.leadership.states[tp()].leader):
+        live = view.cluster.brokers.keys() - {dead}
+        found = copies.rates(Instant(AT + 10), 30.0, live)
+        assert (found.copies[key], found.total, found.received[BrokerId(4)]) == (0, 0, 0)
+
+
 def test_bytes_of_copies_that_ended_count_for_estimates_alone(engine: EngineName) -> None:
     """Nothing is copied any more, but what follows may be as fast."""
     built = adding_four(engine)
     view, copies = built.view, begun(built)
     copy_events(copies, view, 500)
     assert isr(copies, view, 1, 2, 3, 4, after_s=20.0)
-    found = copies.rates(Instant(AT + 20), 30.0)
+    found = copies.rates(Instant(AT + 20), 30.0, view.cluster.brokers)
     assert (found.received, found.total, found.pace) == ({}, 0, 50.0)
-    assert copies.rates(Instant(AT + 40), 30.0).pace == 500 / 30
-    assert copies.rates(Instant(AT + 50.1), 30.0).received == {}
+    assert copies.rates(Instant(AT + 40), 30.0, view.cluster.brokers).pace == 500 / 30
+    assert copies.rates(Instant(AT + 50.1), 30.0, view.cluster.brokers).received == {}
 
 
 def test_report_that_is_older_than_the_last_is_ignored(engine: EngineName) -> None:
