@@ -83,7 +83,8 @@ def quiesce(  # noqa: PLR0913 - the options of the command
         "ready": not missing,
         "missing": [asdict(f) for f in missing],
     }
-    head = [quiesce_line(found)]
+    is_preview = context.dry_run and found.since_ms == new.since_ms
+    head = [quiesce_line(found, is_preview=is_preview)]
     end = [] if missing else [work_control.READY]
     lines = finding_lines(missing, None if context.all_rows else EACH_MAX)
     tables = chain(map(Words, head), finding_tables(missing), (Words(t, "green") for t in end))

@@ -56,8 +56,8 @@ def pause_lines(pauses: Pauses) -> list[str]:
     return lines if pauses.quiesce is None else [quiesce_line(pauses.quiesce), *lines]
 
 
-def quiesce_line(quiesce: Quiesce) -> str:
-    """Describe a quiesce and its deadline."""
+def quiesce_line(quiesce: Quiesce, *, is_preview: bool = False) -> str:
+    """Describe a quiesce and its deadline; a preview, as one that would begin."""
     match quiesce.deadline_ms:
         case None:
             until = "what has begun ends in its own time"
@@ -65,7 +65,8 @@ def quiesce_line(quiesce: Quiesce) -> str:
             until = "what has begun is rolled back"
         case deadline_ms:
             until = f"what has begun is rolled back at {show_time(deadline_ms)}"
-    return f"the reassigner is quiesced since {since_words(quiesce)} ({until})"
+    state = "would be quiesced at" if is_preview else "is quiesced since"
+    return f"the reassigner {state} {since_words(quiesce)} ({until})"
 
 
 def hold_lines(

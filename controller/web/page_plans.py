@@ -272,7 +272,7 @@ class PagePlans:
         return PlanPreview(
             entries=len(left),
             refused=0,
-            summary=(quiesce_line(found), words),
+            summary=(quiesce_line(found, is_preview=found.since_ms == new.since_ms), words),
             changes=tuple(lines[:LINES_MAX]),
             heading="What is left",
         )

@@ -93,6 +93,9 @@ def test_an_interrupted_wait_leaves_the_quiesce(terminal: Terminal) -> None:
 
 def test_a_dry_run_writes_nothing(terminal: Terminal) -> None:
     """It says what is left all the same."""
+    words = terminal.run("quiesce", "--dry-run", "--requested-by", "ann@desk", "--reason", "KRaft")
+    begins = "the reassigner would be quiesced at 2025-06-15 15:06:40Z by ann@desk: KRaft"
+    assert words.stdout.startswith(begins)
     result = terminal.run("quiesce", "--dry-run", "--json", "--wait")
     document = json.loads(result.stdout)
     assert (document["dry_run"], document["ready"]) == (True, False)
