@@ -251,7 +251,7 @@ def undrained_count(view: ClusterView, request: RequestId) -> int:
 class AssignedReplicas:
     """Where the replicas of all topics are, as the topic znodes have it."""
 
-    replicas: Mapping[BrokerId, int] = field(default_factory=dict)
+    replicas: Counter[BrokerId] = field(default_factory=Counter)
     leaders: Mapping[BrokerId, int] | None = None
     """None: the leaders of some partitions are not known to the daemon."""
 

@@ -34,7 +34,9 @@ INTERVAL_S: Final = 0.2
 CLUSTER_INTERVAL_S: Final = 5.0
 """Counting every partition of the cluster takes longest and is least urgent."""
 ASSIGNED_INTERVAL_S: Final = 30.0
-"""The same for every replica: plans change their places one by one."""
+"""The same for every replica of a large cluster: plans change their places one by one."""
+ASSIGNED_PER_S: Final = 3_000
+"""Replicas counted in a second on average: a small cluster is counted for each snapshot."""
 SHARE: Final = 0.05
 """Largest part of the loop's time for snapshots."""
 SLICE_S: Final = 0.01
@@ -240,7 +242,8 @@ class StatusPublisher:
             self._assigned, self._next_assigned_at = counts.AssignedReplicas(), now
         elif now >= self._next_assigned_at and view.is_warm:
             self._assigned = yield from counts.assigned_replicas(view)
-            self._next_assigned_at = Instant(now + ASSIGNED_INTERVAL_S)
+            pause_s = self._assigned.replicas.total() / ASSIGNED_PER_S
+            self._next_assigned_at = Instant(now + min(ASSIGNED_INTERVAL_S, pause_s))
 
     def _count(self, view: ClusterView, now: Instant) -> Incremental[None]:
         if not view.is_controller:
