@@ -80,8 +80,9 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     "unclean.leader.election.enable=true on the topic",
     BlockedBy.REPLICA_NOT_IN_ISR: "check that broker's log, disk and network, and whether a "
     f"replication throttle is lower than the produce rate{_TOLERANCE}",
-    BlockedBy.BROKER_DEAD: "start the broker again or repair its disk, or submit a plan with "
-    f"another target for this partition{_TOLERANCE}",
+    BlockedBy.BROKER_DEAD: "start the broker again or repair its disk; or cancel it with "
+    "`reassigner cancel --partition`, or submit a plan with another target for this partition"
+    f"{_TOLERANCE}",
     BlockedBy.MIN_ISR: "repair lagging replicas, or lower the topic's min.insync.replicas; the "
     "daemon never shrinks the ISR below it",
     BlockedBy.LIMIT: "nothing: other partitions come first; raise max_partitions_in_flight, "
