@@ -7,6 +7,7 @@ when every line of the proof holds.
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -271,6 +272,7 @@ def run(stack: ExitStack) -> bool:
 
 def main() -> int:
     """Run the demonstration and clean up, whatever happens."""
+    argparse.ArgumentParser(prog="make demo", description=__doc__).parse_args()
     exit_on_sigterm()
     try:
         with ExitStack() as stack:

@@ -83,7 +83,8 @@ def _fetch(address: str, access: HttpAccess, path: str, *, key: str) -> Mapping[
         if error.code == HTTPStatus.UNAUTHORIZED:
             sent = "without a token" if access.token is None else "with another token"
             raise TokenNeededError(
-                f"{url} answers {error.code} {sent} (setting http_token): {said}"
+                f"{url} answers {error.code} {sent} (REASSIGNER_HTTP_TOKEN, or the setting "
+                f"http_token): {said}"
             ) from error
         is_outage = error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
         kind = SessionSuspendedError if is_outage else RefusedError

@@ -301,7 +301,8 @@ def _said(state: request_state.RequestState) -> Iterator[str]:
 def _detail_lines(state: request_state.RequestState) -> Iterator[str]:
     history = state.history
     yield from _option_lines(state.options)
-    for part in history.parts.values():
+    # A drain and a cancellation have parts without entries of their own.
+    for part in (part for part in history.parts.values() if part.total):
         total = count_text(part.total, "partition")
         yield f"part {part.name}: {total}, submitted {show_time(part.created_ms)}"
     for submission in state.submitted:
