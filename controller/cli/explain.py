@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from itertools import chain, takewhile
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.cli.context import CommandContext, query_leader
 from controller.cli.options import argument, command
@@ -24,7 +25,6 @@ from controller.core.model import ReassignmentSpec, Replicas, TopicPartition, en
 from controller.core.reason_kinds import COPYING
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.steps import Step, steps_to
-from controller.core.requests.outcomes import Summary
 from controller.errors import InvalidInputError
 from controller.telemetry.advice import PHASE_MEANINGS, advice_for, phase_words, remedy_for
 from controller.telemetry.json_values import step_document
@@ -33,8 +33,6 @@ from controller.znodes.paths import parse_topic_partition
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
-
-_Found = TypeVar("_Found", model.Refusal, model.PartitionOutcome)
 
 
 class PartitionStanding(StrEnum):
@@ -238,7 +236,7 @@ def _gather(operator: OperatorClient, partition: TopicPartition) -> PartitionFac
     assignment = topic.partitions.get(partition.partition)
     if assignment is None:
         raise InvalidInputError(f"topic {partition.topic} has no partition {partition.partition}")
-    outcomes = operator.newest_outcomes()
+    ended = EndedRequests(operator, partition)
     return PartitionFacts(
         partition=partition,
         assignment=assignment,
@@ -248,28 +246,9 @@ def _gather(operator: OperatorClient, partition: TopicPartition) -> PartitionFac
         live=operator.cluster.broker_ids(),
         is_being_deleted=partition.topic in operator.partitions.deletions(),
         orphans=operator.partitions.orphans_of(partition),
-        refusal=_last_refusal(operator, outcomes, partition),
-        outcome=_last_outcome(operator, outcomes, partition),
+        refusal=ended.last_refusal(),
+        outcome=_outcome_of(operator, open_requests(operator), partition) or ended.last_outcome(),
     )
-
-
-def _last_outcome(
-    operator: OperatorClient, outcomes: Sequence[Summary], partition: TopicPartition
-) -> model.PartitionOutcome | None:
-    """
-    Return what the last request about a partition made of it; None where it was done.
-
-    Open requests come first, then those with other outcomes than done, the newest first.
-    """
-    found = _outcome_of(operator, open_requests(operator), partition)
-    if found is not None:
-        return found
-    for summary in outcomes:
-        if any(summary.fates.values()):
-            found = _outcome_of(operator, [summary.request], partition)
-            if found is not None:
-                return _unless_outdated(operator, outcomes, partition, found)
-    return None
 
 
 def _outcome_of(
@@ -280,26 +259,39 @@ def _outcome_of(
     return next((outcome for outcome in endings if outcome.partition == partition), None)
 
 
-def _last_refusal(
-    operator: OperatorClient, outcomes: Sequence[Summary], partition: TopicPartition
-) -> model.Refusal | None:
-    entry_start = entry_text(partition, ()).removesuffix("]")
-    refusals = (refusal for outcome in outcomes for refusal in outcome.refused)
-    found = next((r for r in refusals if r.entry.startswith(entry_start)), None)
-    return found and _unless_outdated(operator, outcomes, partition, found)
+class EndedRequests:
+    """What ended requests made of a partition, as far as no newer one accepted it."""
 
+    def __init__(self, operator: OperatorClient, partition: TopicPartition) -> None:
+        """Read the newest outcomes; entries are read where a request is newer than a finding."""
+        self._operator = operator
+        self._partition = partition
+        self._outcomes = operator.newest_outcomes()
+        self._accepts = cache(self._is_accepted_by)
 
-def _unless_outdated(
-    operator: OperatorClient,
-    outcomes: Sequence[Summary],
-    partition: TopicPartition,
-    found: _Found,
-) -> _Found | None:
-    """Return what became of a request, unless a newer one accepted an entry for the partition."""
-    newer = takewhile(lambda summary: summary.request != found.request, outcomes)
-    accepted = (operator.outcomes.accepted_entries(summary.request) for summary in newer)
-    is_outdated = any(entry.partition == partition for entries in accepted for entry in entries)
-    return None if is_outdated else found
+    def last_outcome(self) -> model.PartitionOutcome | None:
+        """Return the last outcome other than done; None where a newer request accepted it."""
+        for summary in self._outcomes:
+            if any(summary.fates.values()):
+                found = _outcome_of(self._operator, [summary.request], self._partition)
+                if found is not None:
+                    return None if self._is_outdated(found.request) else found
+        return None
+
+    def last_refusal(self) -> model.Refusal | None:
+        """Return the last refusal; None where a newer request accepted it."""
+        entry_start = entry_text(self._partition, ()).removesuffix("]")
+        refusals = (refusal for outcome in self._outcomes for refusal in outcome.refused)
+        found = next((r for r in refusals if r.entry.startswith(entry_start)), None)
+        return None if found is None or self._is_outdated(found.request) else found
+
+    def _is_outdated(self, request: model.RequestId) -> bool:
+        newer = takewhile(lambda summary: summary.request != request, self._outcomes)
+        return any(self._accepts(summary.request) for summary in newer)
+
+    def _is_accepted_by(self, request: model.RequestId) -> bool:
+        entries = self._operator.outcomes.accepted_entries(request)
+        return any(entry.partition == self._partition for entry in entries)
 
 
 # --- text --------------------------------------------------------------------------------------

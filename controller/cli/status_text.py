@@ -255,7 +255,7 @@ def drain_lines(status: Mapping[str, Any]) -> Iterator[str]:
     for found in status.get("drains", ()):
         drain = Drain(found["reason"], found["by"], found["since_ms"])
         replicas = found["replicas"]
-        left = f"{replicas} replica{'s' if replicas > 1 else ''} left" if replicas else "empty"
+        left = f"{count_text(replicas, 'replica')} left" if replicas else "empty"
         hold = f" ({found['hold']})" if found["hold"] else ""
         yield f"broker {found['broker']} is drained since {since_words(drain)}; {left}{hold}"
 

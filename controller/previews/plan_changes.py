@@ -26,7 +26,7 @@ def factor_lines(entries: Iterable[Entry]) -> Iterator[str]:
             found.setdefault((len(before), len(entry.target)), []).append(entry.partition)
     for (before_n, after_n), partitions in sorted(found.items()):
         verb = "rises" if after_n > before_n else "falls"
-        count = "1 partition" if len(partitions) == 1 else f"{len(partitions)} partitions"
+        count = model.count_text(len(partitions), "partition")
         yield (
             f"the replication factor of {count} {verb} from {before_n} to {after_n}: "
             f"{names_text(partitions)}"
@@ -98,8 +98,7 @@ class Conflict:
     """
 
     def __str__(self) -> str:
-        count = len(self.entries)
-        number = "1 partition" if count == 1 else f"{count} partitions"
+        number = model.count_text(len(self.entries), "partition")
         partitions = names_text(entry.partition for entry in self.entries)
         request = model.request_text(self.request)
         if self.is_refused:

@@ -294,14 +294,11 @@ def _about(load: Mapping[str, Any], marks: Mapping[str, Collection[BrokerId]]) -
 def _shown(found: DryRun, notes: Sequence[str]) -> PlanPreview:
     """Return what a page shows of a dry run."""
     forecast, changes = found.preview.forecast, found.changes
-    problems = found.validation.problems[:LINES_MAX]
+    validation = replace(found.validation, problems=found.validation.problems[:LINES_MAX])
     shown = PlanPreview(
         entries=len(found.entries),
         refused=len(found.refused),
-        problems=(
-            *(f"{e.partition} would be refused: {why}" for e, why in problems),
-            *found.validation.topic_lines(),
-        ),
+        problems=tuple(validation.lines()),
         conflicts=tuple(map(str, found.conflicts)),
         changes=tuple(changes[:LINES_MAX]),
         notes=tuple(notes),

@@ -114,7 +114,7 @@ def under_min_isr_sentence(view: ClusterView) -> str:
 
 def _count_and_names(partitions: Mapping[TopicPartition, None]) -> str:
     named = _first_names([str(p) for p in islice(partitions, NAMED_MAX + 1)])
-    return f"{len(partitions)} partition{'s' if len(partitions) > 1 else ''}, {named}"
+    return f"{model.count_text(len(partitions), 'partition')}, {named}"
 
 
 def _first_names(names: list[str]) -> str:

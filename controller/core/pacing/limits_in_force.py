@@ -15,6 +15,7 @@ from controller.core.model import (
     Replicas,
     RequestId,
     Route,
+    count_text,
 )
 from controller.core.pacing import controls
 from controller.core.requests.submissions import AUTO, RequestOptions, Throttle, Window
@@ -163,5 +164,5 @@ def order_of(view: ClusterView) -> controls.QueueOrder:
 
 def in_flight_text(limit: int, scope: str = "") -> str:
     """Describe the wait for a limit of partitions in flight, of a request where one is named."""
-    partitions = "1 partition" if limit == 1 else f"{limit} partitions"
-    return f"{partitions}{scope} {'is' if limit == 1 else 'are'} in flight"
+    is_or_are = "is" if limit == 1 else "are"
+    return f"{count_text(limit, 'partition')}{scope} {is_or_are} in flight"

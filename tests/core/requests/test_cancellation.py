@@ -632,19 +632,27 @@ def undo(driver: Driver, *read: AcceptedRead) -> None:
         driver.observe(answer)
 
 
-def test_what_two_requests_moved_goes_back_to_where_the_first_found_it() -> None:
-    """Whichever of them is read first, the partition is not reported as skipped."""
+FIRST, SECOND = RequestId("request_0000000000"), RequestId("request_0000000001")
+
+
+def undone_twice() -> Driver:
+    """Move a partition by two requests, and undo both."""
     driver = Driver({tp(): (1, 2)})
-    first, second = RequestId("request_0000000000"), RequestId("request_0000000001")
-    submit(driver, submission(first, {tp(): (1, 3)}))
+    submit(driver, submission(FIRST, {tp(): (1, 3)}))
     driver.run(tp())
-    submit(driver, submission(second, {tp(): (1, 4)}, czxid=61))
+    submit(driver, submission(SECOND, {tp(): (1, 4)}, czxid=61))
     driver.run(tp())
     undo(
         driver,
-        AcceptedRead(first, (_entry(tp(), (1, 2), (1, 3)),)),
-        AcceptedRead(second, (_entry(tp(), (1, 3), (1, 4)),)),
+        AcceptedRead(FIRST, (_entry(tp(), (1, 2), (1, 3)),)),
+        AcceptedRead(SECOND, (_entry(tp(), (1, 3), (1, 4)),)),
     )
+    return driver
+
+
+def test_what_two_requests_moved_goes_back_to_where_the_first_found_it() -> None:
+    """Whichever of them is read first, the partition is not reported as skipped."""
+    driver = undone_twice()
     driver.run(tp())
     assert back_at(driver, tp(), 1, 2)
     assert outcomes(driver)[CANCEL].fates == {}
@@ -947,18 +955,8 @@ def test_what_was_undone_is_known_after_a_change_of_the_leader() -> None:
 
 def test_what_two_requests_moved_is_undone_of_both() -> None:
     """One way back past both of them."""
-    driver = Driver({tp(): (1, 2)})
-    first, second = RequestId("request_0000000000"), RequestId("request_0000000001")
-    submit(driver, submission(first, {tp(): (1, 3)}))
-    driver.run(tp())
-    submit(driver, submission(second, {tp(): (1, 4)}, czxid=61))
-    driver.run(tp())
-    undo(
-        driver,
-        AcceptedRead(first, (_entry(tp(), (1, 2), (1, 3)),)),
-        AcceptedRead(second, (_entry(tp(), (1, 3), (1, 4)),)),
-    )
-    assert selected(driver).undoes == {first: 1, second: 1}
+    driver = undone_twice()
+    assert selected(driver).undoes == {FIRST: 1, SECOND: 1}
 
 
 def test_an_undo_that_was_undone_leaves_its_request_done() -> None:
