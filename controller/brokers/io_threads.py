@@ -10,7 +10,6 @@ unexpected error ends the thread, which the watchdog of the process notices.
 from __future__ import annotations
 
 import socket
-import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future as ThreadFuture
@@ -20,6 +19,7 @@ from typing import Any, Final
 from kafka.future import Future
 from kafka.net.selector import NetworkSelector
 
+from controller.background_threads import BackgroundThread
 from controller.errors import BrokerUnreachableError
 
 Address = tuple[int, int, int, str, tuple[Any, ...]]
@@ -29,26 +29,17 @@ _POLL_MS: Final = 1_000
 _RESOLVERS: Final = 4
 
 
-class IoThread:
+class IoThread(BackgroundThread):
     """One selector loop on one daemon thread."""
 
     def __init__(self, name: str = "brokers-io") -> None:
+        super().__init__(name)
         # Encoding many partitions takes longer than the selector's threshold for slow tasks.
         self.net = NetworkSelector(client_id=name, slow_task_threshold_secs=0)
         self._posted: deque[Callable[[], object]] = deque()
         self._stopping = False
         self._crash: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix=f"{name}-dns")
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the thread runs; the process ends without it."""
-        return self._thread.is_alive()
-
-    def start(self) -> None:
-        """Start; what was posted before runs now."""
-        self._thread.start()
 
     def stop(self) -> None:
         """End the thread, drop what runs on it, and wait for its end."""

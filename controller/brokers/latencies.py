@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from typing import Final, Protocol
 
+from controller.background_threads import BackgroundThread
 from controller.brokers.produce_probe import INTERVAL_S, ProduceProbe
 from controller.core.model import BrokerId, Instant
 from controller.core.pacing.model import Signal, SignalKind
@@ -19,7 +20,6 @@ from controller.reactor.ports import Clock, Inbox
 
 READING_S: Final = 1.0
 IDLE_S: Final = 1.0
-JOIN_S: Final = 2.0
 
 
 class LatencyQuery(Protocol):
@@ -36,13 +36,14 @@ class LatencyQuery(Protocol):
         """Return what arrived since the last call."""
 
 
-class MeasuredLatencies:
+class MeasuredLatencies(BackgroundThread):
     """Implements ``reactor.ports.Latencies``."""
 
     def __init__(
         self, inbox: Inbox, clock: Clock, probe: ProduceProbe | None, query: LatencyQuery | None
     ) -> None:
         """Prepare the thread; ``start`` begins it."""
+        super().__init__("latencies")
         self._inbox = inbox
         self._clock = clock
         self._probe = probe
@@ -51,23 +52,12 @@ class MeasuredLatencies:
         """Until when to measure, and the brokers of the probe's topic."""
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="latencies", daemon=True)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
 
     def stop(self) -> None:
         """End the thread; records on their way are left behind."""
         self._stopping.set()
         self._wake.set()
-        if self._thread.ident is not None:
-            self._thread.join(JOIN_S)
+        self._join()
 
     def measure(self, until: Instant, hosts: frozenset[BrokerId]) -> None:
         """Measure until an instant; see ``reactor.ports.Latencies``."""

@@ -14,33 +14,29 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from statistics import median
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from controller.brokers.cluster_ids import LOGIN_PAUSE_MS, client_settings
 from controller.brokers.connection_settings import REFUSED, ConnectionSettings
+from controller.brokers.probe_samples import ProbeRecord, ProbeSamples, Target, targets_of
 from controller.clocks import pause_s
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, Instant
-from controller.core.pacing.model import Signal, SignalKind
+from controller.core.pacing.model import Signal
 from controller.core.pacing.probe_topic import PROBE_TOPIC
 from controller.errors import ControllerError, RefusedError
-from controller.units import show_latency
 
 INTERVAL_S: Final = 0.1
 """Between two records to a broker."""
 RECORDS_MAX_PER_S: Final = 500
 """To all brokers: with more than 50, each gets fewer than ten a second."""
 PAYLOAD: Final = b"p" * 100
-SHARE: Final = 0.99
-LEAST_AGE_S: Final = 1.0
-"""The age from which a record that is not acknowledged counts where none is acknowledged."""
 METADATA_EVERY_S: Final = 2.0
 METADATA_S: Final = 5.0
 MESSAGE_S: Final = 30.0
@@ -61,107 +57,12 @@ _REFUSALS: Final = frozenset(
 """Errors that an operator has to correct."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A partition of the topic, and the brokers that its records measure."""
-
-    partition: int
-    leader: BrokerId
-    follower: BrokerId | None
-
-
-@dataclass(slots=True)
-class _Record:
-    sent_at: Instant
-    target: Target
-    took_s: float | None = None
-    """None: it is not acknowledged."""
-
-
-class ProbeSamples:
-    """The records since the last reading, and those on their way; pure."""
-
-    def __init__(self, objective_s: float) -> None:
-        self._objective_s = objective_s
-        self._on_their_way: dict[BrokerId, _Record] = {}
-        """By leader."""
-        self._acknowledged: list[_Record] = []
-        self._known: set[Target] = set()
-        """Those that acknowledged a record: the first one of each opens connections."""
-
-    def follow(self, targets: Collection[Target]) -> None:
-        """Forget the records to brokers that do not lead their partition any more."""
-        self._known.intersection_update(targets)
-        for leader, record in list(self._on_their_way.items()):
-            if record.target not in targets:
-                del self._on_their_way[leader]
-
-    def is_free(self, target: Target) -> bool:
-        """Return whether no record is on its way to the leader."""
-        return target.leader not in self._on_their_way
-
-    def send(self, target: Target, now: Instant) -> _Record:
-        """Note that a record is sent."""
-        record = self._on_their_way[target.leader] = _Record(now, target)
-        return record
-
-    def acknowledge(self, record: _Record, took_s: float) -> None:
-        """Note that a record was acknowledged, or given up, after this time."""
-        if self._forget(record):
-            record.took_s = took_s
-            if record.target in self._known:
-                self._acknowledged.append(record)
-            self._known.add(record.target)
-
-    def drop(self, record: _Record) -> None:
-        """Forget a record that says nothing about a latency."""
-        self._forget(record)
-
-    def _forget(self, record: _Record) -> bool:
-        leader = record.target.leader
-        if self._on_their_way.get(leader) is not record:
-            return False
-        del self._on_their_way[leader]
-        return True
-
-    def take(self, now: Instant) -> tuple[Signal, ...]:
-        """Return a reading for each leader with records, and begin the next ones."""
-        ended: dict[Target, list[_Record]] = {}
-        for record in self._acknowledged:
-            ended.setdefault(record.target, []).append(record)
-        self._acknowledged.clear()
-        waiting = {r.target: r for r in self._on_their_way.values()}
-        return tuple(
-            reading
-            for target in {**ended, **waiting}
-            if (reading := self._reading(target, ended.get(target, ()), waiting.get(target), now))
-        )
-
-    def _reading(
-        self, target: Target, ended: Iterable[_Record], waiting: _Record | None, now: Instant
-    ) -> Signal | None:
-        took = sorted(r.took_s for r in ended if r.took_s is not None)
-        since = min((r.sent_at for r in ended), default=now)
-        age = 0.0 if waiting is None else now - waiting.sent_at
-        if waiting is not None and age > max(took, default=LEAST_AGE_S):
-            took.append(age)
-            since = min(since, waiting.sent_at)
-        if not took:
-            return None
-        value = took[math.ceil(len(took) * SHARE) - 1]
-        of_follower = "" if target.follower is None else f", with follower {target.follower}"
-        return Signal(
-            kind=SignalKind.PROBE,
-            value=value,
-            objective=self._objective_s,
-            since=since,
-            at=now,
-            evidence=f"broker {target.leader} acknowledges the probe's records in "
-            f"{show_latency(value)} (p99{of_follower})",
-            broker=target.leader,
-            follower=target.follower,
-            median=median(took),
-        )
+_TOO_LATE: Final = frozenset(
+    {
+        KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - public, in spite of its name
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
 
 
 @dataclass(slots=True)
@@ -419,7 +320,7 @@ class ProduceProbe:
             self._samples.drop(record)
             self._note(f"the probe cannot send a record: {error}")
 
-    def _delivered(self, record: _Record, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, record: ProbeRecord, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self._samples.acknowledge(record, message.latency() or 0.0)
             self._problem, self._refusals = _Problem(), 0
@@ -435,25 +336,3 @@ class ProduceProbe:
             self._samples.acknowledge(record, MESSAGE_S)
         else:
             self._samples.drop(record)
-
-
-_TOO_LATE: Final = frozenset(
-    {
-        KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - public, in spite of its name
-        KafkaError.REQUEST_TIMED_OUT,
-    }
-)
-
-
-def targets_of(partitions: Iterable[Any]) -> dict[BrokerId, Target]:
-    """Return one partition for each leader: one with a follower in sync, if there is one."""
-    found: dict[BrokerId, Target] = {}
-    for partition in sorted(partitions, key=lambda p: p.id):
-        leader = BrokerId(partition.leader)
-        if leader < 0:
-            continue
-        followers = [BrokerId(b) for b in partition.isrs if b != leader]
-        target = Target(partition.id, leader, followers[0] if followers else None)
-        if leader not in found or (found[leader].follower is None and followers):
-            found[leader] = target
-    return found

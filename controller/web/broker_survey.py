@@ -18,6 +18,7 @@ from typing import Final
 
 import structlog
 
+from controller.background_threads import BackgroundThread
 from controller.core.model import (
     NO_LEADER,
     BrokerId,
@@ -30,7 +31,6 @@ from controller.previews.cluster_queries import QueryBrokers, query_brokers
 from controller.reactor.ports import Clock
 from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
-from controller.zk.workers import BackgroundThread
 
 REFRESH_S: Final = 60.0
 SHARE: Final = 0.05

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Final
 
+from controller.background_threads import BackgroundThread
 from controller.core.calls.client_requests import SubmittedReassignments
 from controller.core.calls.records import ReassignmentsSubmitted
 from controller.core.effects import SubmitReassignments
@@ -20,7 +21,6 @@ from controller.core.requests.submissions import Cancellation, RequestOptions
 from controller.errors import ControllerError, RequestTimeoutError
 from controller.reactor.ports import Clock, Inbox
 from controller.zk.operator_client import OperatorClient
-from controller.zk.workers import BackgroundThread
 from controller.znodes.json_documents import TEXT_MAX
 
 REASON: Final = "AlterPartitionReassignments"

@@ -20,6 +20,7 @@ import structlog
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_random_exponential
 
+from controller.background_threads import BackgroundThread
 from controller.core.model import ControllerEpoch, ZkVersion
 from controller.core.role.records import (
     ClaimFailed,
@@ -33,7 +34,6 @@ from controller.zk.cluster_znodes import ClusterZnodes
 from controller.zk.pending_calls import MultiRejected, multi_answer
 from controller.zk.session_reads import Reader, watch
 from controller.zk.sessions import Session
-from controller.zk.workers import BackgroundThread
 from controller.znodes import paths
 from controller.znodes.brokers_and_controller import encode_leader
 

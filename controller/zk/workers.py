@@ -14,7 +14,6 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -23,6 +22,7 @@ import structlog
 from kazoo.exceptions import KazooException
 from tenacity import Retrying, retry_if_exception_type, stop_when_event_set, wait_random
 
+from controller.background_threads import BackgroundThread
 from controller.errors import ControllerError, SessionLostError, SessionSuspendedError
 from controller.zk.sessions import Session
 from controller.znodes import paths
@@ -36,35 +36,6 @@ AGAIN: Final = wait_random(0.025, 0.075)
 """Pauses before a job runs again: kazoo may fail at once while it still reports a connection."""
 
 _LOOK_S: Final = 0.05
-
-JOIN_S: Final = 2.0
-
-
-class BackgroundThread(ABC):
-    """A thread that must not end by itself: the host checks ``is_alive``."""
-
-    def __init__(self, name: str) -> None:
-        """Prepare the thread; ``start`` begins ``_run``."""
-        self.name = name
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def _join(self, timeout_s: float = JOIN_S) -> None:
-        """Wait for the end of the thread, if it was started, but not long."""
-        if self._thread.ident is not None:
-            self._thread.join(timeout_s)
-
-    @abstractmethod
-    def _run(self) -> None:
-        """Work until the thread is to end."""
 
 
 class Worker(BackgroundThread):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.brokers.produce_probe import LEAST_AGE_S, ProbeSamples, Target, targets_of
+from controller.brokers.probe_samples import LEAST_AGE_S, ProbeSamples, Target, targets_of
 from controller.core.model import BrokerId, Instant
 
 ONE, TWO, THREE = (BrokerId(n) for n in (1, 2, 3))
