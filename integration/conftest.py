@@ -82,6 +82,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
+@pytest.fixture(scope="module")
+def row_cluster(row: Row) -> Iterator[Cluster]:
+    """Give the cluster of a module's ``row``."""
+    with row.running() as cluster:
+        yield cluster
+
+
 @pytest.fixture(scope="session")
 def zookeeper() -> Iterator[ZooKeeperServer]:
     """Give a ZooKeeper without brokers; tests keep to a chroot of their own."""

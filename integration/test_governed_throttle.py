@@ -50,13 +50,6 @@ def row(request: pytest.FixtureRequest) -> Row:
     return found
 
 
-@pytest.fixture(scope="module")
-def row_cluster(row: Row) -> Iterator[Cluster]:
-    """Give the cluster of a row."""
-    with row.running() as cluster:
-        yield cluster
-
-
 @pytest.fixture
 def cluster(row_cluster: Cluster) -> Iterator[Cluster]:
     """Give it with everything up, and without rates."""

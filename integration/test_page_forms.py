@@ -7,7 +7,6 @@ Operators use the forms of the status page in a browser, on a cluster for each e
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from integration.conftest import MakeTopic
 from integration.rigs.browsers import Browser, Page
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon, run_reassigner
-from integration.rigs.engine_matrix import ROWS, Row
+from integration.rigs.engine_matrix import ENGINES, Row
 from integration.rigs.plans import Daemons
 from integration.rigs.requests import await_outcome, submit_request
 from integration.rigs.waiting import eventually
@@ -31,7 +30,6 @@ from integration.shown_moves import (
     write,
 )
 
-ENGINES = [next(row for row in ROWS if row.engine == name) for name in ("native", "delegated")]
 PARTITIONS = 4
 pytestmark = pytest.mark.timeout(300)
 ACCESS = {"REASSIGNER_HTTP_TOKEN": TOKEN}
@@ -42,13 +40,6 @@ def row(request: pytest.FixtureRequest) -> Row:
     """Give one row of each engine."""
     found: Row = request.param
     return found
-
-
-@pytest.fixture(scope="module")
-def row_cluster(row: Row) -> Iterator[Cluster]:
-    """Give the cluster of a row."""
-    with row.running() as cluster:
-        yield cluster
 
 
 @pytest.fixture

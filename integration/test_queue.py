@@ -229,7 +229,7 @@ def test_conflicts_are_shown_before_anything_is_submitted(
         by_request, by_znode = submit_request(cluster, requested), submit(cluster, plan_of(legacy))
         await_moving(cluster, [*requested, *legacy])
         previewed = said(cluster, "execute", file, "--dry-run", code=REFUSED)
-        taken_over = f"would supersede 1 partition of request {by_request}: {topic}-0"
+        taken_over = f"would supersede 1 partition of {by_request}: {topic}-0"
         assert taken_over in previewed
         refused = f"would be refused: 1 partition of request {by_znode}, which has another route"
         assert f"{refused}: {topic}-1" in previewed

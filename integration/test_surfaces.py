@@ -11,7 +11,6 @@ import http.client
 import json
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -20,7 +19,7 @@ import pytest
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster
 from integration.rigs.daemon_process import Daemon, run_reassigner
-from integration.rigs.engine_matrix import ROWS, Row
+from integration.rigs.engine_matrix import ENGINES, Row
 from integration.rigs.operator_actions import await_moving, plan_file
 from integration.rigs.plans import (
     Daemons,
@@ -37,7 +36,6 @@ from integration.rigs.reserved_ports import LOCALHOST, ReservedPort
 from integration.rigs.waiting import eventually
 from integration.shown_moves import TOKEN, with_tokens
 
-ENGINES = [next(row for row in ROWS if row.engine == name) for name in ("native", "delegated")]
 FACTORS = "--allow-replication-factor-change"
 CANCEL = "/admin/cancel_reassignment_in_progress"
 
@@ -47,13 +45,6 @@ def row(request: pytest.FixtureRequest) -> Row:
     """Give one row of each engine."""
     found: Row = request.param
     return found
-
-
-@pytest.fixture(scope="module")
-def row_cluster(row: Row) -> Iterator[Cluster]:
-    """Give the cluster of a row."""
-    with row.running() as cluster:
-        yield cluster
 
 
 @pytest.fixture
@@ -153,7 +144,7 @@ def test_tasks_are_planned_carried_out_and_undone(
     def last_line(*command: str, code: int = 0) -> str:
         done = reassigner(cluster, *command)
         assert done.code == code, done.stdout
-        ids.extend(re.findall(r"Request (request_\d+) has ended", done.stdout))
+        ids.extend(re.findall(r"^(request_\d+) has ended", done.stdout, re.MULTILINE))
         return done.stdout.splitlines()[-1]
 
     def loads() -> list[int]:
@@ -169,7 +160,7 @@ def test_tasks_are_planned_carried_out_and_undone(
     assert all(len(cluster.replicas(topic, number)) == 3 for number in home)
     assert last_line(*widen) == wide
     undo = ("undo", ids[-1], "--throttle", "50MB", "--wait")
-    undone = f"request {ids[-1]} is undone: 4 partitions with the replicas of before"
+    undone = f"{ids[-1]} is undone: 4 partitions with the replicas of before"
     assert last_line(*undo) == undone
     await_end(cluster, {(topic, number): r for number, r in home.items()}, within_s=60)
     assert last_line(*undo) == undone
@@ -203,14 +194,14 @@ def test_consequences_are_said_before_and_while_they_last(
         assert (waits in daemon.get("/")[1]) is is_native
         assert reassigner(cluster, "pause", "--broker", "5").code == 0
         assert reassigner(cluster, "throttle", "50MB", "--request", first).code == 0
-        assert f"request {first}: throttle 50 MB/s" in reassigner(cluster, "limits").stdout
+        assert f"{first}: throttle 50 MB/s" in reassigner(cluster, "limits").stdout
         plan = plan_file(tmp_path, {(topic, 0): (1, 4), (topic, 1): (1, 4)})
         done = reassigner(cluster, "execute", plan, "--window", window)
         assert done.code == 0, done.stdout
         assert f"outside of the window {window} UTC, which opens at 20" in done.stdout
         assert f" {hour:02d}:00Z, in " in done.stdout
         assert "Note: broker 5 is paused since " in done.stdout
-        assert f"It supersedes 1 partition of request {first}: {topic}-0" in done.stdout
+        assert f"It supersedes 1 partition of {first}: {topic}-0" in done.stdout
         assert (waits in done.stdout) is is_native
         words = reassigner(cluster, "explain", f"{topic}-0", f"{topic}-1").stdout
         assert f"{topic}-0 is " in words

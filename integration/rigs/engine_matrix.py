@@ -96,3 +96,7 @@ ROWS: Final = (
     Row("native", KAFKA_2_8, None, endpoint=True),
     Row("native", KAFKA_2_7, None, endpoint=True),
 )
+ENGINES: Final = tuple(
+    next(row for row in ROWS if row.engine == name) for name in ("native", "delegated")
+)
+"""The first row of each engine."""
