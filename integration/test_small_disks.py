@@ -6,8 +6,12 @@ Each plan would fill a disk if all of it began at once.
 
 from __future__ import annotations
 
+import json
+import math
+import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -166,6 +170,74 @@ def test_a_broker_and_the_daemon_are_killed_while_disks_are_almost_full(
         else:
             await_end(cluster, targets, within_s=300)
     judge(cluster, disks)
+
+
+THROTTLE: Final = 200_000
+"""Bytes per second and broker: a partition takes 20 seconds."""
+FLOOR_S: Final = RECORDS * 500_000 / THROTTLE + DELETE_DELAY_MS / 1000
+"""What a copy and the deletion of a log take at least."""
+
+
+def used_share(directory: Path) -> float:
+    """Return the used share of a file system, as brokers count it."""
+    found = os.statvfs(directory)
+    return 1 - found.f_bavail / found.f_blocks
+
+
+def test_a_full_disk_is_relieved_and_its_first_bytes_are_free_soon(
+    cluster: Cluster, daemon: Daemon, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """The plan has no more replicas than it takes; no other disk ends above the mark."""
+    del daemon
+    topic = filled(cluster, make_topic, 1)
+    (full,) = cluster.brokers[1].log_dirs
+    assert used_share(full) > 0.8
+    plan = tmp_path / "plan.json"
+    options = ("--relieve", "1", "--below", "75%", "--output", str(plan))
+    said = json.loads(reassigner(cluster, "generate", *options, "--json").stdout)
+    moved = said["proposed"]["partitions"]
+    least = math.ceil(said["bytes_above"] / said["bytes_copied"] * len(moved))
+    assert len(moved) == least
+    assert all(p["replicas"] != [1] for p in moved)
+    refused = reassigner(cluster, "generate", "--relieve", "1", "--below", "5%")
+    assert refused.code == 1
+    assert "The lowest mark that can be reached is" in refused.stdout
+    targets = {(topic, p["partition"]): p["replicas"] for p in moved}
+    before = free_bytes(full)
+    with watched(cluster) as disks:
+        begun = time.monotonic()
+        submit_request(cluster, targets, throttle=THROTTLE, max_partitions_in_flight=1)
+        eventually(lambda: free_bytes(full) > before + MB, within_s=120, every_s=0.1)
+        first_s = time.monotonic() - begun
+        await_end(cluster, targets, within_s=300)
+    judge(cluster, disks)
+    print(
+        f"the first bytes were free after {first_s:.1f} s, {first_s / FLOOR_S:.2f} times the floor"
+    )
+    assert first_s <= 1.1 * FLOOR_S
+    eventually(lambda: used_share(full) < 0.75, within_s=60, what="the deleted logs are gone")
+    assert all(used_share(d) <= 0.75 for b in cluster.brokers.values() for d in b.log_dirs)
+    again = json.loads(reassigner(cluster, "generate", *options, "--json").stdout)
+    assert again["proposed"]["partitions"] == []
+
+
+def test_a_budget_of_bytes_is_spent_on_the_fullest_disk(
+    cluster: Cluster, daemon: Daemon, make_topic: MakeTopic
+) -> None:
+    """Five partitions of four megabytes; the figures are those of the disks afterwards."""
+    del daemon
+    topic = filled(cluster, make_topic, 1)
+    (full,) = cluster.brokers[1].log_dirs
+    before = used_share(full)
+    options = ("--budget", "22MB", "--json")
+    said = json.loads(reassigner(cluster, "generate", *options).stdout)
+    assert len(said["proposed"]["partitions"]) == 5
+    assert said["bytes_copied"] <= 22_000_000
+    targets = {(topic, p["partition"]): p["replicas"] for p in said["proposed"]["partitions"]}
+    done = reassigner(cluster, "generate", *options[:2], "--execute", "--wait")
+    assert done.code == 0, done.stdout
+    await_end(cluster, targets, within_s=120)
+    eventually(lambda: used_share(full) < before - 20 / DISK_MB, within_s=60)
 
 
 def await_end_but_strays(cluster: Cluster, targets: Targets, *, killed: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,16 +17,19 @@ from controller.cli.plan_preview import forecast_screen
 from controller.cli.stock.formats import plan_document, proposal_text, read_brokers, topics_of
 from controller.cli.terminal_tables import Paragraph
 from controller.core.model import BrokerId, TopicPartition
-from controller.core.requests.submissions import RequestOptions
+from controller.core.requests.submissions import NamedDirs, RequestOptions
 from controller.errors import InvalidInputError
-from controller.planning.plan_goal import Proposal
+from controller.planning.byte_budget import BudgetPlan
+from controller.planning.plan_goal import Assignment
 from controller.planning.proposer import propose
-from controller.previews import proposal
+from controller.planning.relief import Relief, ReliefGoal
+from controller.previews import proposal, small_plans
 from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import read_entries
 from controller.previews.forecast_table import forecast_lines
 from controller.previews.plan_facts import Preview, forecast_of
-from controller.previews.plan_files import PlanFile, document_of, read_topics_file
+from controller.previews.plan_files import Plan, PlanFile, document_of, read_topics_file
+from controller.units import parse_bytes
 
 if TYPE_CHECKING:
     from controller.cli.terminal import Screen
@@ -33,6 +37,18 @@ if TYPE_CHECKING:
 
 
 EXCLUDE_TOPICS: Final = option("REGEX", "Leave out topics whose whole name matches. Default: none.")
+RELIEVE: Final = option(
+    "BROKER[:DIR]",
+    "Bring this broker, or the disk of its log directory, below --below with the fewest bytes. "
+    "Default: none.",
+)
+BELOW: Final = option(
+    "SHARE", "With --relieve: the fill to come below, such as 80%; no other disk ends above it."
+)
+BUDGET: Final = option(
+    "SIZE",
+    "Even out the fill of brokers as far as so many copied bytes can, such as 2TB. Default: none.",
+)
 DISABLE_RACK_AWARE: Final = flag("--disable-rack-aware", "Ignore racks.")
 
 
@@ -71,6 +87,9 @@ def generate(  # noqa: PLR0913 - the options of the command
     ),
     rebalance: bool = flag("--rebalance", "Balance replicas and leaders."),
     spread_racks: bool = flag("--spread-racks", "Use as many racks as possible."),
+    relieve: str | None = RELIEVE,
+    below: str | None = BELOW,
+    budget: str | None = BUDGET,
     disable_rack_aware: bool = DISABLE_RACK_AWARE,
     no_sizes: bool = flag("--no-sizes", "Do not query brokers for the sizes of replicas."),
     output: Path | None = option(
@@ -106,45 +125,120 @@ def generate(  # noqa: PLR0913 - the options of the command
         spread_racks=spread_racks,
         rack_aware=not disable_rack_aware,
     )
-    if goal.is_empty:
-        raise InvalidInputError(
-            "name a goal: --drain, --add, --broker-list, --replication-factor, --rebalance or "
-            "--spread-racks"
-        )
+    small = small_goal(relieve, below, budget)
+    _check_goals(goal, small, sized=not no_sizes)
     if context.dry_run and not execute:
         raise InvalidInputError("--dry-run needs --execute: nothing else writes anything")
     if wait and not execute:
         raise InvalidInputError("--wait needs --execute: there is nothing to wait for")
     with context.inspected() as (operator, queries):
-        basis = proposal.read_basis(operator, goal)
-        sizes = {} if no_sizes else replica_sizes(operator, queries)
-        found = propose(basis.before, basis.goal, sizes)
+        found = (
+            _proposed(operator, queries, goal, sized=not no_sizes)
+            if small is None
+            else _small(operator, queries, goal, small)
+        )
         preview = None
         if not (execute or no_sizes):
             entries = read_entries(operator, found.changed)
-            preview = forecast_of(operator, entries, queries, requested)
+            dirs = found.log_dirs
+            preview = forecast_of(operator, entries, queries, requested, log_dirs=dirs)
         if context.as_json and not execute:
-            document = proposal.proposal_document(found, basis, sizes)
+            document = dict(found.document)
             print_json(document | ({} if preview is None else {"forecast": preview.document()}))
         else:
-            summary = proposal.summary_lines(found, basis, sizes)
-            _print(found, summary, preview, context.screen())
+            _print(found, preview, context.screen())
         if output is not None:
-            write_json(output, document_of(found.changed), indent=1)
+            write_json(output, document_of(found.changed, found.log_dirs), indent=1)
         if not execute or not found.changed:
             return Exit.DONE
-        submission = submission_of(found, goal, requested)
+        plan = PlanFile(entries=found.changed, log_dirs=found.log_dirs)
+        submission = submission_of(plan, goal, requested)
         return Execution(
             context=context, operator=operator, wanted=submission, queries=queries, wait=wait
         ).run()
 
 
-def submission_of(
-    found: Proposal, goal: proposal.Goal, requested: RequestOptions
-) -> PlanSubmission:
+def _check_goals(goal: proposal.Goal, small: ReliefGoal | int | None, *, sized: bool) -> None:
+    if goal.is_empty and small is None:
+        raise InvalidInputError(
+            "name a goal: --drain, --add, --broker-list, --replication-factor, --rebalance, "
+            "--spread-racks, --relieve or --budget"
+        )
+    if small is not None and not goal.is_empty:
+        raise InvalidInputError("--relieve and --budget take no other goal")
+    if small is not None and not sized:
+        raise InvalidInputError("--relieve and --budget need the sizes of replicas")
+
+
+def small_goal(
+    relieve: str | None, below: str | None, budget: str | None
+) -> ReliefGoal | int | None:
+    """
+    Return what a small plan is to do: relieve, or spend so many bytes; None: there is none.
+
+    Raises:
+        InvalidInputError: an option is invalid, or the options contradict each other.
+
+    """
+    if relieve is not None and budget is not None:
+        raise InvalidInputError("--relieve takes the fewest bytes that are needed, no --budget")
+    if below is not None and relieve is None:
+        raise InvalidInputError("--below needs --relieve: the broker or the log directory")
+    if relieve is not None:
+        return small_plans.parse_relief(relieve, below)
+    return options.parse(parse_bytes, "--budget", budget)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Generated:
+    """A proposal, in the form in which it is printed and submitted."""
+
+    current: Assignment
+    """Of the partitions that change."""
+    changed: Plan
+    log_dirs: NamedDirs = field(default_factory=dict)
+    summary: Sequence[str]
+    document: Mapping[str, object]
+
+
+def _proposed(
+    operator: OperatorClient, queries: ClusterQueries, goal: proposal.Goal, *, sized: bool
+) -> _Generated:
+    basis = proposal.read_basis(operator, goal)
+    sizes = replica_sizes(operator, queries) if sized else {}
+    found = propose(basis.before, basis.goal, sizes)
+    return _Generated(
+        current={p: found.before[p] for p in found.changed},
+        changed=found.changed,
+        summary=tuple(proposal.summary_lines(found, basis, sizes)),
+        document=proposal.proposal_document(found, basis, sizes),
+    )
+
+
+def _small(
+    operator: OperatorClient, queries: ClusterQueries, goal: proposal.Goal, small: ReliefGoal | int
+) -> _Generated:
+    # A full disk is to be relieved of whatever is on it.
+    wanted = goal if goal.topics else replace(goal, all_topics=True)
+    basis = small_plans.read_disks(operator, queries, wanted)
+    plan: Relief | BudgetPlan
+    if isinstance(small, ReliefGoal):
+        plan = small_plans.plan_relief(operator, basis, small)
+    else:
+        plan = small_plans.plan_budget(basis, small)
+    return _Generated(
+        current=plan.before,
+        changed=plan.changed,
+        log_dirs=plan.log_dirs,
+        summary=tuple(small_plans.plan_lines(plan, basis)),
+        document=small_plans.plan_document(plan, basis),
+    )
+
+
+def submission_of(plan: PlanFile, goal: proposal.Goal, requested: RequestOptions) -> PlanSubmission:
     """Return the submission of a proposed plan; one whose goal is a factor may change factors."""
     return PlanSubmission(
-        plan=PlanFile(entries=found.changed),
+        plan=plan,
         options=requested,
         may_change_factors=goal.replication_factor is not None,
     )
@@ -158,17 +252,15 @@ def replica_sizes(operator: OperatorClient, queries: ClusterQueries) -> dict[Top
     return proposal.sizes_of(disks)
 
 
-def _print(
-    found: Proposal, summary: Iterable[str], preview: Preview | None, screen: Screen | None
-) -> None:
+def _print(found: _Generated, preview: Preview | None, screen: Screen | None) -> None:
     if screen is not None:
         forecast = () if preview is None else forecast_screen(preview)
-        screen.note(*map(Paragraph, summary), *forecast)
+        screen.note(*map(Paragraph, found.summary), *forecast)
     else:
-        for line in (*summary, *(() if preview is None else forecast_lines(preview))):
+        for line in (*found.summary, *(() if preview is None else forecast_lines(preview))):
             print_note(line)
     if not found.changed:
         print_note(proposal.NOTHING)
         return
-    current = {p: found.before[p] for p in found.changed}
-    print_line(proposal_text(plan_document(current), plan_document(found.changed)))
+    proposed = plan_document(found.changed, found.log_dirs)
+    print_line(proposal_text(plan_document(found.current), proposed))

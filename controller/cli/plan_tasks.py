@@ -27,6 +27,7 @@ from controller.core.requests.submissions import RequestOptions
 from controller.planning.plan_goal import Assignment, Proposal, broker_loads, leader_counts
 from controller.planning.proposer import propose
 from controller.previews import proposal
+from controller.previews.plan_files import PlanFile
 from controller.units import names_text
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _run(
         execution = Execution(
             context=context,
             operator=operator,
-            wanted=submission_of(found, goal, requested),
+            wanted=submission_of(PlanFile(entries=found.changed), goal, requested),
             queries=queries,
             wait=wait,
             answer=lambda found_in: answer(None if found_in is None else _present(found_in, found)),

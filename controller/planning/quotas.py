@@ -97,13 +97,13 @@ def _level(total: float, vessels: Sequence[tuple[float, float, int]]) -> list[fl
     def held(level: float) -> list[float]:
         return [max(least, min(most, level * width)) for least, most, width in vessels]
 
-    filled = held(_crossing(max(total, 1.0), lambda level: sum(held(level)) < total))
+    filled = held(crossing(max(total, 1.0), lambda level: sum(held(level)) < total))
     width = sum(width for _, _, width in vessels)
     over = total - sum(filled)
     return [h + over * vessel[2] / width for h, vessel in zip(filled, vessels, strict=True)]
 
 
-def _crossing(high: float, is_below: Callable[[float], bool]) -> float:
+def crossing(high: float, is_below: Callable[[float], bool]) -> float:
     """Return the number from which on a condition does not hold."""
     low = 0.0
     for _ in range(ROUNDS):
@@ -148,5 +148,5 @@ def _towards(wanted: float, least: dict[int, float], most: dict[int, float]) -> 
     def got(distance: float) -> float:
         return sum(max(least[b], most[b] - distance) for b in least)
 
-    distance = _crossing(max(0.0, *most.values()), lambda far: got(far) > wanted)
+    distance = crossing(max(0.0, *most.values()), lambda far: got(far) > wanted)
     return {b: max(least[b], most[b] - distance, 0.0) for b in least}

@@ -130,7 +130,7 @@ def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask
     plan = ForecastPlan(
         moves=moves,
         sizeless=sizeless,
-        disks=_dirs(read, status),
+        disks=known_dirs(read, status),
         live=brokers,
         limits=_limits(status, controls, wanted),
         throttle=throttle.most,
@@ -183,7 +183,9 @@ def _present(entry: Entry) -> model.Replicas:
     return () if entry.assignment is None else entry.assignment.origin_replicas
 
 
-def _dirs(read: DisksRead, status: Mapping[str, Any]) -> dict[BrokerId, tuple[model.LogDir, ...]]:
+def known_dirs(
+    read: DisksRead, status: Mapping[str, Any]
+) -> dict[BrokerId, tuple[model.LogDir, ...]]:
     """Return log directories; the daemon may know the capacities that old brokers do not report."""
     rows = (status.get("disks") or {}).get("log_dirs") or ()
     known = {(row["broker"], row["path"]): row for row in rows}
@@ -264,7 +266,6 @@ def _limits(
 
     size = wanted.step_size or live.step_size or found.get("step_size", defaults.step_size)
     most = limit("max_partitions_in_flight")
-    disks = status.get("disks") or {}
     bytes_max = found.get("max_bytes_in_flight")
     return ForecastLimits(
         step_size=None if size == "all" else size,
@@ -272,10 +273,16 @@ def _limits(
         incoming=limit("max_incoming_per_broker"),
         outgoing=limit("max_outgoing_per_broker"),
         bytes=bytes_max if live.max_bytes_in_flight is None else live.max_bytes_in_flight,
-        min_free=None
-        if disks.get("min_free") is None
-        else model.MinFree(disks.get("min_free_bytes", 0), disks.get("min_free_share", 0.0)),
+        min_free=min_free_of(status),
     )
+
+
+def min_free_of(status: Mapping[str, Any]) -> model.MinFree | None:
+    """Return the space that the daemon's copies leave free; None: any, or no daemon answers."""
+    disks = status.get("disks") or {}
+    if disks.get("min_free") is None:
+        return None
+    return model.MinFree(disks.get("min_free_bytes", 0), disks.get("min_free_share", 0.0))
 
 
 def _rates(status: Mapping[str, Any]) -> dict[BrokerId, Rates]:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from controller.core.model import BrokerId, TopicPartition, count_text
+from controller.core.topics.replica_choice import Racks
 from controller.doctor.broker_answers import Disks
 from controller.errors import InvalidInputError
 from controller.planning.plan_goal import (
@@ -90,7 +91,7 @@ def read_basis(operator: OperatorClient, wanted: Goal) -> ProposalBasis:
     live = operator.cluster.brokers()
     partitions = {
         TopicPartition(topic, number): assignment.replicas
-        for topic in _topics(found, wanted)
+        for topic in chosen_topics(found, wanted)
         for number, assignment in found.topics[topic].partitions.items()
     }
     named = wanted.drained | wanted.added | wanted.brokers
@@ -100,8 +101,7 @@ def read_basis(operator: OperatorClient, wanted: Goal) -> ProposalBasis:
     holders = {broker for p, r in before.items() if p not in left_out for broker in r}
     brokers = _brokers(wanted, live, holders, operator.requests.controls().drains.brokers)
     racks = {broker: found.rack for broker, found in live.items()} if wanted.rack_aware else {}
-    if racks and len({racks[broker] is None for broker in brokers}) > 1:
-        raise InvalidInputError(RACKLESS)
+    check_racks(racks, brokers)
     return ProposalBasis(
         before=before,
         goal=PlanGoal(
@@ -117,7 +117,14 @@ def read_basis(operator: OperatorClient, wanted: Goal) -> ProposalBasis:
     )
 
 
-def _topics(found: ClusterState, wanted: Goal) -> list[str]:
+def chosen_topics(found: ClusterState, wanted: Goal) -> list[str]:
+    """
+    Return the topics that a goal names, sorted.
+
+    Raises:
+        InvalidInputError: a topic does not exist, or none is named.
+
+    """
     if bool(wanted.topics) is wanted.all_topics:
         raise InvalidInputError("name topics or use --all-topics")
     missing = [topic for topic in wanted.topics if topic not in found.topics]
@@ -159,6 +166,18 @@ def _brokers(
             "replicas with `reassigner drain`"
         )
     return brokers
+
+
+def check_racks(racks: Racks, brokers: Collection[BrokerId]) -> None:
+    """
+    Check that all brokers have a rack, or none has.
+
+    Raises:
+        InvalidInputError: some have one.
+
+    """
+    if racks and len({racks[broker] is None for broker in brokers}) > 1:
+        raise InvalidInputError(RACKLESS)
 
 
 def sizes_of(read: Mapping[BrokerId, Disks | str]) -> dict[TopicPartition, int]:

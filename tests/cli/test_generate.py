@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from controller.core.model import BrokerId, ReassignmentSpec
+from controller.core.model import BrokerId, LogDir, ReassignmentSpec
+from controller.core.requests.submissions import Submission
 from controller.doctor.broker_answers import BrokerAnswers, Disks
 from tests.cli.builders import FakeCluster, Terminal
 from tests.core.builders import tp
@@ -214,3 +215,154 @@ def test_where_nothing_has_to_move_nothing_is_proposed(cluster: FakeCluster) -> 
     result = Terminal(cluster).run("generate", "t", "--drain", "4", "--no-sizes")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.endswith("Nothing has to move.\n")
+
+
+# --- small plans ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def disks() -> FakeCluster:
+    """Give three brokers with one disk of 1,000 bytes each, and one with two; the first is full."""
+    found = FakeCluster().assign(tp(0), (1, 2)).assign(tp(1), (1, 3)).assign(tp(2), (1, 2))
+    found.assign(tp(0, "u"), (4,))
+    sizes = {tp(0): 500, tp(1): 90, tp(2): 240, tp(0, "u"): 350}
+    on = {1: {0, 1, 2}, 2: {0, 2}, 3: {1}}
+    answers: dict[BrokerId, Disks | str] = {}
+    for broker, numbers in on.items():
+        held = {tp(n): sizes[tp(n)] for n in numbers}
+        free = 1000 - sum(held.values()) - (100 if broker == 1 else 0)
+        dirs = (LogDir("/d", 1000, free),)
+        answers[BrokerId(broker)] = Disks(
+            frozenset(held), sizes=held, dirs=dirs, placed=dict.fromkeys(held, "/d")
+        )
+    last = tp(0, "u")
+    answers[BrokerId(4)] = Disks(
+        frozenset({last}),
+        sizes={last: 350},
+        dirs=(LogDir("/a", 400, 50), LogDir("/b", 600, 500)),
+        placed={last: "/a"},
+    )
+    found.snapshot = replace(found.snapshot, brokers=BrokerAnswers(disks=answers))
+    return found
+
+
+def small(cluster: FakeCluster, *arguments: str) -> Any:  # noqa: ANN401 - a document
+    """Make a small plan for a program."""
+    result = Terminal(cluster).run("generate", "--json", *arguments)
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_a_broker_is_relieved_with_the_fewest_bytes(disks: FakeCluster) -> None:
+    """Of all topics; the target with several disks is named with one of them."""
+    found = small(disks, "--relieve", "1", "--below", "85%")
+    (moved,) = found["proposed"]["partitions"]
+    assert (moved["topic"], moved["partition"]) == ("t", 1)
+    assert moved["replicas"] == [4, 3]
+    assert moved["log_dirs"] == ["/b", "any"]
+    assert (found["bytes_copied"], found["bytes_above"], found["is_least"]) == (90, 81, True)
+    assert found["fill"] == [0.93, 0.84]
+    assert found["forecast"]["changes"] == 1
+    result = Terminal(disks).run("generate", "--relieve", "1", "--below", "0.85")
+    assert result.stderr.startswith(
+        "1 of 4 partitions to change; 1 replica to copy (90 B).\n"
+        "broker 1: 93.0% full before, 84.0% after; 81 B had to leave to be below 85%, and no plan "
+        "copies fewer bytes\n"
+    )
+    assert proposed(result.stdout) == {"t-1": [4, 3]}
+
+
+def test_a_directory_is_relieved_and_the_plan_is_submitted(disks: FakeCluster) -> None:
+    """Within its broker, by a request that names the directory."""
+    found = small(disks, "--relieve", "4:/a", "--below", "80%")
+    assert (found["replicas_copied"], found["replicas_relocated"]) == (0, 1)
+    arguments = ("--relieve", "4:/a", "--below", "80%", "--execute")
+    submitted: list[Submission] = []
+
+    def take_up(cluster: FakeCluster) -> None:
+        submitted.extend(cluster.submitted.values())
+        cluster.take_up()
+
+    result = Terminal(disks, [take_up]).run("generate", *arguments)
+    assert result.exit_code == 0, result.stderr
+    (request,) = submitted
+    assert request.entries == {tp(0, "u"): (4,)}
+    assert request.log_dirs == {tp(0, "u"): ((4, "/b"),)}
+
+
+def test_named_topics_alone_may_move(disks: FakeCluster) -> None:
+    """Of the others, nothing does."""
+    result = Terminal(disks).run("generate", "u", "--relieve", "1", "--below", "85%")
+    assert result.exit_code == 1
+    assert "81 bytes are above that, and its replicas that may move have 0" in result.stderr
+
+
+def test_what_is_below_the_mark_already_stays(disks: FakeCluster) -> None:
+    """Exit code 0, and nothing on standard output."""
+    result = Terminal(disks).run("generate", "--relieve", "1", "--below", "95%")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.endswith("Nothing has to move.\n")
+
+
+def test_a_copy_in_progress_counts_as_if_it_had_ended(disks: FakeCluster) -> None:
+    """A second plan does not take away what the first one does already."""
+    disks.assign(tp(1), (4, 1, 3), adding=(4,), removing=(1,))
+    found = small(disks, "--relieve", "1", "--below", "85%")
+    assert found["proposed"]["partitions"] == []
+    assert found["left_out"] == ["t-1"]
+    assert found["fill"] == [0.84, 0.84]
+
+
+def test_a_budget_is_spent_on_the_fullest_broker(disks: FakeCluster) -> None:
+    """No more is copied than it pays for; the rest of the figures says how far that gets."""
+    found = small(disks, "--budget", "300B")
+    moved = {(p["topic"], p["partition"]): p["replicas"] for p in found["proposed"]["partitions"]}
+    assert moved == {("t", 2): [3, 2]}
+    assert found["bytes_copied"] == 240 <= found["budget"]
+    before, after = found["fullest_to_even"]
+    assert before > after >= found["fullest_to_even_bound"]
+    result = Terminal(disks).run("generate", "--budget", "300B")
+    assert "with 300 B no plan comes below" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--relieve", "1"), "--relieve needs --below: the fill to come below, such as 80%"),
+        (("--relieve", "x", "--below", "80%"), "--relieve: a broker, or a broker and a log"),
+        (("--relieve", "1", "--below", "80"), "--below: a share such as 80% or 0.8, not '80'"),
+        (("--relieve", "1", "--below", "0%"), "--below: a share such as 80% or 0.8, not '0%'"),
+        (("--below", "80%"), "--below needs --relieve"),
+        (("--relieve", "9", "--below", "80%"), "there is no broker 9: it is not live"),
+        (("--relieve", "4:/x", "--below", "80%"), "no log directory /x; it has /a, /b"),
+        (("--relieve", "1", "--below", "5%"), "its replicas that may move have 830"),
+        (("--relieve", "1", "--below", "40%"), "lowest mark that can be reached is 59%"),
+        (("--relieve", "1", "--below", "80%", "--budget", "1GB"), "no --budget"),
+        (("--relieve", "1", "--below", "80%", "--no-sizes"), "need the sizes of replicas"),
+        (("--budget", "1GB", "--rebalance", "--all-topics"), "take no other goal"),
+        (("--budget", "much"), "--budget: bytes such as"),
+    ],
+)
+def test_a_small_plan_that_cannot_be_made_is_one_line(
+    disks: FakeCluster, arguments: tuple[str, ...], problem: str
+) -> None:
+    """Exit code 1; a mark out of reach names the one that is not."""
+    result = Terminal(disks).run("generate", *arguments)
+    assert result.exit_code == 1
+    assert problem in result.stderr.splitlines()[-1]
+
+
+def test_disks_of_unknown_size_are_not_guessed(disks: FakeCluster) -> None:
+    """Neither for what is relieved nor for what takes replicas."""
+    answers = dict(disks.snapshot.brokers.disks)
+    for broker in (1, 4):
+        old = answers[BrokerId(broker)]
+        assert isinstance(old, Disks)
+        answers[BrokerId(broker)] = replace(old, dirs=tuple(LogDir(d.path) for d in old.dirs))
+    disks.snapshot = replace(disks.snapshot, brokers=BrokerAnswers(disks=answers))
+    result = Terminal(disks).run("generate", "--relieve", "1", "--below", "80%")
+    assert "the size of the log directories of broker 1 is unknown" in result.stderr
+    assert result.exit_code == 1
+    found = small(disks, "--relieve", "2", "--below", "70%")
+    assert found["proposed"]["partitions"][0]["replicas"] == [1, 3]
+    assert "broker 1,4 does not report the size of its volumes: left out" in found["notes"]

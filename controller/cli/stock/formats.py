@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.core.requests.submissions import ANY_LOG_DIR, NamedDirs
+from controller.core.requests.submissions import ANY_LOG_DIR, NO_DIRS, NamedDirs, listed_dirs
 from controller.errors import InvalidInputError
 from controller.previews.entries import ActiveReassignment
 from controller.units import ids
@@ -256,14 +256,16 @@ def _java_list(items: Iterable[object]) -> str:
 # --- texts ---------------------------------------------------------------------------------------
 
 
-def plan_document(plan: Mapping[TopicPartition, Replicas]) -> dict[str, object]:
+def plan_document(
+    plan: Mapping[TopicPartition, Replicas], log_dirs: NamedDirs = NO_DIRS
+) -> dict[str, object]:
     """Return a plan as Kafka's tool prints it: sorted, with log directories."""
     partitions = [
         {
             "topic": p.topic,
             "partition": p.partition,
             "replicas": list(replicas),
-            "log_dirs": [ANY_LOG_DIR for _ in replicas],
+            "log_dirs": listed_dirs(replicas, log_dirs.get(p, ())),
         }
         for p, replicas in sorted(plan.items())
     ]
