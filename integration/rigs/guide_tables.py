@@ -56,6 +56,7 @@ class Page:
 
 
 NAME: Final = "names the command; the examples have its arguments"
+FULL: Final = "needs a disk that is nearly full; it is a test of its own"
 MINUTES: Final = "takes minutes; runs what other tests run"
 CONTAINERS: Final = "builds an image and starts containers, for minutes; it is a test of its own"
 DOCKER: Final = "needs a Docker engine"
@@ -297,6 +298,9 @@ PAGES: Final = {
             IDLE,
             Run("reassigner rebalance", "", (0, 2)),
             IDLE,
+            Run("reassigner generate --relieve 4 --below 80%", "full before"),
+            Run("reassigner generate --relieve 1 --below 80% --output away.json", "full before"),
+            Run("reassigner generate --budget 2TB", "the fullest broker has"),
             Run("reassigner drain 4", "broker 4", (0, 2)),
             prepare("reassigner drain 4 --wait"),
             prepare("reassigner drain --stop"),
@@ -380,9 +384,11 @@ PAGES: Final = {
             prepare("reassigner replication orders 3 --wait"),
             DOCTOR,
             STATUS,
-            Run("reassigner generate orders --broker-list 1,2,3,4 --output away.json", "orders"),
-            Run("reassigner execute away.json --dry-run", ""),
-            Run("reassigner execute away.json --throttle 50MB --wait", ""),
+            Run(
+                "reassigner generate --relieve 1 --below 80% --output away.json",
+                "1: .*full before|Nothing has to move",
+            ),
+            prepare("reassigner generate orders --broker-list 1,2,3,4 --execute --wait"),
             Run("reassigner cancel request_0000000000", "There is nothing to cancel"),
             # Broker 5 has none of the topic now, so the plan adds it.
             prepare("reassigner pause --broker 5"),
@@ -403,6 +409,10 @@ PAGES: Final = {
         ),
         not_run={
             "reassigner cancel": NAME,
+            "reassigner execute away.json --dry-run": FULL,
+            (
+                "reassigner execute away.json --throttle 50MB --max-partitions-in-flight 1 --wait"
+            ): FULL,
             'reassigner quiesce --deadline 2h --wait --reason "KRaft" --export history.json': ENDS,
             "reassigner doctor --migration": ENDS,
         },
