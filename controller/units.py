@@ -1,7 +1,8 @@
 """
 Bytes, rates, durations, points in time and lists of names as people write and read them.
 
-Bytes are decimal (``50MB``) unless written as ``50MiB``. Times are in UTC.
+Bytes are decimal (``50MB``) unless written as ``50MiB``. Screens show instants by ``show_time``,
+durations by ``show_duration`` and ``show_range``; JSON has ISO 8601 and seconds.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ NAMES_MAX: Final = 10
 BYTES_MAX: Final = 2**63 - 1
 """Kafka's throttles are Java longs."""
 MS_PER_S: Final = 1000
+MINUTE_S: Final = 60.0
 _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b?)(?:/s)?", re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _BYTE_UNITS: Final = ("B", "KB", "MB", "GB", "TB")
@@ -118,8 +120,16 @@ def show_duration(seconds: float) -> str:
 
 
 def show_range(low_s: float, high_s: float) -> str:
-    """Format the least and the most of a duration: ``5 min to 2 h``, or one if they are alike."""
+    """
+    Format the least and the most of an estimated duration: ``5 min to 2 h``, one if they are alike.
+
+    Below a minute an estimate is not more exact than that.
+    """
+    if high_s < MINUTE_S:
+        return "under a minute"
     low, high = show_duration(low_s), show_duration(high_s)
+    if low_s < MINUTE_S:
+        return f"up to {high}"
     return low if low == high else f"{low} to {high}"
 
 
@@ -131,10 +141,13 @@ def show_estimate(seconds: object, why: object) -> str:
     return f"no estimate: {why}" if why else ""
 
 
-def show_time(milliseconds: int) -> str:
-    """Format milliseconds since 1970 in UTC, to the second."""
-    moment = datetime.fromtimestamp(milliseconds / MS_PER_S, UTC)
-    return moment.strftime("%Y-%m-%d %H:%M:%SZ")
+def show_time(moment: float | str | datetime) -> str:
+    """Format an instant in UTC, to the second: milliseconds since 1970, or ISO 8601 of JSON."""
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment)
+    elif not isinstance(moment, datetime):
+        moment = datetime.fromtimestamp(moment / MS_PER_S, UTC)
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def ids(replicas: Iterable[int]) -> str:

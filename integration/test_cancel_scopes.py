@@ -110,7 +110,7 @@ def test_scope_all_undoes_a_request_that_has_ended(
     code, text = reassigner(cluster, "undo", request, "--wait")
     assert code == 3, text
     assert "2 finished ones moved back, 1 skipped" in text
-    assert f"{topic}-2 could not be cancelled: it was moved again since {request}" in text
+    assert f"{topic}-2 could not be undone: it was moved again since {request}" in text
     await_end(cluster, {**home, (topic, 2): (4, 5)}, within_s=20)
 
 

@@ -199,7 +199,7 @@ def test_consequences_are_said_before_and_while_they_last(
         done = reassigner(cluster, "execute", plan, "--window", window)
         assert done.code == 0, done.stdout
         assert f"outside of the window {window} UTC, which opens at 20" in done.stdout
-        assert f" {hour:02d}:00Z, in " in done.stdout
+        assert f" {hour:02d}:00:00Z, in " in done.stdout
         assert "Note: broker 5 is paused since " in done.stdout
         assert f"It supersedes 1 partition of {first}: {topic}-0" in done.stdout
         assert (waits in done.stdout) is is_native

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -286,6 +287,44 @@ class LimitChanges:
 
 def _not_empty(found: Mapping[Any, Any], empty: object) -> dict[Any, Any]:
     return {name: value for name, value in found.items() if value != empty}
+
+
+SHOWN_S: Final = 3.0
+"""The longest wait until the daemon shows what an operator changed."""
+SHOWN_LOOK_S: Final = 0.1
+
+
+def await_shown(
+    operator: OperatorClient,
+    status: Callable[[], Mapping[str, Any] | None],
+    request: RequestId | None = None,
+    *,
+    now: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> bool:
+    """
+    Wait until the status has what operators set, and the request; return False if not in time.
+
+    Then whoever looks next sees what was changed. A daemon that does not answer is not awaited.
+    """
+    until = now() + SHOWN_S
+    digest, is_disabled = operator.requests.controls().digest, operator.requests.is_disabled()
+
+    def is_shown(found: Mapping[str, Any]) -> bool:
+        known = found.get("controls") or {}
+        return (
+            known.get("digest", digest) == digest
+            and known.get("disabled", is_disabled) == is_disabled
+            and (request is None or any(r["id"] == request for r in found.get("requests", ())))
+        )
+
+    while True:
+        found = status()
+        if found is None or is_shown(found):
+            return True
+        if now() >= until:
+            return False
+        sleep(SHOWN_LOOK_S)
 
 
 def check_tolerance(status: Mapping[str, Any] | None) -> None:

@@ -20,7 +20,7 @@ from controller.brokers.surveys import WITHIN_S
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId
 from controller.core.pacing.throttle_settings import Entity, topic_entity
-from controller.doctor.broker_answers import SettingVerdicts
+from controller.doctor.broker_answers import NoVerdict, SettingVerdicts
 from controller.errors import ControllerError
 from controller.kafka_errors import NONE
 
@@ -28,9 +28,6 @@ RESOURCES_AT_ONCE: Final = 500
 DEFAULTS: Final = "<default>"
 """The name of the znode with the settings of all brokers."""
 SECRETS: Final = ("password", "jaas.config")
-NONE_ANSWERS: Final = "no broker answers"
-NOT_LIVE: Final = "the broker is not live"
-ENCRYPTED: Final = "passwords among them are encrypted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +96,21 @@ def _resources(
 ) -> tuple[list[_Resource], dict[BrokerId, list[_Resource]], dict[Entity, str]]:
     """Return the resources for any broker, those for each, and why an entity is unknown so far."""
     common, own = list(_of_topics(topics)), dict[BrokerId, list[_Resource]]()
-    unknown = {entity: NONE_ANSWERS for resource in common for entity in resource.entities}
+    unknown: dict[Entity, str] = {
+        entity: NoVerdict.NOBODY_ANSWERS for resource in common for entity in resource.entities
+    }
     live = {str(b.id): b.id for b in brokers}
     for name, settings in of_brokers.items():
         entity = Entity(f"brokers/{name}")
-        unknown[entity] = NONE_ANSWERS
+        unknown[entity] = NoVerdict.NOBODY_ANSWERS
         if any(secret in key for key in settings for secret in SECRETS):
-            unknown[entity] = ENCRYPTED
+            unknown[entity] = NoVerdict.ENCRYPTED
         elif name == DEFAULTS:
             common.append(_Resource(BROKER, "", settings, (entity,)))
         elif name in live:
             own[live[name]] = [_Resource(BROKER, name, settings, (entity,))]
         else:
-            unknown[entity] = NOT_LIVE
+            unknown[entity] = NoVerdict.NOT_LIVE
     return common, own, unknown
 
 
@@ -131,7 +130,7 @@ async def _judged(connection: BrokerConnection, resources: Sequence[_Resource]) 
     for resource in resources:
         row = rows.get((resource.kind, resource.name))
         if row is None:
-            found.append((resource, None, NONE_ANSWERS))
+            found.append((resource, None, NoVerdict.NOBODY_ANSWERS))
             continue
         verdict = "" if row.error_code == NONE else rejection_of(row)
         problem = f"error {row.error_code}" + (f", {m}" if (m := row.error_message) else "")

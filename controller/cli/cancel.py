@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -53,6 +54,8 @@ from controller.previews.cancel_preview import CancelPreview, cancel_preview
 from controller.units import parse_throttle
 
 if TYPE_CHECKING:
+    from controller.previews.cluster_queries import ClusterQueries
+    from controller.previews.plan_facts import Preview
     from controller.zk.operator_client import OperatorClient
 
 TOPIC: Final = option(
@@ -159,15 +162,15 @@ def _cancel(
             if everything
             else "name requests, --topic or --partition, or use --everything"
         )
-    with context.connected() as operator:
+    with context.inspected() as (operator, queries):
         if everything and not (yes or context.dry_run):
             if not context.is_terminal():
                 raise InvalidInputError("--everything needs --yes without a terminal")
             count = len(operator.partitions.reassigned_partitions())
-            verb = "Undo" if wanted.scope is CancelScope.ALL else "Cancel"
             now = count_text(count, "partition")
+            verb = wanted.scope.verb.capitalize()
             typer.confirm(f"{verb} everything, {now} in progress?", abort=True)
-        return CancelRun(context, operator, wanted, wait=wait).run()
+        return CancelRun(context, operator, queries, wanted, wait=wait).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,7 @@ class CancelRun:
 
     context: CommandContext
     operator: OperatorClient
+    queries: ClusterQueries
     wanted: Cancellation
     wait: bool
 
@@ -185,7 +189,7 @@ class CancelRun:
             preview = cancel_preview(self.operator, self.wanted, is_whole=True)
             if not preview:
                 return self._nothing(nothing_text(self.operator, self.wanted))
-            return self._show(preview)
+            return self._show(preview, self._forecast(preview))
         done = submit_cancellation(self.operator, self.wanted)
         if isinstance(done, str):
             return self._nothing(done)
@@ -209,7 +213,15 @@ class CancelRun:
         self.context.print_result(lambda: document, [why, *answer.values()])
         return Exit.DONE
 
-    def _show(self, preview: CancelPreview) -> Exit:
+    def _forecast(self, preview: CancelPreview) -> Preview | None:
+        """Return what an undo would copy; None if it would move nothing back."""
+        if not preview.finished:
+            return None
+        from controller.previews.plan_facts import undo_dry_run  # noqa: PLC0415 - for a dry run alone
+
+        return undo_dry_run(self.operator, self.wanted, preview, self.queries).preview
+
+    def _show(self, preview: CancelPreview, forecast: Preview | None) -> Exit:
         document = {
             "dry_run": True,
             "in_progress": [str(p) for p in preview.in_progress],
@@ -218,9 +230,16 @@ class CancelRun:
             "drained": list(preview.drained),
             "drains": [{"broker": b, **asdict(about)} for b, about in preview.drained.items()],
             "evacuated": list(preview.evacuated),
+            "forecast": None if forecast is None else forecast.document(),
         }
-        screen = _screen(preview.selections)
-        self.context.print_result(lambda: document, preview.lines(), screen)
+        lines, screen = preview.lines(), _screen(preview.selections)
+        if forecast is not None:
+            from controller.cli.plan_preview import forecast_screen  # noqa: PLC0415 - as above
+            from controller.previews.forecast_table import forecast_lines  # noqa: PLC0415 - as above
+
+            lines = chain(lines, forecast_lines(forecast))
+            screen = chain(screen, forecast_screen(forecast))
+        self.context.print_result(lambda: document, lines, screen)
         if not self.context.as_json:
             print_line(NOTHING_WRITTEN)
             if self.wanted.scope is CancelScope.ALL:
@@ -276,14 +295,16 @@ class CancelRun:
             return code
         for outcome in outcomes:
             if outcome.fate is OutcomeKind.SKIPPED:
-                print_line(outcome_line(outcome))
+                print_line(outcome_line(outcome, self.wanted.scope))
         if not is_taken_up:
             why = why_not_taken_up(self.operator, self.context.timeout)
             print_line(f"Written as {written.request}, but not taken up yet: {why}")
         elif is_over:
-            print_line(f"Cancellation {written.request} is complete: {_sentence(counts)}.")
+            noun = self.wanted.scope.noun.capitalize()
+            print_line(f"{noun} {written.request} is complete: {_sentence(counts)}.")
         else:
-            print_line(f"Cancelling as {written.request}; see `reassigner list {written.request}`.")
+            doing = "Undoing" if self.wanted.scope is CancelScope.ALL else "Cancelling"
+            print_line(f"{doing} as {written.request}; see `reassigner list {written.request}`.")
         print_lines(self._answer().values())
         return code
 
@@ -331,7 +352,7 @@ def _sentence(counts: Mapping[str, int]) -> str:
         "skipped": "skipped",
     }
     found = (f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind])
-    return ", ".join(found) or "nothing was left to cancel"
+    return ", ".join(found) or "nothing was left to do"
 
 
 def has_ended(operator: OperatorClient, written: Cancellation) -> bool:

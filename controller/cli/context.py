@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from controller.cli.output import NOTHING_WRITTEN, print_json, print_line, print_lines
+from controller.cli.output import (
+    NOTHING_WRITTEN,
+    print_json,
+    print_line,
+    print_lines,
+    print_note,
+)
 from controller.core.model import TopicPartition
 from controller.errors import (
     ControllerError,
@@ -75,7 +81,9 @@ def _fetch(address: str, access: HttpAccess, path: str, *, key: str) -> Mapping[
         token = access.token.get_secret_value()
         request.add_unredirected_header("Authorization", f"Bearer {token}")
     try:
-        tls = ssl.create_default_context(cafile=access.cafile)
+        # Reading the certificates takes processor time.
+        is_tls = url.startswith("https:")
+        tls = ssl.create_default_context(cafile=access.cafile) if is_tls else None
         with urllib.request.urlopen(request, timeout=HTTP_TIMEOUT_S, context=tls) as response:  # noqa: S310 - as above
             document = json.loads(response.read(STATUS_BYTES_MAX))
     except urllib.error.HTTPError as error:
@@ -242,6 +250,17 @@ class CommandContext:
     def status_of_leader(self, operator: OperatorClient) -> Mapping[str, Any] | None:
         """Return the status of the leading daemon, None if it does not answer."""
         return query_leader(operator, self.fetch)[0]
+
+    def await_shown(self, operator: OperatorClient) -> None:
+        """Wait until the leading daemon shows what was changed, as the next command should."""
+        if self.dry_run:
+            return
+        from controller.actions.work_control import await_shown  # noqa: PLC0415 - as above
+
+        if not await_shown(
+            operator, lambda: self.status_of_leader(operator), now=self.now, sleep=self.sleep
+        ):
+            print_note("Written; the daemon has not taken it in yet, see `reassigner status`.")
 
     def requested_by(self, name: str | None) -> str:
         """Return the value of ``--requested-by``, or the user."""

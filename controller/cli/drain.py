@@ -87,6 +87,7 @@ def drain(  # noqa: PLR0913 - the options of the command
             return _preview(context, operator, queries, drains)
         if operator.cluster.leader_address() is None:
             print_note("No reassigner leads; the next leader begins.")
+        context.await_shown(operator)
         if wait:
             _follow(context, operator, named)
         found = [b for b in _cluster(context, operator).brokers() if b.broker in named]
@@ -145,6 +146,7 @@ def _follow(context: CommandContext, operator: OperatorClient, named: list[Broke
 
 def _stop(context: CommandContext, operator: OperatorClient, named: list[BrokerId]) -> Exit:
     before, left = draining.stop(operator, named, dry_run=context.dry_run)
+    context.await_shown(operator)
     ended = sorted(before.brokers.keys() - left.brokers.keys())
     lines = [NO_DRAIN]
     if ended:

@@ -104,7 +104,13 @@ class Execution(submitting.PlanExecution):
 
     def _notes(self, conflicts: Sequence[Conflict]) -> Iterable[str]:
         refused = (str(c) for c in conflicts if c.is_refused)
-        held = submitting.hold_lines(self.context, self.operator, self.wanted.options.window)
+        # With --wait the display shows what clients wait for.
+        held = submitting.hold_lines(
+            self.context,
+            self.operator,
+            self.wanted.options.window,
+            names_clients=not self.wait,
+        )
         return (*refused, *held)
 
     def _wait(self) -> None:

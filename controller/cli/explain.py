@@ -8,7 +8,7 @@ steps to come under its settings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from itertools import chain, takewhile
@@ -18,7 +18,13 @@ from controller.cli.context import CommandContext, query_leader
 from controller.cli.options import argument, command
 from controller.cli.output import print_note
 from controller.cli.request_state import open_requests, outcome_line, refusal_document
-from controller.cli.status_text import copy_words, pace_words, partition_state, wait_words
+from controller.cli.status_text import (
+    beside_words,
+    copy_words,
+    pace_words,
+    partition_state,
+    wait_words,
+)
 from controller.cli.terminal_tables import Fields, Paragraph, Part, Words
 from controller.core import model
 from controller.core.model import ReassignmentSpec, Replicas, TopicPartition, entry_text
@@ -26,9 +32,16 @@ from controller.core.reason_kinds import COPYING
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.steps import Step, steps_to
 from controller.errors import InvalidInputError
-from controller.telemetry.advice import PHASE_MEANINGS, advice_for, phase_words, remedy_for
+from controller.previews.holds import evacuation_words
+from controller.telemetry.advice import (
+    PHASE_MEANINGS,
+    advice_for,
+    governed_words,
+    phase_words,
+    remedy_for,
+)
 from controller.telemetry.json_values import step_document
-from controller.units import ids, show_bytes, show_rate, show_throttle
+from controller.units import ids, show_bytes, show_rate, show_throttle, show_time
 from controller.znodes.paths import parse_topic_partition
 
 if TYPE_CHECKING:
@@ -66,6 +79,8 @@ class PartitionFacts:
     """The last request refused it."""
     outcome: model.PartitionOutcome | None = None
     """What the last request made of it, if that was not done."""
+    evacuated: Mapping[model.BrokerId, str] = field(default_factory=dict)
+    """Its brokers that are evacuated from leaderships, since when, and the verdict on each."""
 
     @property
     def standing(self) -> PartitionStanding:
@@ -248,7 +263,19 @@ def _gather(operator: OperatorClient, partition: TopicPartition) -> PartitionFac
         orphans=operator.partitions.orphans_of(partition),
         refusal=ended.last_refusal(),
         outcome=_outcome_of(operator, open_requests(operator), partition) or ended.last_outcome(),
+        evacuated=_evacuated(operator, assignment.replicas),
     )
+
+
+def _evacuated(operator: OperatorClient, replicas: Replicas) -> dict[model.BrokerId, str]:
+    """Describe the evacuations of brokers with a replica."""
+    found = operator.requests.evacuations().brokers
+    if found.keys().isdisjoint(replicas):
+        return {}
+    from controller.previews.evacuation_preview import verdicts  # noqa: PLC0415 - rarely needed
+
+    said = verdicts(operator)
+    return {b: evacuation_words(found[b], said.get(b)) for b in replicas if b in found}
 
 
 def _outcome_of(
@@ -336,6 +363,7 @@ def _recorded_rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
     dead = [r for r in concerned if r not in facts.live]
     if dead:
         yield "not live", f"broker {ids(dead)}"
+    yield from (("evacuated", f"broker {b}: {words}") for b, words in facts.evacuated.items())
     if isinstance(spec, ReassignmentSpec):
         yield "original", "unknown" if spec.original is None else ids(spec.original)
         yield "request", f"{spec.request} ({spec.route.value})"
@@ -367,16 +395,18 @@ def _orphan_words(orphan: Orphan | str, live: frozenset[model.BrokerId]) -> str:
 def _live_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     meaning = PHASE_MEANINGS.get(moved["phase"], "")
     words, label = phase_words(moved["phase"]), moved["phase"]
-    yield "phase", f"{words} since {moved['phase_since']} ({label}: {meaning})"
+    yield "phase", f"{words} since {show_time(moved['phase_since'])} ({label}: {meaning})"
     yield "step", f"{moved['step']} of {moved['steps']}"
     yield from _byte_rows(moved)
     if moved["blocked_on"] is not None:
         yield from _wait_rows(moved["blocked_on"], remedy_for(moved), stalled=moved["stalled"])
+        if beside_words(moved):
+            yield "state", beside_words(moved)
         return
     if moved.get("state") == COPYING:
         yield "state", partition_state(moved)
     if moved["stalled"]:
-        yield "STALLED", f"without progress since {moved['phase_since']}"
+        yield "STALLED", f"without progress since {show_time(moved['phase_since'])}"
         advice = remedy_for(moved, model.BlockedBy.REPLICA_NOT_IN_ISR)
         if moved.get("state") == COPYING and advice is not None:
             yield "what to do", advice
@@ -389,7 +419,7 @@ def _byte_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         pace = f", {pace_words(moved)}" if copies else ""
         yield "bytes", f"{copied} copied, {left} left, in all steps{pace}"
     for copy in copies:
-        read = f", read {copy['read_at']}" if copy.get("read_at") else ""
+        read = f", read {show_time(copy['read_at'])}" if copy.get("read_at") else ""
         yield "copy", copy_words(copy) + read
     wanted, in_force = moved.get("throttle"), moved.get("throttle_bytes_per_s")
     if in_force is not None:
@@ -397,8 +427,7 @@ def _byte_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif wanted is not None:
         yield "throttle", f"{show_throttle(wanted)}, not in force now"
     for governed in moved.get("governed") or ():
-        rate = f"{show_rate(governed['bytes_per_s'])} since {governed['since']}"
-        yield "governed", f"broker {governed['broker']}: {rate}, as {governed['evidence']}"
+        yield "governed", governed_words(governed["broker"], governed)
 
 
 def _wait_rows(
@@ -468,6 +497,7 @@ def _document(
         "request": None if spec is None else spec.request,
         "route": None if spec is None else spec.route.value,
         "topic_is_being_deleted": facts.is_being_deleted,
+        "evacuated": {str(broker): words for broker, words in facts.evacuated.items()},
         "orphans": [
             {"problem": o} if isinstance(o, str) else {"broker": o.broker, "reason": o.reason}
             for o in facts.orphans

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.cli.context import NO_DAEMON, CommandContext
 from controller.cli.output import print_note
 from controller.errors import RefusedError, SessionSuspendedError, TransientError
+from controller.units import show_duration
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -68,7 +69,7 @@ class LeaderSearch:
             except SessionSuspendedError as error:
                 if str(error) == NO_DAEMON or self.context.now() >= until:
                     raise
-                self._note(f"{error}; waiting up to {timeout_s:g} s")
+                self._note(f"{error}; waiting up to {show_duration(timeout_s)}")
             self.context.sleep(LOOK_S)
 
     def note_problem(self) -> None:

@@ -130,6 +130,7 @@ class LeadersRun(ABC):
         except KeyboardInterrupt:
             print_note("Interrupted; what was requested continues.")
             return self._report(is_interrupted=True)
+        self.context.await_shown(self.operator)
         return self._report()
 
     def _move(self, until: float | None) -> None:
@@ -180,7 +181,9 @@ class LeadersRun(ABC):
 
     def _holds(self) -> Iterator[str]:
         """Describe what keeps leaderships where they are although nothing is wrong."""
-        return submitting.hold_lines(self.context, self.operator, self.wanted.window)
+        return submitting.hold_lines(
+            self.context, self.operator, self.wanted.window, names_clients=False
+        )
 
     def _preview(self) -> Exit:
         moves, _ = self.begin(dry_run=True)
@@ -278,7 +281,7 @@ class Evacuating(LeadersRun):
 
     def answer(self, led: Led, leaderships: BrokerLeaderships) -> Iterable[str]:
         """Say whether the brokers can be restarted."""
-        return [_restart_line(broker, leaderships) for broker in led]
+        return map(leaderships.restart_text, led)
 
     def left_text(self, led: Led, moves: LeaderMoves) -> Iterable[str]:
         """Say what the brokers still lead."""
@@ -332,6 +335,7 @@ def _left_document(moves: LeaderMoves) -> dict[str, Any]:
 
 def _forget(context: CommandContext, operator: OperatorClient, brokers: list[BrokerId]) -> Exit:
     left = evacuating.forget(operator, brokers, dry_run=context.dry_run)
+    context.await_shown(operator)
     line = f"broker {ids(brokers)} is evacuated no longer; the present order of replicas stays"
     context.print_change({"forgotten": brokers, "evacuated": sorted(left.brokers)}, [line])
     return Exit.DONE
@@ -351,7 +355,11 @@ def _list(context: CommandContext, operator: OperatorClient) -> Exit:
             ]
         }
 
-    lines = (line for row in rows for line in _row_lines(leaderships, *row))
+    lines = (
+        line
+        for broker, about, _, moves in rows
+        for line in (*_row_lines(broker, about, moves), leaderships.verdict(broker, found))
+    )
     context.print_result(document, lines if rows else [NONE])
     is_over = all(
         m.is_over and (about.returning or not (led or leaderships.lacking(broker)))
@@ -368,13 +376,7 @@ def _rows(
         yield broker, about, leaderships.led(broker), back(found, [broker])
 
 
-def _row_lines(
-    leaderships: BrokerLeaderships,
-    broker: BrokerId,
-    about: Evacuation,
-    led: list[TopicPartition],
-    moves: LeaderMoves,
-) -> Iterator[str]:
+def _row_lines(broker: BrokerId, about: Evacuation, moves: LeaderMoves) -> Iterator[str]:
     what = "is getting its leaderships back" if about.returning else "is evacuated"
     yield f"broker {broker} {what} since {since_words(about)}"
     yield from left_lines(moves)
@@ -384,23 +386,3 @@ def _row_lines(
             f"{names_text(moves.orders)}: not requested yet; run `reassigner leaders --{verb} "
             f"{broker}`"
         )
-    count = count_text(len(led), "partition")
-    if about.returning:
-        yield f"broker {broker} leads {count}"
-    elif led:
-        yield f"broker {broker} still leads {count}"
-    elif moves.is_over:
-        yield _restart_line(broker, leaderships)
-
-
-def _restart_line(broker: BrokerId, leaderships: BrokerLeaderships) -> str:
-    """Say whether a broker that leads no partition can be restarted."""
-    if broker not in leaderships.live:
-        return f"broker {broker} leads no partition, and is not live"
-    lacking = leaderships.lacking(broker)
-    if lacking:
-        return (
-            f"broker {broker} leads no partition, but do not restart it yet: another replica of "
-            f"{names_text(lacking)} is not in sync, and producers may be refused meanwhile"
-        )
-    return f"broker {broker} leads no partition: it can be restarted"

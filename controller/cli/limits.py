@@ -130,6 +130,7 @@ def _print_changes(
     context: CommandContext, operator: OperatorClient, changes: LimitChanges
 ) -> None:
     found = change_limits(operator, changes, dry_run=context.dry_run)
+    context.await_shown(operator)
     context.print_change({"limits": _limits_document(found)}, _changed_lines(found, changes))
 
 
@@ -308,6 +309,7 @@ def _change_throttle(context: CommandContext, operator: OperatorClient, rate: st
         before = operator.requests.controls().throttle
     else:
         before = operator.writes.set_throttle(controls.UNTHROTTLED if is_overridden else wanted)
+        context.await_shown(operator)
     missed = {
         name: own
         for name, own in _own_throttles(operator, operator.requests.controls()).items()

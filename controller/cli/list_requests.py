@@ -43,7 +43,7 @@ from controller.core.requests.outcomes import (
     entry_counts,
     outcome_state,
 )
-from controller.core.requests.submissions import RequestOptions, Submission, Throttle
+from controller.core.requests.submissions import CancelScope, RequestOptions, Submission, Throttle
 from controller.previews.entries import EntryState
 from controller.previews.holds import pause_lines
 from controller.telemetry.advice import (
@@ -206,7 +206,7 @@ def _notes(operator: OperatorClient) -> Iterator[str]:
     yield from pause_lines(operator.requests.controls().pauses)
     cancellation = operator.requests.cancellation()
     if cancellation is not None:
-        yield f"a cancellation is in progress: {cancellation.request}"
+        yield f"{cancellation.scope.noun} in progress: {cancellation.request}"
     queue = operator.requests.queue()
     if queue is not None:
         yield f"{count_text(len(queue.entries), 'partition')} in the queue"
@@ -273,7 +273,8 @@ def _ended_line(row: Document) -> str:
         parts.append(state_words(row))
     by = f", by {row['requested_by']}" if row["requested_by"] else ""
     why = f": {row['reason']}" if row["reason"] else ""
-    return f"{when}{row['id']} ({row['kind']}): {', '.join(parts)}{by}{why}"
+    kind = CancelScope.ALL.noun if row["undoes"] else row["kind"]
+    return f"{when}{row['id']} ({kind}): {', '.join(parts)}{by}{why}"
 
 
 def _parts(found: Summary | RequestOptions, *names: str) -> dict[str, Any]:

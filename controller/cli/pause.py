@@ -52,6 +52,7 @@ def pause(
         absent = sorted(set(brokers) - operator.cluster.broker_ids())
         if absent:
             print_note(f"Note: broker {ids(absent)} is not live.")
+        context.await_shown(operator)
     _print_pauses(context, found)
 
 
@@ -76,6 +77,7 @@ def resume(
         found = work_control.resume(
             operator, requests, brokers, everything=everything, dry_run=context.dry_run
         )
+        context.await_shown(operator)
     resumed = [*(request_text(name) for name in requests), *(f"broker {b}" for b in brokers)]
     _print_pauses(context, found, [f"{name} is paused no longer" for name in resumed])
 
@@ -107,6 +109,7 @@ def disable(
     with context.connected() as operator:
         requests, writes = operator.requests, operator.writes
         before = requests.kill_switch() if context.dry_run else writes.disable(switch)
+        context.await_shown(operator)
     found = {"disabled": True, "was_disabled": before is not None, **asdict(before or switch)}
     line = "Disabled: new reassignments are refused; those that have begun continue."
     if before is not None:
@@ -124,6 +127,7 @@ def enable(context: CommandContext) -> None:
     with context.connected() as operator:
         requests, writes = operator.requests, operator.writes
         was_disabled = requests.is_disabled() if context.dry_run else writes.enable()
+        context.await_shown(operator)
     found = {"disabled": False, "was_disabled": was_disabled}
     line = "Enabled: new reassignments are accepted." if was_disabled else "It was not disabled."
     context.print_change(found, [line])

@@ -95,7 +95,7 @@ def add_to_queue(
     before = checked.entries
     conflicts = conflicts_of(before, None)
     present = present_dirs(operator, before, queries, plan.log_dirs)
-    held = hold_lines(context, operator)
+    held = hold_lines(context, operator, names_clients=True)
     for line in (*factor_lines(before), *map(str, conflicts), *held):
         print_note(f"Note: {line}")
     request = write_submission(operator, checked).request

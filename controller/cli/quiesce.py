@@ -73,6 +73,7 @@ def quiesce(  # noqa: PLR0913 - the options of the command
     settings = context.settings()
     with context.connect(settings) as operator:
         found = work_control.quiesce(operator, new, dry_run=context.dry_run)
+        context.await_shown(operator)
         missing = work_control.left_of_work(operator, settings.controller_id)
         if wait and not context.dry_run:
             missing = _await(context, operator, settings, missing)

@@ -17,7 +17,12 @@ from controller.cli.output import Exit
 from controller.core import model
 from controller.core.model import OutcomeKind, RequestId, TopicPartition, Zxid
 from controller.core.requests.outcomes import RequestHistory, Undone, undone_requests
-from controller.core.requests.submissions import AcceptedEntry, RequestOptions, Submission
+from controller.core.requests.submissions import (
+    AcceptedEntry,
+    CancelScope,
+    RequestOptions,
+    Submission,
+)
 from controller.errors import InvalidInputError
 from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState
 from controller.units import ids
@@ -303,12 +308,15 @@ def departure_line(entry: Entry, departure: LaterChange) -> str:
     return f"{what} {done} by {departure.by}: {present}"
 
 
-def outcome_line(outcome: model.PartitionOutcome) -> str:
-    """Describe the outcome of a partition."""
+def outcome_line(
+    outcome: model.PartitionOutcome, scope: CancelScope = CancelScope.IN_FLIGHT
+) -> str:
+    """Describe the outcome of a partition, of a cancellation with this scope."""
+    skipped = "undone" if scope is CancelScope.ALL else "cancelled"
     what = {
         OutcomeKind.CANCELLED: "was cancelled before its first step",
         OutcomeKind.ROLLED_BACK: "was rolled back",
-        OutcomeKind.SKIPPED: "could not be cancelled",
+        OutcomeKind.SKIPPED: f"could not be {skipped}",
         OutcomeKind.SUPERSEDED: "was superseded",
     }[outcome.fate]
     return f"{outcome.partition} {what}" + (f": {outcome.detail}" if outcome.detail else "")

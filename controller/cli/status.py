@@ -49,11 +49,25 @@ def status(
     Exit code: 0 no work, 1 error, 2 partitions are in flight or waiting.
     """
     with _leader(context, http) as query:
-        document = query.await_status(failover) if isinstance(query, LeaderSearch) else query()
+        if isinstance(query, LeaderSearch):
+            document = _judged(query.operator, query.await_status(failover))
+        else:
+            document = query()
     lines = status_text.status_lines(document, verbose=context.verbose)
     tables = status_screen(document, verbose=context.verbose)
     context.print_result(lambda: document, lines, tables)
     return Exit.IN_PROGRESS if status_text.is_busy(document) else Exit.DONE
+
+
+def _judged(operator: OperatorClient, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a status with the present verdict on each evacuated broker."""
+    if not document.get("evacuations"):
+        return document
+    from controller.previews.evacuation_preview import verdicts  # noqa: PLC0415 - rarely needed
+
+    found = verdicts(operator)
+    evacuations = [{**e, "verdict": found.get(e["broker"])} for e in document["evacuations"]]
+    return {**document, "evacuations": evacuations}
 
 
 @command("verbose", "as_json")

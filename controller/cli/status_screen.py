@@ -32,7 +32,7 @@ from controller.telemetry.advice import (
     remedy_for,
     state_words,
 )
-from controller.units import ids, show_bytes, show_duration, show_estimate, show_rate
+from controller.units import ids, show_bytes, show_duration, show_estimate, show_rate, show_time
 
 ENDED_MAX: Final = 3
 """Ended requests that are shown."""
@@ -139,7 +139,11 @@ def step_of(partition: Document) -> str:
 def _trouble_text(partition: Document) -> str:
     blocked = partition["blocked_on"]
     if blocked is not None:
-        return f"{blocked['by']}: {blocked['detail']}"
+        words = [status_text.beside_words(partition)]
+        if words[0]:
+            words += [_copied_text(_volume(partition)), _rate_text(partition)]
+        beside = ", ".join(filter(None, words))
+        return f"{blocked['by']}: {blocked['detail']}" + (f"; {beside}" if beside else "")
     copied, rate = _copied_text(_volume(partition)), _rate_text(partition)
     return ", ".join(filter(None, (_activity(partition), copied, rate)))
 
@@ -184,7 +188,9 @@ def _in_flight(status: Document, *, verbose: bool) -> Part:
 
 def _volume(partition: Document) -> tuple[int, int] | None:
     """Return the bytes of the copies in progress, and those of whole copies; None if unknown."""
-    copies = partition.get("copies") or ()
+    copies, running = partition.get("copies") or (), partition.get("copying_to")
+    if running:  # A copy to a dead broker is not in progress.
+        copies = [c for c in copies if c["broker"] in running]
     sizes = [(c.get("bytes"), c.get("total_bytes")) for c in copies]
     if not sizes or any(held is None or total is None for held, total in sizes):
         return None
@@ -232,7 +238,7 @@ def _note(request: Document) -> Paragraph | None:
     if request.get("no_estimate"):
         why = f"no estimate: {request['no_estimate']}"
     state = "" if request["state"] in {"in_flight", "waiting"} else state_words(request)
-    taken = since and f"bytes since {since}, when this daemon took over"
+    taken = since and f"bytes since {show_time(since)}, when this daemon took over"
     notes = [state, why, *effect_words(request), taken]
     words = "; ".join(filter(None, notes))
     return Paragraph(f"{request['id']}: {words}", "yellow") if words else None
@@ -261,6 +267,8 @@ def _copied_text(volume: tuple[int, int] | None) -> str:
 def time_left(document: Document) -> str:
     """Return an estimate in a few characters."""
     words = show_estimate(document.get("eta_s"), document.get("no_estimate")).partition(":")[0]
+    if not words[:1].isdigit():
+        return words
     low, _, high = words.partition(" to ")
     unit = high.partition(" ")[2]
     return f"{low.removesuffix(unit).rstrip()}-{high}" if high else low

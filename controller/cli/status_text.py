@@ -23,7 +23,7 @@ from controller.telemetry.advice import (
     state_words,
     throttle_words,
 )
-from controller.units import ids, show_bytes, show_estimate, show_rate
+from controller.units import ids, show_bytes, show_estimate, show_rate, show_time
 
 MILESTONES: Final = 10
 """Progress of a request's bytes is printed as often as this."""
@@ -34,7 +34,7 @@ def status_lines(status: Mapping[str, Any], *, verbose: bool = False) -> Iterato
     """Describe a status, one fact per line."""
     tenure = status["tenure"]
     yield f"{status['role']}, engine {status['engine']}, " + (
-        f"controller since {tenure['since']} at epoch {tenure['epoch']}"
+        f"controller since {show_time(tenure['since'])} at epoch {tenure['epoch']}"
         if tenure["held"]
         else "not the controller now"
     )
@@ -206,13 +206,14 @@ def waiting_line(partition: Mapping[str, Any]) -> str:
 
 
 def partition_state(partition: Mapping[str, Any]) -> str:
-    """Describe why a partition in flight is blocked, or that it copies; empty for neither."""
+    """Describe why a partition in flight is blocked, and that it copies; empty for neither."""
     blocked = partition["blocked_on"]
     if blocked is not None:
-        return f"waits for {wait_words(blocked)}"
+        beside = beside_words(partition)
+        return f"waits for {wait_words(blocked)}" + (f"; {beside}" if beside else "")
     if partition.get("state") != COPYING:
         return ""
-    return f"{copying_words(partition)} (since {partition['phase_since']})"
+    return f"{copying_words(partition)} (since {show_time(partition['phase_since'])})"
 
 
 def copying_words(partition: Mapping[str, Any]) -> str:
@@ -222,10 +223,18 @@ def copying_words(partition: Mapping[str, Any]) -> str:
     return f"{COPYING} to {names}" if names else COPYING
 
 
+def beside_words(partition: Mapping[str, Any]) -> str:
+    """Name the brokers to which a blocked partition copies all the same; empty without any."""
+    running = partition.get("copying_to") or ()
+    return f"meanwhile {COPYING} to {ids(running)}" if running else ""
+
+
 def wait_words(blocked: Mapping[str, Any]) -> str:
     """Describe a blocked reason, and its start."""
     since = blocked.get("since")
-    return f"{blocked['by']}: {blocked['detail']}" + (f" (since {since})" if since else "")
+    return f"{blocked['by']}: {blocked['detail']}" + (
+        f" (since {show_time(since)})" if since else ""
+    )
 
 
 # --- pauses and the kill switch ------------------------------------------------------------------
@@ -264,7 +273,7 @@ def evacuation_lines(status: Mapping[str, Any]) -> Iterator[str]:
     """Describe the brokers that are evacuated from leaderships."""
     for found in status.get("evacuations", ()):
         about = Evacuation(found["reason"], found["by"], found["since_ms"], found["returning"])
-        yield f"broker {found['broker']}: {evacuation_words(about)}"
+        yield f"broker {found['broker']}: {evacuation_words(about, found.get('verdict'))}"
 
 
 def _pause(about: Mapping[str, Any]) -> Pause:
@@ -279,7 +288,7 @@ def amount_words(request: Mapping[str, Any]) -> str:
     volume, since = volume_of(request), request.get("bytes_since")
     parts = [
         "{} of {} copied".format(*map(show_bytes, volume)) if volume is not None else "",
-        f"since {since}, when this daemon took over" if since else "",
+        f"since {show_time(since)}, when this daemon took over" if since else "",
         pace_words(request),
     ]
     return ", ".join(filter(None, parts))

@@ -30,7 +30,7 @@ from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.plan_changes import Conflict, conflicts_of, factor_lines, rollback_of
 from controller.previews.plan_facts import present_dirs
 from controller.previews.plan_files import Plan
-from controller.units import MS_PER_S
+from controller.units import MS_PER_S, show_duration
 from controller.zk.request_writes import WrittenRequest
 
 if TYPE_CHECKING:
@@ -94,14 +94,18 @@ def why_not_taken_up(operator: OperatorClient, timeout_s: float) -> str:
     """Return the likely reason why the daemon did not take up a submission."""
     if operator.cluster.leader_address() is None:
         return "no reassigner leads; the next leader takes it up"
-    return f"not within {timeout_s:g} s; see `reassigner status`"
+    return f"not within {show_duration(timeout_s)}; see `reassigner status`"
 
 
 def hold_lines(
-    context: CommandContext, operator: OperatorClient, window: Window | None = None
+    context: CommandContext,
+    operator: OperatorClient,
+    window: Window | None = None,
+    *,
+    names_clients: bool,
 ) -> Iterator[str]:
-    """Describe what keeps a plan from beginning, and what clients wait for while it is done."""
-    status = context.status_of_leader(operator)
+    """Describe what keeps a plan from beginning; ``names_clients``: and what clients wait for."""
+    status = context.status_of_leader(operator) if names_clients else None
     return holds.hold_lines(operator, window, context.wall_ms() / MS_PER_S, status)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from controller.core import model
 from controller.core.pacing.throttle_settings import Entity
@@ -46,6 +47,14 @@ class Protocol:
     """Whether it is of Kafka 3.9, from which clusters are migrated to KRaft."""
 
 
+class NoVerdict(StrEnum):
+    """Why no broker judges some settings, other than an error that it answers with."""
+
+    NOBODY_ANSWERS = "no broker answers"
+    NOT_LIVE = "the broker is not live"
+    ENCRYPTED = "passwords among them are encrypted"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingVerdicts:
     """What brokers say of the settings of topics and brokers in ZooKeeper; others are valid."""
@@ -53,4 +62,4 @@ class SettingVerdicts:
     rejected: Mapping[Entity, str] = field(default_factory=dict)
     """Why brokers reject the settings of an entity."""
     unknown: Mapping[Entity, str] = field(default_factory=dict)
-    """Why brokers do not say."""
+    """Why brokers do not say: a ``NoVerdict``, or the error that a broker answers with."""

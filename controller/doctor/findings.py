@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from controller.core.core_settings import EngineName
+from controller.core.model import BrokerId, count_text
 from controller.core.pacing.throttle_settings import AppliedThrottle
 
 NO_DAEMON: Final = (
@@ -80,6 +81,24 @@ def orphan_advice(engine: EngineName | None, *, is_live: bool, path: str | None)
     if is_live:
         return "nothing: the daemon ends the record when the broker reports no log of it"
     return "start the broker: if it has the log, its directory is named then"
+
+
+def restart_text(broker: BrokerId, *, leads: int, is_live: bool, lacking: str) -> str:
+    """
+    Say whether a broker whose leaderships are evacuated can be restarted.
+
+    ``lacking`` names the partitions of which another replica is not in sync; empty: none.
+    """
+    if leads:
+        return f"broker {broker} still leads {count_text(leads, 'partition')}"
+    if not is_live:
+        return f"broker {broker} leads no partition, and is not live"
+    if lacking:
+        return (
+            f"broker {broker} leads no partition, but do not restart it yet: another replica of "
+            f"{lacking} is not in sync, and producers may be refused meanwhile"
+        )
+    return f"broker {broker} leads no partition: it can be restarted"
 
 
 def keys_text(applied: AppliedThrottle) -> str:

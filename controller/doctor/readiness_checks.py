@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.core.model import BrokerId, count_text, ids
-from controller.doctor.findings import NO_DAEMON, Finding, info, keys_text, warning
+from controller.doctor.findings import NO_DAEMON, Finding, info, keys_text, restart_text, warning
 from controller.doctor.snapshot import Snapshot
 from controller.znodes.paths import CONTROLLER, DRAINS, LEADER, LEGACY_PLAN, history_path
 
+NAMES_MAX: Final = 10
 NOTHING: Final = "nothing: the leading daemon does it"
 
 
@@ -43,10 +44,28 @@ def evacuated_brokers(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def evacuations(snapshot: Snapshot) -> Iterator[Finding]:
-    """Find the same, where nothing has to end."""
+    """Find the same, where nothing has to end, with whether the broker can be restarted."""
     for broker, evidence in _evacuated(snapshot):
         advice = f"run `reassigner leaders --return {broker}` after the maintenance"
-        yield info("broker_evacuated", f"broker {broker}", evidence, advice)
+        about = snapshot.znodes.evacuated[broker]
+        verdict = "" if about.returning else f"; {_restart_text(snapshot, broker)}"
+        yield info("broker_evacuated", f"broker {broker}", f"{evidence}{verdict}", advice)
+
+
+def _restart_text(snapshot: Snapshot, broker: BrokerId) -> str:
+    """Say whether a broker can be restarted, by the partitions that it leads or has in sync."""
+    znodes = snapshot.znodes
+    is_live, leads, lacking = broker in znodes.brokers, 0, list[str]()
+    for partition, assignment in znodes.living():
+        state = znodes.states.get(partition)
+        if state is None:
+            continue
+        leads += is_live and state.leader == broker
+        if broker in state.isr and not set(assignment.replicas) <= set(state.isr):
+            lacking.append(str(partition))
+    more = f" and {len(lacking) - NAMES_MAX} more" if len(lacking) > NAMES_MAX else ""
+    names = ", ".join(lacking[:NAMES_MAX]) + more
+    return restart_text(broker, leads=leads, is_live=is_live, lacking=names)
 
 
 def _evacuated(snapshot: Snapshot) -> Iterator[tuple[BrokerId, str]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from controller.core.model import BrokerId, TopicPartition, count_text, ids
 from controller.core.pacing.throttle_settings import Entity, broker_entity, topic_entity
+from controller.doctor.broker_answers import NoVerdict
 from controller.doctor.findings import (
     NO_DAEMON,
     Finding,
@@ -121,9 +122,28 @@ def rejected_settings(snapshot: Snapshot) -> Iterator[Finding]:
             "unvalidated_settings",
             entity_config_path(entities[0]) + (f" and {more} more" if more else ""),
             f"no broker says whether these settings are valid: {why}",
-            "optional: allow AlterConfigs on topics and on the cluster; the examination only "
-            "validates (validate_only)",
+            _validation_remedy(why),
         )
+
+
+def _validation_remedy(why: str) -> str:
+    """Return what lets brokers validate settings that none judged for a reason."""
+    match why:
+        case NoVerdict.NOT_LIVE:
+            return (
+                "nothing while the broker is down: it judges its own settings when it starts; if "
+                "it does not come back, delete them: kafka-configs --zookeeper ZOOKEEPER --alter "
+                "--entity-type brokers --entity-name ID --delete-config NAMES"
+            )
+        case NoVerdict.ENCRYPTED:
+            return "nothing: only the broker itself can decrypt them, when it starts"
+        case NoVerdict.NOBODY_ANSWERS:
+            return "make a broker reachable from here"
+        case _:
+            return (
+                "optional: where brokers refuse it, allow AlterConfigs on topics and on the "
+                "cluster; the examination only validates (validate_only)"
+            )
 
 
 def hidden_znodes(snapshot: Snapshot) -> Iterator[Finding]:

@@ -45,6 +45,7 @@ class CancelPreview:
     """Brokers that would not be drained any longer."""
     evacuated: Mapping[model.BrokerId, Evacuation] = field(default_factory=dict)
     """Brokers that stay evacuated, though leaderships of what is selected would be back."""
+    scope: CancelScope = CancelScope.IN_FLIGHT
 
     def __bool__(self) -> bool:
         return bool(self.in_progress or self.submissions or self.finished or self.drained)
@@ -52,9 +53,10 @@ class CancelPreview:
     @property
     def selections(self) -> Mapping[str, Sequence[object]]:
         """What it selects, by what would happen to it."""
+        verb = self.scope.verb
         return {
-            "cancel, in progress or waiting": self.in_progress,
-            "cancel, not accepted yet": self.submissions,
+            f"{verb}, in progress or waiting": self.in_progress,
+            f"{verb}, not accepted yet": self.submissions,
             "move back, finished already": self.finished,
             "drain no longer": self.drain_texts(),
         }
@@ -114,6 +116,7 @@ def cancel_preview(
         tuple(dict.fromkeys(finished)),
         dict(sorted(drained.items())),
         dict(sorted(evacuations.brokers.items())) if concerned else {},
+        wanted.scope,
     )
 
 

@@ -21,8 +21,10 @@ from controller.core.model import (
     ReassignmentSpec,
     Replicas,
     TopicPartition,
+    count_text,
 )
 from controller.core.pacing.controls import Evacuations
+from controller.doctor import findings
 from controller.previews.holds import by_reason
 from controller.units import ids, names_text
 
@@ -125,6 +127,27 @@ class BrokerLeaderships:
             if isinstance(state, PartitionState)
             and broker in state.isr
             and not set(self._assignments[p].replicas) <= set(state.isr)
+        )
+
+    def verdict(self, broker: BrokerId, found: Evacuations) -> str:
+        """Say of an evacuated broker whether it can be restarted, or what is to move before."""
+        led, about = len(self.led(broker)), found.brokers[broker]
+        if about.returning:
+            return f"broker {broker} leads {count_text(led, 'partition')}"
+        if not led and not self.moves_away(found, [broker]).is_over:
+            return (
+                f"broker {broker} leads no partition now, but would again: run `reassigner leaders "
+                f"--evacuate {broker}`"
+            )
+        return self.restart_text(broker)
+
+    def restart_text(self, broker: BrokerId) -> str:
+        """Say whether a broker can be restarted."""
+        return findings.restart_text(
+            broker,
+            leads=len(self.led(broker)),
+            is_live=broker in self.live,
+            lacking=names_text(self.lacking(broker)),
         )
 
     def moves_away(self, found: Evacuations, brokers: Collection[BrokerId]) -> LeaderMoves:
@@ -235,6 +258,15 @@ class _Collected:
 
 def _leader(state: PartitionState | str | None) -> BrokerId:
     return state.leader if isinstance(state, PartitionState) else NO_LEADER
+
+
+def verdicts(operator: OperatorClient) -> dict[BrokerId, str]:
+    """Say of each evacuated broker whether it can be restarted, as ``leaders`` does."""
+    found = operator.requests.evacuations()
+    if not found.brokers:
+        return {}
+    leaderships = BrokerLeaderships(operator, found.brokers)
+    return {broker: leaderships.verdict(broker, found) for broker in sorted(found.brokers)}
 
 
 def leader_changes(

@@ -8,7 +8,7 @@ from typing import Final
 from controller.core.model import count_text
 from controller.planning.forecast import DirectoryShare, Forecast, TimeRange, Wait
 from controller.previews.plan_facts import Preview
-from controller.units import names_text, show_bytes, show_duration
+from controller.units import names_text, show_bytes, show_duration, show_range
 
 ROWS_MAX: Final = 40
 """Brokers and directories that are printed; ``--json`` has all of them."""
@@ -57,7 +57,7 @@ def time_words(time: TimeRange | None) -> str:
     by = f" (by {basis}{busiest})" if basis else ""
     if time.high_s is None:
         return f"at least {low}, without an upper bound{by}"
-    return f"{low} to {show_duration(time.high_s)}{by}"
+    return f"{show_range(time.low_s, time.high_s)}{by}"
 
 
 def broker_rows(found: Forecast) -> Iterator[tuple[str, ...]]:

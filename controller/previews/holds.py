@@ -33,10 +33,10 @@ def since_words(hold: Pause | Quiesce | KillSwitch | Drain | Evacuation) -> str:
     return f"{show_time(hold.since_ms)}{by}{why}"
 
 
-def evacuation_words(about: Evacuation) -> str:
-    """Return since when, by which user and why leaderships are elsewhere, or return."""
+def evacuation_words(about: Evacuation, verdict: object = None) -> str:
+    """Return since when, by which user and why leaderships are elsewhere, and the verdict on it."""
     what = "leaderships return, evacuated" if about.returning else "leaderships evacuated"
-    return f"{what} since {since_words(about)}"
+    return f"{what} since {since_words(about)}" + (f"; {verdict}" if verdict else "")
 
 
 def closed_windows(controls: Controls, own: Window | None, unix_s: float) -> Iterator[str]:
@@ -73,12 +73,16 @@ def hold_lines(
     operator: OperatorClient,
     window: Window | None,
     unix_s: float,
-    status: Mapping[str, Any] | None,
+    status: Mapping[str, Any] | None = None,
 ) -> Iterator[str]:
-    """Describe what keeps a request from beginning, and what clients wait for meanwhile."""
+    """
+    Describe what keeps a request from beginning.
+
+    With the ``status`` of the daemon, also what clients wait for while it is carried out: of no use
+    where that takes seconds, or where a display follows that shows it.
+    """
     found = operator.requests.controls()
     yield from pause_lines(found.pauses)
     yield from closed_windows(found, window, unix_s)
-    waiting = (status or {}).get("clients_wait")
-    if waiting:
-        yield str(waiting)
+    if status is not None and status.get("clients_wait"):
+        yield str(status["clients_wait"])

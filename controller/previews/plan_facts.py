@@ -15,10 +15,17 @@ from controller.core import model
 from controller.core.core_settings import Options
 from controller.core.model import BlockedBy, BrokerId, Route, TopicPartition, count_text
 from controller.core.pacing.controls import UNTHROTTLED, Controls
-from controller.core.requests.submissions import AUTO, NO_DIRS, NamedDirs, RequestOptions
+from controller.core.requests.submissions import (
+    AUTO,
+    NO_DIRS,
+    Cancellation,
+    NamedDirs,
+    RequestOptions,
+)
 from controller.doctor.broker_answers import Disks
 from controller.planning.copy_schedule import ForecastLimits, ForecastMove
 from controller.planning.forecast import Forecast, ForecastPlan, Rates, Wait, forecast
+from controller.previews.cancel_preview import CancelPreview, entries_back
 from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import Entry
 from controller.previews.holds import closed_windows
@@ -90,6 +97,16 @@ def dry_run(  # noqa: PLR0913, PLR0917 - as below
     refused = frozenset(clashing | {e.partition for e, _ in validation.problems})
     preview = forecast_of(operator, entries, queries, options, refused, log_dirs)
     return DryRun(entries, validation, conflicts, refused, preview)
+
+
+def undo_dry_run(
+    operator: OperatorClient, wanted: Cancellation, selected: CancelPreview, queries: ClusterQueries
+) -> DryRun:
+    """Find what an undo would do with what is done: it is moved back as by a plan."""
+    entries = entries_back(operator, wanted, selected)
+    options = RequestOptions(throttle=wanted.throttle, window=wanted.window)
+    preview = forecast_of(operator, entries, queries, options)
+    return DryRun(entries, PlanValidation(), (), frozenset(), preview)
 
 
 def forecast_of(  # noqa: PLR0913, PLR0917 - the plan, and whom to ask

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from controller.core.model import BlockedBy, count_text
-from controller.units import ids, show_latency, show_rate
+from controller.units import ids, show_latency, show_rate, show_time
 
 
 class StateWords(NamedTuple):
@@ -204,19 +204,24 @@ def governor_lines(status: Mapping[str, Any]) -> Iterator[str]:
     objective = show_latency(found["objective_s"])
     yield f"throttle auto: {count_text(len(brokers), 'broker')}, objective {objective}"
     for broker, rate in brokers[:GOVERNED_SHOWN_MAX]:
-        p99 = rate["p99_s"]
-        probed = "" if p99 is None else f"; its own probe now: up to {show_latency(p99)}"
-        changed = "set" if rate["signal"] is None else "lowered" if rate["is_missed"] else "raised"
-        yield (
-            f"  broker {broker}: {show_rate(rate['bytes_per_s'])}, {changed} at {rate['since']}: "
-            f"{rate['evidence']}{probed}"
-        )
+        yield f"  {governed_words(broker, rate)}"
     if len(brokers) > GOVERNED_SHOWN_MAX:
         yield f"  {len(brokers) - GOVERNED_SHOWN_MAX} more brokers have a higher rate"
     if found["in_flight_max"] is not None:
         yield f"  at most {count_text(found['in_flight_max'], 'partition')} in flight"
     for signal, why in found["unmeasured"].items():
         yield f"  no reading of the {signal}: {why}"
+
+
+def governed_words(broker: object, rate: Mapping[str, Any]) -> str:
+    """Describe the rate of one broker under a throttle ``auto``, with its evidence."""
+    p99, signal = rate.get("p99_s"), rate.get("signal")
+    probed = "" if p99 is None else f"; its own probe now: up to {show_latency(p99)}"
+    changed = "set" if signal is None else "lowered" if rate["is_missed"] else "raised"
+    return (
+        f"broker {broker}: {show_rate(rate['bytes_per_s'])}, {changed} at "
+        f"{show_time(rate['since'])}: {rate['evidence']}{probed}"
+    )
 
 
 def advice_for(by: str, request: str = "", brokers: Sequence[int] = ()) -> str | None:

@@ -20,11 +20,13 @@ from controller.core.model import (
     BlockedBy,
     BrokerId,
     Instant,
+    Replicas,
     RequestId,
     TopicPartition,
 )
 from controller.core.pacing import limits_in_force
 from controller.core.reason_kinds import IN_TURN, LASTING
+from controller.core.reassignments.gates import id_conflict
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import LABELS, AwaitingController, Ended, Syncing
 from controller.core.requests.submissions import AUTO
@@ -40,6 +42,8 @@ SLICE: Final = 100
 """Items between two interruptions; they take well below a millisecond."""
 EXAMPLES_MAX: Final = 5
 """Partitions named for each blocked reason: those that were accepted first."""
+_BESIDE_COPIES: Final = frozenset({BlockedBy.BROKER_DEAD, BlockedBy.REPLICA_NOT_IN_ISR})
+"""Reasons of a step that other replicas of it do not wait for."""
 UNNOTED: Final = "none"
 """The reason of a stalled partition that is not blocked."""
 
@@ -97,7 +101,7 @@ class WorkCounts:
     """Entries of the legacy plan, and partitions on drained brokers, not accepted yet."""
     in_flight: list[TopicPartition] = field(default_factory=list)
     copying: int = 0
-    """In flight, with added replicas that are not in sync, and not blocked."""
+    """In flight, with a replica that is being copied; it may be blocked besides."""
     stalled: dict[TopicPartition, str] = field(default_factory=dict)
     """
     Without progress for too long, each with its reason; some of them may be copying.
@@ -178,7 +182,7 @@ def work_counts(
         if reason is not None:
             since = since_of(reassignment)
             found.count_blocked(partition, request, reason, since, is_begun=is_begun)
-        found.copying += reassignment.is_copying
+        found.copying += bool(copying_to(view, partition, reassignment))
         if is_begun:
             found.moving[request] += 1
             found.in_flight.append(partition)
@@ -198,6 +202,33 @@ def work_counts(
         if not found.undecided % SLICE:
             yield
     return found
+
+
+def copying_to(
+    view: ClusterView, partition: TopicPartition, reassignment: Reassignment
+) -> Replicas:
+    """
+    Return the replicas that are being copied now, also beside one for which the step waits.
+
+    A dead replica, or one that stays and lags, holds back the step, not the copies of the others.
+    """
+    assignment = view.topics.known_assignment(partition)
+    state = view.leadership.states.get(partition)
+    if not reassignment.in_flight or assignment is None or state is None:
+        return ()
+    blocked = reassignment.blocked
+    if blocked is None or not (blocked.is_copying or blocked.by in _BESIDE_COPIES):
+        return ()
+    if not view.is_live(state.leader, partition):
+        return ()
+    added = assignment.adding_replicas
+    lacking = (r for r in reassignment.receivers(assignment) if r not in state.isr)
+    return tuple(
+        r
+        for r in lacking
+        if blocked.is_copying
+        or (r in added and view.is_live(r, partition) and not id_conflict(view, partition, (r,)))
+    )
 
 
 def is_stalled(

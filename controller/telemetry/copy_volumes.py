@@ -16,7 +16,7 @@ from typing import NamedTuple
 from controller.core.model import NO_LEADER, BrokerId, Replicas, RequestId, TopicPartition
 from controller.core.reassignments.model import Reassignment
 from controller.core.view import ClusterView
-from controller.telemetry.cluster_counts import Incremental, visit_all
+from controller.telemetry.cluster_counts import Incremental, copying_to, visit_all
 
 Held = Callable[[TopicPartition], Mapping[BrokerId, int]]
 """Returns the bytes of a partition's unfinished replicas."""
@@ -45,7 +45,7 @@ class BrokerVolume:
     incoming: int = 0
     """Replicas that it copies now."""
     incoming_blocked: int = 0
-    """Those among them whose partition is blocked."""
+    """Those among them that are not copied now, as their partition is blocked."""
     outgoing: int = 0
     """Partitions that it serves to copying brokers now."""
     in_remaining: int = 0
@@ -157,7 +157,8 @@ class _Counting:
         self.brokers[state.leader].outgoing += 1
         blocked = reassignment.blocked
         is_blocked = blocked is not None and not blocked.is_copying
+        running = copying_to(self._view, partition, reassignment) if is_blocked else ()
         for broker in receivers:
             self.brokers[broker].incoming += 1
-            self.brokers[broker].incoming_blocked += is_blocked
+            self.brokers[broker].incoming_blocked += is_blocked and broker not in running
             self.routes[state.leader, broker] += 1

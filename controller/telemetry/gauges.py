@@ -46,8 +46,8 @@ CLUSTER: Final = {
 STALL_LABELS: Final = (*(by.value for by in BlockedBy), UNNOTED)
 COUNTS: Final = {
     "brokers": "Registered brokers",
-    "copying_partitions": "Reassignments whose added replicas are not in the ISR yet and that "
-    "are not blocked",
+    "copying_partitions": "Reassignments of which a replica is being copied; one may be blocked "
+    "besides",
     "dead_brokers": "Brokers with replicas that are not registered",
     "drained_replicas": "Replicas that are left on drained brokers",
     "disabled": "1 while new reassignments are refused: the kill switch, or a quiesce",

@@ -14,9 +14,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import BrokerId, Instant
+from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Decision, Event
-from controller.core.requests.records import RequestOutcomeRecord
+from controller.core.requests.records import (
+    CancellationRead,
+    KillSwitchRead,
+    PartRecord,
+    RequestOutcomeRecord,
+)
 from controller.core.role.records import ControllerClaimed, Deposed, LeadershipLost
 from controller.core.view import ClusterView
 from controller.reactor.ports import BrokerRequest, Clock, Inbox, WriteError
@@ -37,6 +43,10 @@ if TYPE_CHECKING:
 
 PROGRESS = (SpecRecord, SpecEndedRecord, PhaseRecord)
 """Records that mean that a reassignment made progress, as does every byte that is copied."""
+
+BY_OPERATORS = (ControlsRead, KillSwitchRead, CancellationRead)
+OF_REQUESTS = (PartRecord, RequestOutcomeRecord)
+"""Records of requests that were taken up, and that ended."""
 
 
 class Notifier(Protocol):
@@ -78,6 +88,8 @@ class TelemetryObserver:
         self._events = LogEvents()
         self._health = HealthEvents()
         self._had_tenure = False
+        self._is_changed = False
+        """Whether this cycle took in what an operator wrote."""
         self._blocked = BlockedEvents()
         self._progress_at = clock.now()
         self._requests = RequestEvents()
@@ -103,6 +115,8 @@ class TelemetryObserver:
             self._publish_copies(self._publisher.copies.forget(self._clock.now()))
         elif isinstance(event, ControllerClaimed):
             self._phases.take_up(view)
+        if isinstance(event, BY_OPERATORS):
+            self._is_changed = True
         turned = self._had_tenure != (view.tenure.held is not None)
         self._had_tenure = view.tenure.held is not None
         self.tend(view, at_once=turned)
@@ -153,6 +167,7 @@ class TelemetryObserver:
                 self._progress_at = now
             elif isinstance(record, RequestOutcomeRecord):
                 self._requests.concluded(record.summary.request)
+            self._is_changed |= isinstance(record, OF_REQUESTS)
             if record.is_journaled:
                 self._journal.append(at, kind_of(record), record)
         self._last_callback = self._clock.now()
@@ -175,6 +190,9 @@ class TelemetryObserver:
         del decision
         for part, taken in seconds.items():
             self._metrics.turn.labels(part).observe(taken)
+        if self._is_changed:
+            self._is_changed = False
+            self._publisher.hasten()
         # The end of a request must be logged before the process stops.
         is_end_due = view.role.stopping and self._requests.owes_an_end()
         self.tend(

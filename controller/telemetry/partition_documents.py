@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import median
 from typing import Any, Final
 
 from controller.core.blocked_reasons import BlockedReasons, since_of
@@ -23,12 +24,14 @@ from controller.core.model import (
 )
 from controller.core.pacing import limits_in_force
 from controller.core.pacing.governed_rates import is_governed
+from controller.core.pacing.governor import FRESH_S
+from controller.core.pacing.model import SignalKind
 from controller.core.reason_kinds import BLOCKING, COPYING
 from controller.core.reassignments.model import Reassignment
 from controller.core.reassignments.phases import LABELS, label_of
 from controller.core.reassignments.steps import Step, steps_to
 from controller.core.view import ClusterView
-from controller.telemetry.cluster_counts import is_stalled
+from controller.telemetry.cluster_counts import copying_to, is_stalled
 from controller.telemetry.copies import Copies
 from controller.telemetry.copy_volumes import partition_volume
 from controller.telemetry.json_values import Clocks, iso_time, step_document
@@ -112,6 +115,7 @@ class PartitionDocuments:
             "request": spec.request,
             "phase": label_of(reassignment.phase),
             "state": _state_of(reassignment, blocked),
+            "copying_to": list(copying_to(view, partition, reassignment)),
             "step": step,
             "steps": steps,
             "replicas": list(assignment.replicas) if assignment else [],
@@ -213,14 +217,9 @@ class PartitionDocuments:
         """Return the governed rates of brokers that concern a request, with their evidence."""
         if not is_governed(self._view, request):
             return []
-        rates = self._view.pacing_leadership.rates
+        rates, clocks = self._view.pacing_leadership.rates, self._clocks
         return [
-            {
-                "broker": broker,
-                "bytes_per_s": rates[broker].bytes_per_s,
-                "since": self._clocks.at(rates[broker].changed_at),
-                "evidence": rates[broker].why,
-            }
+            {"broker": broker, **governed_rate(self._view, broker, clocks)}
             for broker in sorted(set(brokers) & rates.keys())
         ]
 
@@ -246,6 +245,33 @@ class PartitionDocuments:
     def _is_blocked(self, reassignment: Reassignment) -> bool:
         blocked = self._reasons.of(reassignment)
         return blocked is not None and blocked.by in BLOCKING
+
+
+def governed_rate(view: ClusterView, broker: BrokerId, clocks: Clocks) -> dict[str, Any]:
+    """Return the rate of a broker under a throttle ``auto``, with its evidence."""
+    rate = view.pacing_leadership.rates[broker]
+    return {
+        "bytes_per_s": rate.bytes_per_s,
+        "since": clocks.at(rate.changed_at),
+        "evidence": rate.why,
+        "signal": None if rate.by is None else rate.by.kind.value,
+        "value": None if rate.by is None else rate.by.value,
+        "objective": None if rate.by is None else rate.by.objective,
+        "is_missed": rate.is_missed,
+        "needed_bytes_per_s": rate.floor,
+        **_latency_of(view, broker, clocks.now),
+    }
+
+
+def _latency_of(view: ClusterView, broker: BrokerId, now: Instant) -> dict[str, float | None]:
+    """Return what the probe that a broker leads measured in the last seconds."""
+    kept = view.pacing_process.readings.get((SignalKind.PROBE, broker), ())
+    fresh = [s for s in kept if now - s.at <= FRESH_S]
+    medians = [s.median for s in fresh if s.median is not None]
+    return {
+        "p50_s": median(medians) if medians else None,
+        "p99_s": max((s.value for s in fresh), default=None),
+    }
 
 
 def _state_of(reassignment: Reassignment, blocked: Blocked | None) -> str:

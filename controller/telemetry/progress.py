@@ -30,9 +30,11 @@ from controller.core.reason_kinds import LASTING
 from controller.core.requests.model import Request
 from controller.core.view import ClusterView
 from controller.planning.estimates import Estimate, WorkLeft, time_left
+from controller.planning.forecast import START_HIGH_S
 from controller.telemetry.cluster_counts import (
     Incremental,
     WorkCounts,
+    copying_to,
     in_slices,
     undrained_count,
     unjudged_entries,
@@ -216,12 +218,16 @@ class _Figures:
             return
         reason = self._reasons.of(reassignment)
         blocked = reason.detail if reason is not None and reason.by in LASTING else ""
-        if partition in self._work.stalled:
-            blocked = blocked or f"{partition} is stalled"
+        stalled = f"{partition} is stalled" if partition in self._work.stalled else ""
+        blocked, running = blocked or stalled, copying_to(view, partition, reassignment)
         growth = view.disks_process.growth.get(partition, 0.0)
         state = view.leadership.states.get(partition)
         leader = NO_LEADER if state is None else state.leader
-        found = [self._copy(copy, leader, growth, blocked) for copy in copies]
+        found = [
+            # A copy beside a dead replica goes on.
+            self._copy(copy, leader, growth, stalled if copy.replica in running else blocked)
+            for copy in copies
+        ]
         own = [self._rates.copies.get((partition, copy.replica)) for copy in copies]
         known = [rate for rate in own if rate is not None]
         self._growth[name] += growth * len(known)
@@ -344,6 +350,7 @@ class _Figures:
             throttled_s=max((left / rate for left, rate in throttled if rate), default=0.0),
             partitions=view.requests.by_id[name].open + self._unjudged[name],
             at_once=min(limits_in_force.in_flight_max(view), at_once or sys.maxsize),
+            ending_s=START_HIGH_S,
             blocked=wait.detail if wait is not None and is_held else "",
         )
         return time_left(work, self._parts[name])
@@ -356,7 +363,7 @@ class _Figures:
 
         Bytes are None where no size is known and nothing was copied; they omit the partitions of
         unknown size, and those that ended before ``bytes_since``. The share of one that ended is
-        that of the entries which reached their target.
+        that of the entries which reached their target; one that was undone, also in part, has none.
         """
         volume, unjudged = self._volume(name), self._unjudged[name]
         is_measured = not (volume.unknown or unjudged or name in self._unread)
@@ -369,9 +376,10 @@ class _Figures:
         if estimate is None:
             if self._view.reassignments_leadership.specs_read:
                 entries = request.total + undrained_count(self._view, name)
-                undone = self._undone.get(name)
-                done = request.counts(0 if undone is None else undone.entries)["done"]
+                done = request.counts(0)["done"]
                 share = done / entries if entries else 1.0
+                if self._undone.get(name) is not None:
+                    share = None
         elif earlier is not None and (is_measured or not request.is_inherited):
             whole = moved + (self._left(name) or 0.0)
             share = moved / whole if whole else None

@@ -12,18 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import chain
-from statistics import median
 from typing import Any, Final
 
 from controller.core.core_settings import EngineName
 from controller.core.deletions import pending_deletions
 from controller.core.disks.disk_space import reserved_in, unguarded_brokers
-from controller.core.model import BlockedBy, BrokerId, Instant, RequestId
+from controller.core.model import BlockedBy, RequestId
 from controller.core.pacing import limits_in_force
 from controller.core.pacing.controls import UNTHROTTLED
 from controller.core.pacing.drained_replicas import replicas_left
-from controller.core.pacing.governor import FRESH_S
-from controller.core.pacing.model import SignalKind
 from controller.core.pacing.operator_holds import request_hold
 from controller.core.reason_kinds import BLOCKING, LASTING
 from controller.core.requests.drain_targets import hold_of
@@ -43,7 +40,7 @@ from controller.telemetry.cluster_counts import (
     unjudged_entries,
 )
 from controller.telemetry.json_values import Clocks, iso_time
-from controller.telemetry.partition_documents import PartitionDocuments
+from controller.telemetry.partition_documents import PartitionDocuments, governed_rate
 from controller.telemetry.progress import IDLE, ProgressTracker
 from controller.units import MS_PER_S
 
@@ -302,6 +299,7 @@ def controls_of(view: ClusterView) -> dict[str, Any]:
         },
         "disabled": bool(view.requests_session.kill_switch),
         "throttle": view.pacing_process.controls.throttle,
+        "digest": view.pacing_process.controls.digest,
     }
 
 
@@ -326,7 +324,7 @@ def _evacuations_of(view: ClusterView) -> list[dict[str, Any]]:
     """Return the brokers that are evacuated from leaderships."""
     found = view.pacing_process.controls.evacuated or {}
     return [
-        {"broker": broker, **asdict(about), "live": broker in view.cluster.brokers}
+        {"broker": broker, **asdict(about), "live": broker in view.cluster.brokers, "verdict": None}
         for broker, about in sorted(found.items())
     ]
 
@@ -340,31 +338,7 @@ def _governor_of(view: ClusterView, clocks: Clocks) -> dict[str, Any] | None:
         "objective_s": view.options.latency_objective_s,
         "in_flight_max": view.pacing.pace,
         "unmeasured": {kind.value: why for kind, why in process.unmeasured.items() if why},
-        "brokers": {
-            str(broker): {
-                "bytes_per_s": rate.bytes_per_s,
-                "since": clocks.at(rate.changed_at),
-                "evidence": rate.why,
-                "signal": None if rate.by is None else rate.by.kind.value,
-                "value": None if rate.by is None else rate.by.value,
-                "objective": None if rate.by is None else rate.by.objective,
-                "is_missed": rate.is_missed,
-                "needed_bytes_per_s": rate.floor,
-                **_latency_of(view, broker, clocks.now),
-            }
-            for broker, rate in sorted(rates.items())
-        },
-    }
-
-
-def _latency_of(view: ClusterView, broker: BrokerId, now: Instant) -> dict[str, float | None]:
-    """Return what the probe that a broker leads measured in the last seconds."""
-    kept = view.pacing_process.readings.get((SignalKind.PROBE, broker), ())
-    fresh = [s for s in kept if now - s.at <= FRESH_S]
-    medians = [s.median for s in fresh if s.median is not None]
-    return {
-        "p50_s": median(medians) if medians else None,
-        "p99_s": max((s.value for s in fresh), default=None),
+        "brokers": {str(broker): governed_rate(view, broker, clocks) for broker in sorted(rates)},
     }
 
 

@@ -101,6 +101,8 @@ class StatusPublisher:
         """The newest snapshot; None before the loop's first cycle."""
         self._next_at = Instant(float("-inf"))
         self._draft: Incremental[StatusSnapshot] | None = None
+        self._is_hastened = False
+        """Whether the next one begins as soon as there is no draft, which may miss a change."""
         self._next_count_at = Instant(float("-inf"))
         self._cluster: Mapping[str, int] | None = None
         self._next_assigned_at = Instant(float("-inf"))
@@ -136,10 +138,10 @@ class StatusPublisher:
         started = self._clock.now()
         if at_once:
             self._draft = None
-        elif started < self._next_at:
+        elif started < self._next_at and (self._draft is not None or not self._is_hastened):
             return None
         if self._draft is None:
-            self._draft = self._drafted(view, started)
+            self._draft, self._is_hastened = self._drafted(view, started), False
         # There may be no further call after a shutdown.
         until = float("inf") if view.role.stopping else started + SLICE_S
         snapshot = None
@@ -157,11 +159,15 @@ class StatusPublisher:
         self._next_at = Instant(ended + pause_s)
         return snapshot
 
+    def hasten(self) -> None:
+        """Have the next snapshot made at once: an operator may look for what was just changed."""
+        self._is_hastened = True
+
     @property
     def due_in_s(self) -> float:
-        """Seconds until the next slice of a snapshot in the making; infinite without one."""
+        """Seconds until the next slice of a snapshot; infinite without one in the making or due."""
         if self._draft is None:
-            return float("inf")
+            return 0.0 if self._is_hastened else float("inf")
         return max(0.0, self._next_at - self._clock.now())
 
     def _drafted(self, view: ClusterView, now: Instant) -> Incremental[StatusSnapshot]:

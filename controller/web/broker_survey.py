@@ -1,6 +1,8 @@
 """
 What brokers have, for the table of brokers: bytes, the fill of their disks, and who leads.
 
+Also whether an evacuated broker can be restarted, which is asked for more often.
+
 The daemon asks brokers for their disks only while it works, and knows all leaders only during a
 tenure of the native engine. So a page that is shown asks here, which asks the brokers and ZooKeeper
 on a background thread, at most once a minute; a page never waits for it.
@@ -28,11 +30,14 @@ from controller.core.model import (
 from controller.doctor.broker_answers import Disks
 from controller.errors import ControllerError
 from controller.previews.cluster_queries import QueryBrokers, query_brokers
+from controller.previews.evacuation_preview import verdicts
 from controller.reactor.ports import Clock
 from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
 
 REFRESH_S: Final = 60.0
+VERDICTS_S: Final = 5.0
+"""The shortest time between two surveys where brokers are evacuated."""
 SHARE: Final = 0.05
 """The largest part of the time that surveys take: they need processor time of the daemon."""
 LEADERS_MAX: Final = 20_000
@@ -62,6 +67,8 @@ class SurveyedCluster:
     """Partitions that each broker leads; None: unknown, or too many partitions."""
     at: datetime | None = None
     """When it was made."""
+    verdicts: Mapping[BrokerId, str] = field(default_factory=dict)
+    """Of each evacuated broker, whether it can be restarted."""
 
 
 class BrokerSurvey(BackgroundThread):
@@ -84,13 +91,19 @@ class BrokerSurvey(BackgroundThread):
         self._query_brokers = query_brokers
         self._due, self._is_stopping = threading.Event(), False
         self._latest: SurveyedCluster | None = None
-        self._next_at = Instant(float("-inf"))
+        self._next_at = self._soonest_at = Instant(float("-inf"))
 
     def latest(self) -> SurveyedCluster | None:
         """Return the latest survey, None before the first, and have another made if it is due."""
         if self._clock.now() >= self._next_at:
             self._due.set()
         return self._latest
+
+    def verdicts(self) -> Mapping[BrokerId, str]:
+        """Return whether evacuated brokers can be restarted, and have that looked at again."""
+        if self._clock.now() >= self._soonest_at:
+            self._due.set()
+        return {} if self._latest is None else self._latest.verdicts
 
     def stop(self) -> None:
         """End the thread; does not wait long for it."""
@@ -112,15 +125,17 @@ class BrokerSurvey(BackgroundThread):
             _log.warning("broker_survey_failed", error=str(error))
         finally:
             ended = self._clock.now()
-            self._next_at = Instant(ended + max(REFRESH_S, (ended - began) / SHARE))
+            rest_s = (ended - began) / SHARE
+            self._next_at = Instant(ended + max(REFRESH_S, rest_s))
+            self._soonest_at = Instant(ended + max(VERDICTS_S, rest_s))
 
     def _surveyed(self) -> SurveyedCluster:
         with self._connect() as operator:
             brokers = operator.cluster.brokers()
-            leaders = _leaders(operator)
+            leaders, found = _leaders(operator), verdicts(operator)
         answers = self._query_brokers(self._settings, list(brokers.values()), ())
         brokers_found = {b: _broker_of(a) for b, a in answers.disks.items()}
-        return SurveyedCluster(brokers_found, leaders, self._wall())
+        return SurveyedCluster(brokers_found, leaders, self._wall(), found)
 
 
 def _leaders(operator: OperatorClient) -> Mapping[BrokerId, int] | None:

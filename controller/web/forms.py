@@ -60,6 +60,8 @@ NOT_A_FORM: Final = "not a form"
 PLAN: Final = "/plan"
 SUBMIT: Final = "/submit"
 LIMITS: Final = "/limits"
+ACCEPTED: Final = "/?accepted=1"
+"""The overview, with a note that it does not show yet what a form changed."""
 PLANNED: Final = frozenset({"add", "rebalance", "replication"})
 """Kinds of forms whose plan is made here."""
 CHOSEN: Final = "broker-"
@@ -139,11 +141,12 @@ class PlanForm:
                 return text(HTTPStatus.CONFLICT, why), why, None
             del self._drafts[form["draft"]]
         try:
-            name = self._plans.submit(draft.wanted, author(who.name))
+            name, is_shown = self._plans.submit(draft.wanted, author(who.name))
         except ControllerError as error:
             why = " ".join((str(error), *getattr(error, "__notes__", ())))
             return self.page({}, who, why), why, None
-        return html(pages.render_submitted(who, name, draft.wanted)), "done", name
+        page = pages.render_submitted(who, name, draft.wanted, is_shown=is_shown)
+        return html(page), "done", name
 
     def _wanted_by(self, form: Mapping[str, str]) -> Wanted:
         kind = form.get("kind", "")
@@ -388,13 +391,13 @@ class ControlForm:
             return text(HTTPStatus.BAD_REQUEST, "no such action")
         subject = sent.form.get("request", "")
         try:
-            self._steering.carry_out(action, subject, sent.who.name)
+            is_shown = self._steering.carry_out(action, subject, sent.who.name)
         except ControllerError as error:
             self._audit(sent.attempt(str(error)))
             page = pages.render_form(action, subject, sent.who, problem=str(error))
             return html(page, HTTPStatus.CONFLICT)
         self._audit(sent.attempt("done"))
-        return redirect("/")
+        return redirect("/" if is_shown else ACCEPTED)
 
     def limits(
         self, who: Identity, form: Mapping[str, str] | None = None, problem: str = ""
@@ -409,12 +412,12 @@ class ControlForm:
 
     def _change_limits(self, sent: Sent) -> Response:
         try:
-            self._steering.change_limits(changes_of(sent.form))
+            is_shown = self._steering.change_limits(changes_of(sent.form))
         except ControllerError as error:
             self._audit(sent.attempt(str(error)))
             return self.limits(sent.who, sent.form, str(error))
         self._audit(sent.attempt("done"))
-        return redirect("/")
+        return redirect("/" if is_shown else ACCEPTED)
 
     def plan(self, who: Identity, chosen: Mapping[str, str]) -> Response:
         """Return the forms with what a link chose: a broker and a task, or a request to undo."""

@@ -30,6 +30,7 @@ import structlog
 import tenacity
 
 from controller.core.model import Instant, count_text
+from controller.core.requests.submissions import CancelScope
 from controller.errors import RefusedError, TransientError
 from controller.setting_values import NotificationKind
 from controller.settings import ENVIRONMENT_PREFIX
@@ -155,7 +156,8 @@ def _cancellation_text(fields: Mapping[str, Any]) -> str:
     if fields["unreadable"] is not None:
         return f"a cancellation is not readable: {fields['unreadable']}"
     what = "everything in progress" if fields["everything"] else "a selection"
-    return f"{what} is being cancelled{_cause(fields['requested_by'], fields['reason'])}"
+    done = "undone" if fields["scope"] == CancelScope.ALL else "cancelled"
+    return f"{what} is being {done}{_cause(fields['requested_by'], fields['reason'])}"
 
 
 def _cause(by: str | None, why: str | None) -> str:

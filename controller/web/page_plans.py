@@ -22,7 +22,7 @@ from controller.core.pacing.controls import AT_ONCE, Drains, Quiesce
 from controller.core.requests.submissions import Cancellation, RequestOptions, Window
 from controller.errors import ControllerError, InvalidInputError, ReassignmentConflictError
 from controller.previews import forecast_table, proposal
-from controller.previews.cancel_preview import cancel_preview, entries_back
+from controller.previews.cancel_preview import cancel_preview
 from controller.previews.cluster_queries import (
     ClusterQueries,
     QueryBrokers,
@@ -34,8 +34,7 @@ from controller.previews.drafts import propose_apart
 from controller.previews.drain_preview import preview_drains
 from controller.previews.evacuation_preview import leader_changes, left_lines
 from controller.previews.holds import by_reason, hold_lines, quiesce_line
-from controller.previews.plan_changes import PlanValidation
-from controller.previews.plan_facts import DryRun, forecast_of
+from controller.previews.plan_facts import DryRun, undo_dry_run
 from controller.previews.plan_files import PlanFile, plan_of
 from controller.settings import Settings
 from controller.units import MS_PER_S, ids, names_text, show_throttle
@@ -188,38 +187,48 @@ class PagePlans:
                 case unknown:
                     assert_never(unknown)
 
-    def submit(self, wanted: Wanted, by: str) -> RequestId | None:
+    def submit(self, wanted: Wanted, by: str) -> tuple[RequestId | None, bool]:
         """
-        Write what a form asks for; return the id of the request, if there is any.
+        Write what a form asks for; return the id of the request, and whether the status has it.
 
-        An error after which something may have been written has a note.
+        The id is None where there is no request. The status is awaited for a moment. An error after
+        which something may have been written has a note.
         """
         with self._connect() as operator:
-            match wanted:
-                case PlanSubmission():
-                    options = replace(wanted.options, requested_by=by)
-                    return check(operator, replace(wanted, options=options)).write(operator).request
-                case NewDrains():
-                    about = replace(wanted.about, by=by, since_ms=self._now_ms())
-                    return draining.drain(operator, replace(wanted, about=about)).request
-                case Cancellation():
-                    return cancel(operator, replace(wanted, requested_by=by))
-                case LeadershipTask():
-                    task = replace(
-                        wanted,
-                        about=replace(wanted.about, by=by, since_ms=self._now_ms()),
-                        options=replace(wanted.options, requested_by=by),
-                    )
-                    moves, checked = task.begin(operator)
-                    request = None if checked is None else checked.write(operator).request
-                    if task.kind is LeadershipTaskKind.RETURN and not moves.is_over:
-                        self._end_return(operator, task)
-                    return request
-                case NewQuiesce():
-                    new = wanted.begun(by, self._now_ms())
-                    return work_control.quiesce(operator, new).request
-                case unknown:
-                    assert_never(unknown)
+            request = self._submit(operator, wanted, by)
+            return request, work_control.await_shown(
+                operator,
+                self._status,
+                None if isinstance(wanted, NewQuiesce) else request,
+                sleep=self._queries.sleep,
+            )
+
+    def _submit(self, operator: OperatorClient, wanted: Wanted, by: str) -> RequestId | None:
+        match wanted:
+            case PlanSubmission():
+                options = replace(wanted.options, requested_by=by)
+                return check(operator, replace(wanted, options=options)).write(operator).request
+            case NewDrains():
+                about = replace(wanted.about, by=by, since_ms=self._now_ms())
+                return draining.drain(operator, replace(wanted, about=about)).request
+            case Cancellation():
+                return cancel(operator, replace(wanted, requested_by=by))
+            case LeadershipTask():
+                task = replace(
+                    wanted,
+                    about=replace(wanted.about, by=by, since_ms=self._now_ms()),
+                    options=replace(wanted.options, requested_by=by),
+                )
+                moves, checked = task.begin(operator)
+                request = None if checked is None else checked.write(operator).request
+                if task.kind is LeadershipTaskKind.RETURN and not moves.is_over:
+                    self._end_return(operator, task)
+                return request
+            case NewQuiesce():
+                new = wanted.begun(by, self._now_ms())
+                return work_control.quiesce(operator, new).request
+            case unknown:
+                assert_never(unknown)
 
     def _end_return(self, operator: OperatorClient, task: LeadershipTask) -> None:
         """End an evacuation if the leaderships are back soon, as the command that waits does."""
@@ -234,11 +243,8 @@ class PagePlans:
         preview = cancel_preview(operator, wanted, is_whole=True)
         if not preview:
             raise ReassignmentConflictError(work_control.nothing_text(operator, wanted))
-        entries = entries_back(operator, wanted, preview)
-        options = RequestOptions(throttle=wanted.throttle, window=wanted.window)
-        forecast = forecast_of(operator, entries, self._queries, options)
-        found = DryRun(entries, PlanValidation(), (), frozenset(), forecast)
-        shown = _shown(found, (*preview.lines(), *self._holds(operator, wanted.window)))
+        found = undo_dry_run(operator, wanted, preview, self._queries)
+        shown = _shown(found, tuple(preview.lines()))
         return replace(shown, entries=len({*preview.in_progress, *preview.finished}))
 
     def _leaderships(self, operator: OperatorClient, wanted: LeadershipTask) -> PlanPreview:
@@ -278,7 +284,7 @@ class PagePlans:
         )
 
     def _holds(self, operator: OperatorClient, window: Window | None) -> Iterator[str]:
-        return hold_lines(operator, window, self._now_ms() / MS_PER_S, self._status())
+        return hold_lines(operator, window, self._now_ms() / MS_PER_S)
 
 
 def _about(load: Mapping[str, Any], marks: Mapping[str, Collection[BrokerId]]) -> Iterator[str]:

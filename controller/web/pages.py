@@ -45,6 +45,7 @@ from controller.units import (
     show_estimate,
     show_rate,
     show_throttle,
+    show_time,
 )
 from controller.web.access import ANYONE, Identity
 from controller.web.broker_survey import SurveyedBroker, SurveyedCluster
@@ -122,10 +123,11 @@ def render_page(  # noqa: PLR0913 - what it shows
     reports: Sequence[IndexedReport],
     points: Sequence[TrendPoint],
     is_still: bool,
+    is_accepted: bool = False,
     surveyed: SurveyedCluster | None = None,
 ) -> str:
     """
-    Return the overview.
+    Return the overview; ``is_accepted``: a form was, and does not show yet.
 
     ``listing`` is a page of partitions, None where the loop was too busy to answer. Summaries of
     ``ended`` requests and ``reports`` come the latest first, ``points`` of the charts the oldest. A
@@ -146,6 +148,7 @@ def render_page(  # noqa: PLR0913 - what it shows
         blocked=sum(n for by, n in status["blocked"].items() if by in BLOCKING),
         reports=reports,
         is_still=is_still,
+        is_accepted=is_accepted,
         who=who,
         requests=status["requests"][:REQUESTS_MAX],
         charts=charts_of(points),
@@ -280,12 +283,17 @@ def render_preview(who: Identity, draft: str, shown: PlanPreview, wanted: Wanted
     return _render("preview", "preview", who=who, draft=draft, shown=shown, words=words)
 
 
-def render_submitted(who: Identity, request: RequestId | None, wanted: Wanted) -> str:
+def render_submitted(
+    who: Identity, request: RequestId | None, wanted: Wanted, *, is_shown: bool = True
+) -> str:
     """Return what was just submitted, with the id of the request, if there is any."""
-    words = words_of(wanted, 0)
-    is_listed = not isinstance(wanted, NewQuiesce)
     return _render(
-        "submitted", "submitted", who=who, request=request if is_listed else None, words=words
+        "submitted",
+        "submitted",
+        who=who,
+        request=None if isinstance(wanted, NewQuiesce) else request,
+        words=words_of(wanted, 0),
+        is_shown=is_shown,
     )
 
 
@@ -334,20 +342,22 @@ def _examples(status: Document) -> dict[str, Document]:
 
 def _copies(status: Document) -> list[tuple[Document, Document | None]]:
     """Return the copies of the first partitions that copy, stalled ones first."""
-    copying = [p for p in status["in_flight"] if p["state"] == COPYING]
+    copying = [p for p in status["in_flight"] if p["state"] == COPYING or p["copying_to"]]
     copying.sort(key=lambda p: not p["stalled"])
-    return [(p, copy) for p in copying[:COPYING_MAX] for copy in p["copies"] or [None]]
+    return [(p, copy) for p in copying[:COPYING_MAX] for copy in _running(p)]
+
+
+def _running(partition: Document) -> list[Document | None]:
+    """Return the copies of a partition, of a blocked one those that go on all the same."""
+    is_blocked, running = partition["blocked_on"] is not None, partition["copying_to"]
+    found = [c for c in partition["copies"] if not is_blocked or c["broker"] in running]
+    return found or [None]
 
 
 def _brokers(status: Document, surveyed: SurveyedCluster | None) -> list[dict[str, Any]]:
     """Return the brokers: of too many, the dead and evacuated ones and those with work."""
     dead = set(status["dead_brokers"])
-    evacuated = {
-        found["broker"]: Evacuation(
-            found["reason"], found["by"], found["since_ms"], found["returning"]
-        )
-        for found in status["evacuations"]
-    }
+    evacuated = {found["broker"]: _evacuation_words(found) for found in status["evacuations"]}
     facts = surveyed or SurveyedCluster()
 
     def row(load: Document) -> dict[str, Any]:
@@ -367,7 +377,7 @@ def _brokers(status: Document, surveyed: SurveyedCluster | None) -> list[dict[st
             **load,
             "leaders": leaders,
             "is_dead": broker in dead,
-            "evacuated": evacuation_words(evacuated[broker]) if broker in evacuated else "",
+            "evacuated": evacuated.get(broker, ""),
             "size": known.size,
             "problem": known.problem,
             "fill": fill,
@@ -383,6 +393,11 @@ def _brokers(status: Document, surveyed: SurveyedCluster | None) -> list[dict[st
         )
     )
     return sorted(rows[:BROKERS_MAX], key=lambda r: r["broker"])
+
+
+def _evacuation_words(found: Document) -> str:
+    about = Evacuation(found["reason"], found["by"], found["since_ms"], found["returning"])
+    return evacuation_words(about, found.get("verdict"))
 
 
 def _directories(disks: Document) -> list[dict[str, Any]]:
@@ -457,6 +472,7 @@ def _environment() -> Environment:
         percent=percent,
         duration=show_duration,
         ago=show_ago,
+        time=show_time,
         coded=_coded,
         counted=count_text,
         shorten=_shorten,

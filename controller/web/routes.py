@@ -231,6 +231,7 @@ class Routes:
             points=self._publisher.trend,
             surveyed=None if self._survey is None else self._survey.latest(),
             is_still=bool(fields.get("still")),
+            is_accepted=bool(fields.get("accepted")),
         )
         return html(page)
 
@@ -282,8 +283,13 @@ class Routes:
             return None
         unready = self._why_unready()
         leads = snapshot.status["role"] == "leader"
+        evacuations = snapshot.status["evacuations"]
+        if evacuations and self._survey is not None:
+            verdicts = self._survey.verdicts()
+            evacuations = [{**e, "verdict": verdicts.get(e["broker"])} for e in evacuations]
         return {
             **snapshot.status,
+            "evacuations": evacuations,
             "leader": None if leads else self._health.leader(),
             "ready": unready is None,
             "unready_because": unready,

@@ -92,43 +92,48 @@ class Steering:
             found = values_of(operator.requests.controls())
         return found, (self._status() or {}).get("limits", {})
 
-    def change_limits(self, changed: ChangedLimits) -> None:
-        """Change limits and the throttle, as ``limits`` and ``throttle`` do."""
+    def change_limits(self, changed: ChangedLimits) -> bool:
+        """Change limits and the throttle, as ``limits`` and ``throttle``; as ``carry_out``."""
         with self._connect() as operator:
             if changed.limits:
                 work_control.change_limits(operator, changed.limits)
             if changed.is_throttle_changed:
                 operator.writes.set_throttle(changed.throttle)
+            return work_control.await_shown(operator, self._status)
 
-    def carry_out(self, action: PageAction, request: str, by: str) -> None:
+    def carry_out(self, action: PageAction, request: str, by: str) -> bool:
         """
         Carry out an action of the token ``by``; an empty ``request`` means everything.
 
-        That of a drain has the id of the broker in the place of a request.
+        That of a drain has the id of the broker in the place of a request. Return whether the
+        status shows it, which is awaited for a moment.
         """
-        if action is PageAction.STOP_DRAIN:
-            with self._connect() as operator:
-                draining.stop(operator, [_broker_of(request)])
-            return
-        named = work_control.request_ids([request] if request else [])
         with self._connect() as operator:
-            match action:
-                case PageAction.PAUSE:
-                    work_control.pause(
-                        operator, Pause(by=author(by), since_ms=self._now_ms()), named
-                    )
-                case PageAction.RESUME:
-                    work_control.resume(operator, named)
-                case PageAction.CANCEL:
-                    cancel(
-                        operator,
-                        Cancellation(requests=frozenset(named), requested_by=author(by)),
-                    )
-                case PageAction.WARN | PageAction.WAIT:
-                    values = {"under-min-isr": UnderMinIsr(action.value)}
-                    work_control.change_limits(operator, work_control.LimitChanges(values=values))
-                case unknown:
-                    assert_never(unknown)
+            cancelled = self._carry_out(operator, action, request, by)
+            return work_control.await_shown(operator, self._status, cancelled)
+
+    def _carry_out(
+        self, operator: OperatorClient, action: PageAction, request: str, by: str
+    ) -> RequestId | None:
+        if action is PageAction.STOP_DRAIN:
+            draining.stop(operator, [_broker_of(request)])
+            return None
+        named = work_control.request_ids([request] if request else [])
+        match action:
+            case PageAction.PAUSE:
+                new = Pause(by=author(by), since_ms=self._now_ms())
+                work_control.pause(operator, new, named)
+            case PageAction.RESUME:
+                work_control.resume(operator, named)
+            case PageAction.CANCEL:
+                wanted = Cancellation(requests=frozenset(named), requested_by=author(by))
+                return cancel(operator, wanted)
+            case PageAction.WARN | PageAction.WAIT:
+                values = {"under-min-isr": UnderMinIsr(action.value)}
+                work_control.change_limits(operator, work_control.LimitChanges(values=values))
+            case unknown:
+                assert_never(unknown)
+        return None
 
 
 def cancel(operator: OperatorClient, wanted: Cancellation) -> RequestId:

@@ -38,6 +38,12 @@ Every wait has a limit: @ZOOKEEPER@ s for a connection to ZooKeeper, @DAEMON@ s 
 @BROKERS@ s for a broker, and `--timeout` for the acceptance of a submission.
 `--wait` and `watch` end with Ctrl-C, which does not stop the reassignments.
 
+Tables, lines and the status page show an instant as `2026-01-02 22:00:00Z` (UTC), a duration in the
+largest unit of which there are two or more (`90 s`, `5 min`, `2 h`, `3 days`; latencies as `420 ms`
+or `1.3 s`), an estimate as a range: `5 min to 2 h`, `up to 5 min`, or `under a minute`, below which
+it is not exact. The page shows instants relative to now, and as above on hover. JSON, log, journal
+and metrics have ISO 8601 and seconds.
+
 Completion in bash, zsh, fish and PowerShell: `reassigner --install-completion` installs it for the
 current shell, `reassigner --show-completion` prints the script.
 """

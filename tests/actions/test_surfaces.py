@@ -328,7 +328,7 @@ def test_page_and_execute_submit_the_same(name: str, tmp_path: Path) -> None:
     except ControllerError as error:
         whys = [str(error)] * 2
     else:
-        for turn in (plans.preview, lambda wanted: plans.submit(wanted, "alice")):
+        for turn in (plans.preview, lambda wanted: plans.submit(wanted, "alice")[0]):
             try:
                 found = turn(wanted)
             except ControllerError as error:

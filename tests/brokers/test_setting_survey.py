@@ -8,9 +8,9 @@ from kafka.protocol.admin import AlterConfigsResponse
 from kafka.protocol.api_key import ApiKey
 
 from controller.brokers.connection_settings import ConnectionSettings
-from controller.brokers.setting_survey import ENCRYPTED, NOT_LIVE, judge_settings
+from controller.brokers.setting_survey import judge_settings
 from controller.core.pacing.throttle_settings import Entity
-from controller.doctor.broker_answers import SettingVerdicts
+from controller.doctor.broker_answers import NoVerdict, SettingVerdicts
 from tests.brokers.fakes import KAFKA_2_6, Answer, FakeBroker, Received
 
 UNDERSTOOD = {**KAFKA_2_6, ApiKey.AlterConfigs: (0, 1)}
@@ -74,7 +74,10 @@ def test_each_live_broker_validates_its_own_settings_and_any_the_defaults() -> N
         },
     )
     assert found.rejected == {Entity("brokers/<default>"): "Bad x", Entity("brokers/2"): "Bad x"}
-    assert found.unknown == {Entity("brokers/3"): ENCRYPTED, Entity("brokers/9"): NOT_LIVE}
+    assert found.unknown == {
+        Entity("brokers/3"): NoVerdict.ENCRYPTED,
+        Entity("brokers/9"): NoVerdict.NOT_LIVE,
+    }
     assert sorted(requested) == [(1, ""), (1, "1"), (2, "2")]
 
 

@@ -232,6 +232,7 @@ def test_undo_moves_back_what_is_finished() -> None:
     assert NOTHING in Terminal(cluster).run("cancel", ONE).stdout
     shown = Terminal(cluster).run("undo", ONE, "--dry-run")
     assert "would move back, finished already: 1 (t-0)" in shown.stdout
+    assert "1 partition in 2 steps: 1 replica to copy" in shown.stdout, "as the page forecasts it"
     assert shown.stdout.endswith("1 partition would have the replicas of before\n")
 
     def move_back(cluster: FakeCluster) -> None:

@@ -49,6 +49,18 @@ def test_everything_is_paused_and_resumed(terminal: Terminal) -> None:
     assert terminal.cluster.controls.pauses == Pauses()
 
 
+def test_a_change_is_awaited_until_the_status_shows_it(terminal: Terminal) -> None:
+    """The next command is not to show the former state; a daemon that lags is named."""
+    before = a_status(controls={"digest": Controls().digest, "disabled": False})
+    pauses = Pauses(everything=Pause("", USER, AT_MS))
+    after = a_status(controls={"digest": Controls(pauses).digest, "disabled": False})
+    terminal.cluster.statuses = [before, before, after]
+    assert terminal.run("pause").stderr == ""
+    assert terminal.cluster.statuses == [after]
+    terminal.cluster.statuses = [before]
+    assert "the daemon has not taken it in yet" in terminal.run("disable").stderr
+
+
 def test_requests_and_brokers_are_paused_by_themselves(terminal: Terminal) -> None:
     """Resuming one leaves the other alone, and resuming everything both."""
     terminal.run("pause", "--request", ONE, "--broker", "5", "--reason", "disks")

@@ -28,6 +28,7 @@ from tests.core.builders import replicas, tp
 from tests.telemetry.builders import partition_state
 
 SINCE = "2026-01-02T03:04:05.000Z"
+SHOWN = "2026-01-02 03:04:05Z"
 
 
 def explained(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 - a document's values
@@ -78,9 +79,9 @@ def test_a_partition_in_flight_is_explained_whole() -> None:
         "  original    0,1,2",
         f"  request     {REQUEST} (legacy)",
         "  target      3,4,5",
-        f"  phase       copying since {SINCE} (A2-syncing: {PHASE_MEANINGS['A2-syncing']})",
+        f"  phase       copying since {SHOWN} (A2-syncing: {PHASE_MEANINGS['A2-syncing']})",
         "  step        2 of 4",
-        f"  waits for   broker_dead: replica 4 is not live (since {SINCE}), STALLED",
+        f"  waits for   broker_dead: replica 4 is not live (since {SHOWN}), STALLED",
         f"  what to do  {advice_for(BlockedBy.BROKER_DEAD, REQUEST)}",
         "  steps to come, if nothing changes:",
         "    3. 0,3,4,5: add 5, drop 2",
@@ -126,7 +127,7 @@ def test_a_partition_that_copies_is_not_explained_as_blocked(*, stalled: bool) -
     }
     cluster.explanations[tp()] = document
     printed = Terminal(cluster).run("explain", "t-0").stdout
-    assert f"  state       copying to 4 (since {SINCE})\n" in printed
+    assert f"  state       copying to 4 (since {SHOWN})\n" in printed
     assert "waits for" not in printed
     assert ("STALLED" in printed) is stalled
     remedy = advice_for(BlockedBy.REPLICA_NOT_IN_ISR, REQUEST)

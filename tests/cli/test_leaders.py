@@ -20,7 +20,7 @@ from controller.core.model import (
 )
 from controller.core.pacing.controls import Evacuation, Evacuations, Pauses, Quiesce
 from controller.core.requests.submissions import Window
-from tests.cli.builders import USER, FakeCluster, Terminal
+from tests.cli.builders import USER, FakeCluster, Terminal, a_status
 from tests.cli.scripted_answers import AT_MS
 from tests.core.builders import replicas, tp
 
@@ -315,3 +315,19 @@ def test_the_result_as_json(terminal: Terminal) -> None:
     listed = json.loads(terminal.run("leaders", "--json").stdout)
     assert listed["evacuated"][0]["broker"] == 1
     assert listed["evacuated"][0]["leads"] == 1
+
+
+def test_status_and_explain_have_the_verdict(terminal: Terminal) -> None:
+    """An operator looks there for whether the broker can be restarted."""
+    terminal.run("leaders", "--evacuate", "1", "--reason", "kernel")
+    verdict = "broker 1 leads no partition: it can be restarted"
+    evacuated = {"broker": 1, "reason": "kernel", "by": USER, "since_ms": AT_MS}
+    told = a_status(evacuations=[{**evacuated, "returning": False, "verdict": None}])
+    terminal.cluster.statuses = [told]
+    words = f"leaderships evacuated since 2025-06-15 15:06:40Z by {USER}: kernel; {verdict}"
+    assert f"broker 1: {words}" in terminal.run("status").stdout.splitlines()
+    document = json.loads(terminal.run("status", "--json").stdout)
+    assert document["evacuations"][0]["verdict"] == verdict
+    assert f"  evacuated   broker 1: {words}" in terminal.run("explain", "t-0").stdout.splitlines()
+    place(terminal.cluster, tp(9), (1, 2), 1)
+    assert "broker 1 still leads 1 partition" in terminal.run("status").stdout

@@ -117,7 +117,7 @@ def test_an_undone_request_is_not_done(cluster: FakeCluster) -> None:
     terminal = Terminal(cluster)
     listed = terminal.run("list", "--history").stdout
     assert f"{FIRST} (request): 0 of 3 done, 3 undone, 2.5 MB moved, undone by {CANCEL}" in listed
-    assert f"{CANCEL} (cancel): 2.5 MB moved, undoes {FIRST} (3 partitions)" in listed
+    assert f"{CANCEL} (undo): 2.5 MB moved, undoes {FIRST} (3 partitions)" in listed
     first, second = json.loads(terminal.run("list", "--history", "--json").stdout)["requests"]
     if first["id"] == FIRST:
         first, second = second, first

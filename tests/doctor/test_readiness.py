@@ -83,5 +83,7 @@ def test_evacuated_brokers_are_named_without_alarm_where_nothing_has_to_end() ->
     left = built().with_znodes(evacuated={BrokerId(2): Evacuation("kernel", "ann", 1)})
     (found,) = (f for f in examine(left.build(), checks=CHECKS) if f.check == "broker_evacuated")
     assert (found.severity, found.subject) == (Severity.INFO, "broker 2")
-    assert found.evidence.endswith("until they are returned by ann: kernel")
+    assert found.evidence.endswith(
+        "until they are returned by ann: kernel; broker 2 leads no partition: it can be restarted"
+    )
     assert "leaders --return 2" in found.advice

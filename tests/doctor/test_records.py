@@ -94,3 +94,6 @@ def test_settings_of_which_brokers_say_nothing_are_a_remark() -> None:
         "/config/brokers/9",
     ]
     assert all(f.severity is Severity.INFO for f in rejected_settings(built.build()))
+    by_path = {f.subject: f.advice for f in rejected_settings(built.build())}
+    assert "AlterConfigs" in by_path["/config/topics/a and 1 more"]
+    assert "it judges its own settings when it starts" in by_path["/config/brokers/9"]

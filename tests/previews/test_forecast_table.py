@@ -149,7 +149,7 @@ def test_live_controls_count(terminal: Terminal) -> None:
     )
     found = preview(terminal)
     assert "Will wait for paused: all: everything is paused\n" in found
-    opens = "outside of the window 01:00-02:00 UTC, which opens at 2025-06-16 01:00Z, in 10 h"
+    opens = "outside of the window 01:00-02:00 UTC, which opens at 2025-06-16 01:00:00Z, in 10 h"
     assert f"Will wait for window: all: {opens}\n" in found
     assert "Will wait for paused: t-0, t-1: broker 3 is paused\n" in found
     assert "Note: the time does not count 5 partitions of other requests\n" in found

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from controller.core.core_settings import EngineName
+from controller.core.cycle import observe
 from controller.core.leadership.records import StateRecord, StatesRead
 from controller.core.model import (
     Blocked,
@@ -22,6 +23,8 @@ from controller.core.model import (
     Route,
     ZkVersion,
 )
+from controller.core.pacing.controls import Controls, Pause, Pauses
+from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.phases import Ended, Expanding, Starting, Syncing
 from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord
 from controller.core.records import Change, Decision, Event, TimerFired
@@ -259,6 +262,18 @@ def test_a_change_of_role_is_published_at_once(seen: Observed) -> None:
     seen.observer.on_event(Deposed("moved"), claimed)
     assert not seen.publisher.latest.status["tenure"]["held"]
     assert seen.value("resignations_total") == 1
+
+
+def test_what_operators_change_is_published_with_the_cycle(seen: Observed) -> None:
+    """Whoever looks next sees it, however short ago the last snapshot was."""
+    view = a_view(1).view
+    seen.observer.tend(view)
+    controls = Controls(Pauses(everything=Pause()))
+    observe(view, ControlsRead(controls), Instant(0.0))
+    seen.observer.on_event(ControlsRead(controls), view)
+    seen.observer.on_cycle(Decision(), view, {})
+    assert seen.publisher.latest is not None
+    assert seen.publisher.latest.status["controls"]["digest"] == controls.digest
 
 
 def test_the_end_of_all_work_is_published_at_once(seen: Observed) -> None:

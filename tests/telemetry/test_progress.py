@@ -124,7 +124,7 @@ def test_throttle_in_force_limits_the_estimate(played: Played) -> None:
     (copy,) = partition_of(status, 0)["copies"]
     assert copy["throttle_bytes_per_s"] == MB // 2
     assert copy["eta_s"] == [120, 200]
-    assert request_of(status)["eta_s"] == [120, 201]
+    assert request_of(status)["eta_s"] == [120, 206]
     throttles = {x["broker"]: x["throttle_bytes_per_s"] for x in status["broker_loads"]}
     assert (throttles[1], throttles[4], throttles[5]) == (9 * MB, MB // 2, None)
 
@@ -134,7 +134,7 @@ def test_producers_lengthen_the_estimate_or_end_it(played: Played) -> None:
     played.view.disks_process.growth[tp()] = MB / 2
     status = copying(played, 90 * MB)
     assert partition_of(status, 0)["copies"][0]["eta_s"] == [96, 200]
-    assert request_of(status)["eta_s"] == [96, 201]
+    assert request_of(status)["eta_s"] == [96, 206]
     played.view.disks_process.growth[tp()] = 2.0 * MB
     assert request_of(played.go(0))["no_estimate"] == "producers write as fast as it is copied"
 
@@ -149,10 +149,30 @@ def test_what_waits_for_something_else_has_no_estimate(
     """Nor has the request, nor has all: nobody knows."""
     copying(played, 90 * MB)
     played.view.reassignments.by_partition[tp()].wait(Blocked(by, detail), played.clock.at)
+    if by is BlockedBy.BROKER_DEAD:
+        del played.view.cluster.brokers[BrokerId(4)]
     status = played.go(0)
     (copy,) = partition_of(status, 0)["copies"]
     for document in (copy, partition_of(status, 0), request_of(status), status["total"]):
         assert (document["eta_s"], document["no_estimate"]) == (None, detail)
+
+
+def test_a_copy_beside_a_dead_replica_goes_on(played: Played) -> None:
+    """Its progress and its end are shown, and that the step waits."""
+    copying(played, 90 * MB)
+    why = "replica 2 is not live"
+    dead = Blocked(BlockedBy.BROKER_DEAD, why)
+    played.view.reassignments.by_partition[tp()].wait(dead, played.clock.at)
+    status = played.go(0)
+    partition = partition_of(status, 0)
+    assert (partition["state"], partition["copying_to"]) == ("blocked", [4])
+    assert (partition["no_estimate"], request_of(status)["no_estimate"]) == (why, why)
+    (copy,) = partition["copies"]
+    assert copy["no_estimate"] is None
+    assert copy["bytes_per_s"]
+    assert status["partitions"]["copying"] == 1
+    loads = {load["broker"]: load for load in status["broker_loads"]}
+    assert (loads[4]["incoming"], loads[4]["incoming_blocked"]) == (1, 0)
 
 
 def test_partition_that_waits_for_its_turn_does_not_end_the_estimate(played: Played) -> None:
@@ -162,7 +182,7 @@ def test_partition_that_waits_for_its_turn_does_not_end_the_estimate(played: Pla
     played.view.reassignments.by_partition[tp(9)].wait(waits, played.clock.at)
     status = copying(played, 90 * MB)
     assert request_of(status)["bytes"]["remaining"] == 120 * MB
-    assert request_of(status)["eta_s"] == [96, 201]
+    assert request_of(status)["eta_s"] == [96, 206]
 
 
 def test_request_that_waits_says_for_what(played: Played) -> None:
@@ -181,7 +201,7 @@ def test_partitions_of_unknown_size_count_as_the_others(played: Played) -> None:
     del played.view.disks_process.sizes[tp(9)]
     status = copying(played, 90 * MB)
     assert request_of(status)["sizes_unknown"] == 1
-    assert request_of(status)["eta_s"] == [96, 201]
+    assert request_of(status)["eta_s"] == [96, 206]
     played.view.disks_process.sizes.clear()
     assert request_of(played.go(0))["no_estimate"] == "its size is not known"
 
@@ -190,7 +210,7 @@ def test_empty_partitions_take_the_time_of_their_steps(played: Played) -> None:
     """The bar is that of partitions, as there are no bytes."""
     for number in range(10):
         played.add(number, 0)
-    assert request_of(played.go(10))["eta_s"] == [0, 1]
+    assert request_of(played.go(10))["eta_s"] == [0, 6]
     played.begin(0)
     played.end(0)
     assert request_of(played.go(1))["share"] == 0.1

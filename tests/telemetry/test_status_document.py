@@ -124,6 +124,7 @@ def test_an_idle_standby_says_so() -> None:
             "paused": {"everything": None, "requests": {}, "brokers": {}, "quiesce": None},
             "disabled": False,
             "throttle": None,
+            "digest": Controls().digest,
         },
         "limits": {
             "max_partitions_in_flight": 100,
@@ -203,7 +204,7 @@ def test_partition_in_flight_has_all_fields(engine: EngineName) -> None:
     )
     view.reassignments.by_partition[tp()].blocked_since = Instant(995.0)
     document = status(view)
-    counts = {"in_flight": 1, "copying": 0, "waiting": 0, "undecided": 0}
+    counts = {"in_flight": 1, "copying": 1, "waiting": 0, "undecided": 0}
     assert document["partitions"] == counts
     assert document["blocked"] == {"replica_not_in_isr": 1}
     assert document["in_flight"] == [
@@ -213,6 +214,7 @@ def test_partition_in_flight_has_all_fields(engine: EngineName) -> None:
             "request": REQUEST,
             "phase": "A2-syncing",
             "state": "blocked",
+            "copying_to": [4],
             "step": 2,
             "steps": 2,
             "replicas": [2, 3, 4, 1],
@@ -446,6 +448,7 @@ def test_every_pause_has_who_and_why() -> None:
         },
         "disabled": True,
         "throttle": 50_000_000,
+        "digest": view.pacing_process.controls.digest,
     }
 
 
@@ -494,17 +497,17 @@ def test_a_request_outside_of_its_window_waits_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "is_over", "state", "words", "share"),
+    ("entries", "is_over", "state", "words"),
     [
-        (4, True, "undone", "undone", 0.0),
-        (1, True, "undone", "undone in part", 0.75),
-        (4, False, "undoing", "being undone", 0.0),
+        (4, True, "undone", "undone"),
+        (1, True, "undone", "undone in part"),
+        (4, False, "undoing", "being undone"),
     ],
 )
 def test_an_undone_request_is_not_done(
-    *, entries: int, is_over: bool, state: str, words: str, share: float
+    *, entries: int, is_over: bool, state: str, words: str
 ) -> None:
-    """The cancellation counted what it undoes; its bar is not full."""
+    """The cancellation counted what it undoes; a bar would say nothing beside its bytes."""
     view = a_view(1).view
     cancel = RequestId("cancel-0000000000000009")
     done = Request(Route.REQUEST, Instant(1.0), kind="request", total=4, has_ended=True)
@@ -516,7 +519,7 @@ def test_an_undone_request_is_not_done(
     document = status(view)
     by_id = {r["id"]: r for r in document["requests"]}
     request = by_id[REQUEST]
-    assert (request["state"], state_words(request), request["share"]) == (state, words, share)
+    assert (request["state"], state_words(request), request["share"]) == (state, words, None)
     assert (request["partitions"]["done"], request["partitions"]["undone"]) == (
         4 - entries,
         entries,
@@ -563,8 +566,9 @@ def test_evacuated_brokers_are_listed_with_author_and_reason() -> None:
     observe(view, ControlsRead(Controls(evacuated=found)), Instant(0.0))
     listed = [
         {"broker": 2, "reason": "kernel", "by": "ann", "since_ms": 1, "returning": False}
-        | {"live": True},
-        {"broker": 9, "reason": "", "by": "", "since_ms": 0, "returning": True, "live": False},
+        | {"live": True, "verdict": None},
+        {"broker": 9, "reason": "", "by": "", "since_ms": 0, "returning": True}
+        | {"live": False, "verdict": None},
     ]
     assert status(view)["evacuations"] == listed
     observe(view, ControlsRead(Controls(evacuated=None)), Instant(1.0))

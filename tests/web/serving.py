@@ -68,15 +68,18 @@ class RecordedSteering(Steering):
         """Act on a cluster."""
 
         def status() -> Mapping[str, Any] | None:
-            return None if publisher.latest is None else publisher.latest.status
+            # Without controls, for which no form waits.
+            found = publisher.latest
+            return None if found is None else {**found.status, "controls": {}}
 
         super().__init__(lambda: nullcontext(FakeOperator(cluster)), lambda: AT_MS, status)
         self.done: list[Done] = []
 
-    def carry_out(self, action: PageAction, request: str, by: str) -> None:
+    def carry_out(self, action: PageAction, request: str, by: str) -> bool:
         """Carry out an action, and record it unless it is refused."""
-        super().carry_out(action, request, by)
+        is_shown = super().carry_out(action, request, by)
         self.done.append((action, request or None, by))
+        return is_shown
 
 
 class FakePlans(PagePlans):
@@ -130,8 +133,11 @@ class FakePlans(PagePlans):
             notes=(f"<note {reason}>",),
         )
 
-    def submit(self, wanted: Wanted, by: str) -> RequestId | None:
+    def submit(self, wanted: Wanted, by: str) -> tuple[RequestId | None, bool]:
         """Record it."""
+        return self._recorded(wanted, by), True
+
+    def _recorded(self, wanted: Wanted, by: str) -> RequestId | None:
         if isinstance(wanted, NewDrains):
             self.drained.append((wanted, by))
             return RequestId("drain-<7>")

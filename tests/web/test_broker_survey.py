@@ -11,11 +11,12 @@ import pytest
 
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId, LogDir
+from controller.core.pacing.controls import Evacuation, Evacuations
 from controller.doctor.broker_answers import BrokerAnswers, Disks
 from controller.errors import SessionSuspendedError
 from controller.setting_sources import load_settings
 from controller.settings import Settings
-from controller.web.broker_survey import REFRESH_S, BrokerSurvey
+from controller.web.broker_survey import REFRESH_S, VERDICTS_S, BrokerSurvey
 from controller.zk.operator_client import OperatorClient
 from tests.cli.builders import FakeCluster
 from tests.cli.families import FakeOperator
@@ -108,3 +109,18 @@ def test_a_survey_is_made_once_a_minute_while_pages_are_shown(surveyed: Surveyed
     surveyed.await_rest(2)
     assert surveyed.survey.latest() is before
     assert (surveyed.tried, surveyed.asked, surveyed.survey.is_alive) == (2, 1, True)
+
+
+def test_verdicts_on_evacuated_brokers_are_looked_up_more_often(surveyed: Surveyed) -> None:
+    """An operator waits for them to restart a broker."""
+    surveyed.let.set()
+    surveyed.cluster.evacuations = Evacuations({BrokerId(2): Evacuation()})
+    assert surveyed.survey.verdicts() == {}
+    surveyed.await_rest(1)
+    said = "broker 2 leads no partition: it can be restarted"
+    assert surveyed.survey.verdicts() == {2: said}
+    surveyed.clock.go(VERDICTS_S + 1)
+    surveyed.cluster.states[tp(0)] = partition_state(2, (1, 2))
+    surveyed.survey.verdicts()
+    surveyed.await_rest(2)
+    assert surveyed.survey.verdicts() == {2: "broker 2 still leads 1 partition"}

@@ -60,7 +60,8 @@ def test_a_drain_is_previewed_and_stands() -> None:
     assert cluster.controls.drains == Drains()
     with pytest.raises(InvalidInputError, match="there is no broker 9"):
         plans_of(cluster).preview(drains(1, 9))
-    request = plans_of(cluster).submit(drains(1, reason="swap"), "alice")
+    request, is_shown = plans_of(cluster).submit(drains(1, reason="swap"), "alice")
+    assert is_shown, "no daemon is awaited that does not answer"
     found = cluster.controls.drains
     assert (found.request, found.brokers) == (request, {1: Drain("swap", "alice", AT_MS)})
 

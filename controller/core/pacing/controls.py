@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
+from zlib import crc32
 
 from controller.core.model import (
     BrokerId,
@@ -281,6 +282,11 @@ class Controls:
     drains: Drains = field(default_factory=Drains)
     evacuated: Mapping[BrokerId, Evacuation] | None = field(default_factory=dict)
     """The brokers evacuated from leaderships, which are only shown; None: they are unreadable."""
+
+    @property
+    def digest(self) -> str:
+        """A short text that changes with them: whether a daemon has read what was written."""
+        return f"{crc32(repr(self).encode()):08x}"
 
 
 @dataclass(frozen=True, slots=True)

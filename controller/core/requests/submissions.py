@@ -153,7 +153,7 @@ class Window:
     def closed_text(self, unix_s: float) -> str:
         """Describe a closed window, with the instant at which it opens, to the minute."""
         opens = datetime.fromtimestamp(round((unix_s + self.opens_in_s(unix_s)) / 60) * 60, UTC)
-        return f"outside of the window {self}, which opens at {opens:%Y-%m-%d %H:%MZ}"
+        return f"outside of the window {self}, which opens at {opens:%Y-%m-%d %H:%M:%SZ}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +231,16 @@ class CancelScope(StrEnum):
     """Open entries: they never start, or return to their original replicas."""
     ALL = "all"
     """Also the finished entries of the request are moved back."""
+
+    @property
+    def verb(self) -> str:
+        """What an operator asked for."""
+        return "undo" if self is CancelScope.ALL else "cancel"
+
+    @property
+    def noun(self) -> str:
+        """The name of the cancellation."""
+        return "undo" if self is CancelScope.ALL else "cancellation"
 
 
 @dataclass(frozen=True, slots=True)
