@@ -21,6 +21,7 @@ DURABLE = {"min.insync.replicas": "2"}
 COUNT = 12
 ORDERS = {n: (5, n % 4 + 1, (n + 1) % 4 + 1) for n in range(COUNT)}
 FOLLOWS = {n + COUNT: (n % 2 + 1, 5, 4) for n in range(4)}
+VERDICT = "broker 5 leads no partition: it can be restarted"
 EVACUATIONS = "/reassigner/control/evacuations"
 SLOWLY = ("--max-leader-moves-per-broker-per-second", "2")
 
@@ -47,6 +48,12 @@ def led_by(cluster: Cluster, topic: str, broker: int) -> int:
 def orders(cluster: Cluster, topic: str) -> Mapping[int, tuple[int, ...]]:
     """Return the replicas of each partition, in order."""
     return {n: tuple(cluster.replicas(topic, n)) for n in {**ORDERS, **FOLLOWS}}
+
+
+def judge_verdict(cluster: Cluster, partition: str) -> None:
+    """See that status, ``explain`` and ``doctor`` say as the command that the broker may restart."""
+    for words in (("status",), ("explain", partition), ("doctor",)):
+        assert VERDICT in " ".join(reassigner(cluster, *words).stdout.split()), words
 
 
 @pytest.mark.timeout(400)
@@ -78,7 +85,8 @@ def test_leaderships_leave_and_return_although_the_daemon_dies(
         done = command.result(timeout=150)
         assert done.code == 0, done.stdout
         last = done.stdout.splitlines()[-1]
-        assert last == "broker 5 leads no partition: it can be restarted", done.stdout
+        assert last == VERDICT, done.stdout
+        judge_verdict(cluster, f"{topic}-0")
         assert led_by(cluster, topic, 5) == 0
         assert all(order[-1] == 5 for n, order in orders(cluster, topic).items() if n in ORDERS)
         assert cluster.zk.exists(EVACUATIONS) is not None

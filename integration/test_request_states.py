@@ -71,6 +71,9 @@ def test_an_undone_request_is_undone_on_every_screen(
     targets = {(topic, n): (3, 4) for n in range(3)}
     request = submit_request(cluster, targets)
     await_outcome(cluster, request, within_s=60)
+    forecast = said(cluster, "undo", request, "--dry-run")
+    assert "3 partitions in " in forecast, "as the page forecasts it"
+    assert "6 replicas to copy" in forecast
     with copies_held(cluster, [(topic, 0)]):
         assert reassigner(cluster, "undo", request, "--timeout", "30").code == 0
         await_moving(cluster, [(topic, 0)])

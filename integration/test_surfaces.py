@@ -193,6 +193,7 @@ def test_consequences_are_said_before_and_while_they_last(
         assert (waits in reassigner(cluster, "status").stdout) is is_native
         assert (waits in daemon.get("/")[1]) is is_native
         assert reassigner(cluster, "pause", "--broker", "5").code == 0
+        assert "broker 5 is paused since" in reassigner(cluster, "status").stdout, "at once"
         assert reassigner(cluster, "throttle", "50MB", "--request", first).code == 0
         assert f"{first}: throttle 50 MB/s" in reassigner(cluster, "limits").stdout
         plan = plan_file(tmp_path, {(topic, 0): (1, 4), (topic, 1): (1, 4)})
@@ -217,6 +218,38 @@ def test_consequences_are_said_before_and_while_they_last(
         within_s=30,
         what="it is said no longer",
     )
+
+
+def test_a_copy_beside_a_dead_replica_is_shown(
+    cluster: Cluster, make_topic: MakeTopic, daemons: Daemons, tmp_path: Path
+) -> None:
+    """What the partition waits for, and the copy that goes on, on every screen."""
+    topic = make_topic({0: (1, 2)})
+    daemon = daemons.start("--tenure-linger", "1")
+    plan = plan_file(tmp_path, {(topic, 0): (1, 3, 4)})
+    with copies_held(cluster, [(topic, 0)]) as let_go:
+        more = ("--step-size", "all", "--allow-replication-factor-change")
+        assert reassigner(cluster, "execute", plan, *more).code == 0
+        await_moving(cluster, [(topic, 0)])
+        cluster.brokers[4].stop()
+
+        def shown() -> bool:
+            found = daemon.status()["in_flight"]
+            return bool(found) and (found[0]["state"], found[0]["copying_to"]) == ("blocked", [3])
+
+        eventually(shown, within_s=40, what=lambda: f"both are known: {daemon.status()}")
+        (partition,) = daemon.status()["in_flight"]
+        assert {c["broker"]: c["no_estimate"] for c in partition["copies"]}[4] is not None
+        for words in (("status",), ("explain", f"{topic}-0")):
+            found = reassigner(cluster, *words).stdout
+            assert "broker_dead: " in found
+            assert "meanwhile copying to 3" in found
+        page = daemon.get("/")[1]
+        assert "meanwhile copying to 3" in page
+        assert daemon.status()["partitions"]["copying"] == 1
+        cluster.brokers[4].start()
+        let_go()
+    await_end(cluster, {(topic, 0): (1, 3, 4)}, within_s=90)
 
 
 def test_what_doctor_recommends_lets_clients_be_answered(
