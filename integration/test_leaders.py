@@ -51,7 +51,7 @@ def orders(cluster: Cluster, topic: str) -> Mapping[int, tuple[int, ...]]:
 
 
 def judge_verdict(cluster: Cluster, partition: str) -> None:
-    """See that status, ``explain`` and ``doctor`` say as the command that the broker may restart."""
+    """See that status, ``explain`` and ``doctor`` say what the command says of a restart."""
     for words in (("status",), ("explain", partition), ("doctor",)):
         assert VERDICT in " ".join(reassigner(cluster, *words).stdout.split()), words
 
