@@ -6,6 +6,7 @@ Each plan would fill a disk if all of it began at once.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
@@ -18,7 +19,7 @@ import pytest
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster, ClusterOptions
-from integration.rigs.daemon_process import Daemon
+from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.plans import Daemons, Targets, await_end, fill, what_is_missing
 from integration.rigs.requests import cancel, reassigner, submit_request
 from integration.rigs.servers import BrokerOptions
@@ -219,6 +220,36 @@ def test_a_full_disk_is_relieved_and_its_first_bytes_are_free_soon(
     assert all(used_share(d) <= 0.75 for b in cluster.brokers.values() for d in b.log_dirs)
     again = json.loads(reassigner(cluster, "generate", *options, "--json").stdout)
     assert again["proposed"]["partitions"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+@pytest.mark.skipif(
+    importlib.util.find_spec("pyspark") is None, reason="the extra `pipeline` is not installed"
+)
+def test_a_snapshot_has_the_same_plan_as_the_cluster(
+    cluster: Cluster, daemon: Daemon, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """The pipeline and ``generate`` choose the same replicas and places."""
+    del daemon
+    filled(cluster, make_topic, 1)
+    goal = ("--relieve", "1", "--below", "75%")
+    said = json.loads(reassigner(cluster, "generate", *goal, "--json").stdout)
+    spark = ("--master", "local[2]", "--driver-memory", "1g")
+    where = ("--zookeeper", cluster.zookeeper_connect)
+    taken = ("snapshot", "--out", str(tmp_path / "before"), *where)
+    done = run_reassigner("pipeline", *taken, *spark, within_s=600)
+    assert done.code == 0, done.stdout
+    plan = ("plan", str(tmp_path / "before"), *goal, "--out", str(tmp_path / "plan"))
+    done = run_reassigner("pipeline", *plan, *spark, within_s=600)
+    assert done.code == 0, done.stdout
+    assert "broker 1: 8" in done.stdout
+    found = json.loads((tmp_path / "plan" / "plan.json").read_text())
+    assert found["partitions"] == said["proposed"]["partitions"]
+    request = str(tmp_path / "plan" / "requests" / "wave-0001.json")
+    preview = reassigner(cluster, "execute", request, "--dry-run")
+    assert preview.code == 0, preview.stdout
+    assert "replicas to copy" in preview.stdout
 
 
 def test_a_budget_of_bytes_is_spent_on_the_fullest_disk(

@@ -11,6 +11,7 @@ import typer
 
 from controller.cli import options
 from controller.cli.context import CommandContext
+from controller.cli.generate import BELOW, BUDGET, RELIEVE, small_goal
 from controller.cli.options import argument, command, flag, option
 from controller.cli.output import Exit, print_line, write_json
 from controller.cli.pipeline_snapshot import MASTER, MEMORY, OUT, snapshot, spark_session
@@ -18,11 +19,13 @@ from controller.core.model import LogDirs, TopicPartition, count_text
 from controller.errors import InvalidInputError
 from controller.previews import plan_files
 from controller.previews.plan_files import Basis
+from controller.previews.small_plans import small_plan_lines
 from controller.units import parse_bytes
 
 if TYPE_CHECKING:
     from controller.pipeline.directory_plan import DirectorySummary
     from controller.pipeline.plan_summary import PlanSummary
+    from controller.pipeline.volume_plans import SmallPlan
     from controller.pipeline.waves import Wave
 
 LISTED: Final = 40
@@ -77,6 +80,9 @@ def plan(  # noqa: PLR0913 - the options of the command
     broker: list[int] | None = option(
         "BROKER", "With --balance-dirs: a broker to even out; may be repeated. Default: all."
     ),
+    relieve: str | None = RELIEVE,
+    below: str | None = BELOW,
+    budget: str | None = BUDGET,
     include: str | None = option(
         "REGEX", "Plan only topics whose whole name matches. Default: all."
     ),
@@ -112,6 +118,12 @@ def plan(  # noqa: PLR0913 - the options of the command
     2 written, but a goal could not be reached.
     """
     has_goal = bool(drain or replace or replication_factor)
+    small = small_goal(relieve, below, budget)
+    others = leaders_only or balance or place_dirs or balance_dirs or max_bytes or max_moves
+    if small is not None and (has_goal or others):
+        raise InvalidInputError(
+            "--relieve and --budget take no other goal, and no other limit of bytes or moves"
+        )
     with spark_session(context, master, driver_memory) as (spark, note):
         from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
         from controller.pipeline.plan_options import PlanOptions  # noqa: PLC0415 - as above
@@ -140,11 +152,16 @@ def plan(  # noqa: PLR0913 - the options of the command
             bytes_in=options.parse(parse_bytes, "--wave-bytes-in", wave_bytes_in),
             bytes_out=options.parse(parse_bytes, "--wave-bytes-out", wave_bytes_out),
         )
+        if small is not None:
+            found, files = commands.make_small_plan(
+                spark, snapshot, wanted, small, limits, str(out), note
+            )
+            return _small_result(context, found, files, out)
         made: tuple[PlanSummary | DirectorySummary, list[Wave], list[Path]]
         arguments = spark, snapshot, wanted, limits, str(out), note
         if balance_dirs:
-            made = found = commands.balance_directories(*arguments)
-            lines = _directory_lines(*found[:2])
+            made = evened = commands.balance_directories(*arguments)
+            lines = _directory_lines(*evened[:2])
         else:
             made = planned = commands.make_plan(*arguments)
             lines = _summary_lines(*planned[:2])
@@ -155,6 +172,20 @@ def plan(  # noqa: PLR0913 - the options of the command
         chain(lines, notes, [f"{count_text(len(files), 'request')}: {out}/requests"]),
     )
     return Exit.IN_PROGRESS if summary.notes else Exit.DONE
+
+
+def _small_result(context: CommandContext, found: SmallPlan, files: list[Path], out: Path) -> Exit:
+    requests = [str(path) for path in files]
+    lines = small_plan_lines(found.plan, found.partitions)
+    context.print_result(
+        lambda: {"partitions": found.partitions, **found.plan.document(), "requests": requests},
+        chain(
+            lines,
+            _wave_lines(found.waves, "replicas", "disk"),
+            [f"{count_text(len(files), 'request')}: {out}/requests"],
+        ),
+    )
+    return Exit.DONE
 
 
 def _pair(text: str) -> tuple[int, int]:

@@ -31,8 +31,10 @@ from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.plan_summary import PlanSummary, summarize
 from controller.pipeline.planner import Planner, ReportProgress
 from controller.pipeline.snapshot_tables import Manifest, Tables, check_tables, read_tables
+from controller.pipeline.volume_plans import SmallPlan, SmallPlanner
 from controller.pipeline.volume_table import ANY, VolumeTable, load_volumes
 from controller.pipeline.waves import Cutter, Wave, WaveLimits
+from controller.planning.relief import ReliefGoal
 
 _LOADS: Final = (
     "broker INT, rack STRING, bytes_before BIGINT, bytes_after BIGINT, replicas_before BIGINT, "
@@ -124,6 +126,38 @@ def balance_directories(  # noqa: PLR0913, PLR0917 - the options of the command
     about = [_wave_document(n, wave, "peak_disk", names) for n, wave in enumerate(waves, start=1)]
     files = _write_files(changes, summary.document(), about, tables.manifest, Path(directory))
     return summary, waves, files
+
+
+def make_small_plan(  # noqa: PLR0913, PLR0917 - the options of the command
+    spark: Any,
+    snapshot: str,
+    options: PlanOptions,
+    goal: ReliefGoal | int,
+    limits: WaveLimits,
+    directory: str,
+    progress: ReportProgress,
+) -> tuple[SmallPlan, list[Path]]:
+    """
+    Relieve a broker or a directory, or spend a budget of bytes, and write the plan.
+
+    Raises:
+        InvalidInputError: the snapshot or an option is invalid, the goal cannot be reached, or the
+            directory cannot be written.
+
+    """
+    tables, cluster = _load(spark, snapshot, options, progress)
+    progress("choosing replicas")
+    found = SmallPlanner(spark, tables, cluster, options).plan(goal, limits)
+    progress("writing")
+    written = {} if found.table is None else _volumes_by_wave(found.table, found.waves, 0)
+    changes = _write_tables(found.rows, cluster, written, directory)
+    about = [
+        _wave_document(n, wave, "peak_disk", found.names)
+        for n, wave in enumerate(found.waves, start=1)
+    ]
+    document = {"partitions": found.partitions, **found.plan.document()}
+    files = _write_files(changes, document, about, tables.manifest, Path(directory))
+    return found, files
 
 
 def _load(

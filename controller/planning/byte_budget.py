@@ -10,7 +10,7 @@ so that the plan has few of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
@@ -70,9 +70,28 @@ class BudgetPlan(VolumePlan):
         }
 
 
+def amounts_to_give(
+    cluster: DiskCluster, factors: Collection[int], budget: int, tolerance: float = TOLERANCE
+) -> dict[BrokerId, float]:
+    """
+    Return the bytes that each broker is to give.
+
+    Args:
+        cluster: The volumes.
+        factors: The replication factors that partitions have.
+        budget: Bytes to copy at most.
+        tolerance: The deviation from an even fill that is even enough, as a fraction of it.
+
+    """
+    fills = _fills(cluster.room(), cluster.takers)
+    groups = _groups(fills, cluster.racks, factors)
+    gives, _ = shares_of(fills, groups, min(budget, _wanted(fills, groups, tolerance)))
+    return {broker: amount for broker, amount in gives.items() if amount >= 1}
+
+
 def spend(
     cluster: DiskCluster,
-    candidates: Callable[[Mapping[BrokerId, float]], Mapping[BrokerId, Sequence[MovableReplica]]],
+    candidates: Mapping[BrokerId, Sequence[MovableReplica]],
     factors: Collection[int],
     budget: int,
     tolerance: float = TOLERANCE,
@@ -80,21 +99,13 @@ def spend(
     """
     Plan the moves that a budget pays for.
 
-    Args:
-        cluster: The volumes and the rules.
-        candidates: Returns replicas of brokers that may move, from the bytes that each is to give.
-        factors: The replication factors that partitions have.
-        budget: Bytes to copy at most.
-        tolerance: The deviation from an even fill that is even enough, as a fraction of it.
-
+    ``candidates`` are replicas of the brokers that are to give; the other arguments are those of
+    ``amounts_to_give``.
     """
     room = cluster.room()
     before = _fills(room, cluster.takers)
     groups = _groups(before, cluster.racks, factors)
-    wanted = _wanted(before, groups, tolerance)
-    gives, _ = shares_of(before, groups, min(budget, wanted))
-    giving = {broker: amount for broker, amount in gives.items() if amount >= 1}
-    held = {b: sorted(rs, key=lambda r: (-r.size, r)) for b, rs in candidates(giving).items()}
+    held = {b: sorted(rs, key=lambda r: (-r.size, r)) for b, rs in candidates.items()}
     moves: list[ReplicaMove] = []
     for _ in range(ROUNDS_MAX):
         left = budget - sum(move.replica.size for move in moves)
@@ -118,7 +129,7 @@ def spend(
         log_dirs=room.log_dirs(moves),
         volumes=room.changes(),
         budget=budget,
-        bytes_wanted=ceil(wanted),
+        bytes_wanted=ceil(_wanted(before, groups, tolerance)),
         fullest_before=_fullest(before.values()) / even,
         fullest_after=_fullest(_fills(room, cluster.takers).values()) / even,
         fullest_bound=_level(before, budget) / even,

@@ -113,6 +113,7 @@ class VolumePlan:
     def document(self) -> dict[str, Any]:
         """Return the figures for ``--json``."""
         return {
+            "moves": len(self.moves),
             "replicas_copied": self.copies,
             "bytes_copied": self.bytes_copied,
             "replicas_relocated": len(self.moves) - self.copies,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from controller.core.model import BrokerId, MinFree, Replicas, TopicPartition, count_text
 from controller.doctor.broker_answers import Disks
 from controller.errors import InvalidInputError
-from controller.planning.byte_budget import BudgetPlan, spend
+from controller.planning.byte_budget import BudgetPlan, amounts_to_give, spend
 from controller.planning.relief import Relief, ReliefGoal, relieve, volumes_to_relieve
 from controller.planning.volume_room import (
     DiskCluster,
@@ -185,14 +185,12 @@ def plan_budget(basis: SmallBasis, budget: int) -> BudgetPlan:
     if not any(volume.broker in cluster.takers for volume in cluster.volumes):
         raise InvalidInputError("no broker reports the size of its volumes: see disk_capacities")
 
-    def candidates(gives: Mapping[BrokerId, float]) -> Mapping[BrokerId, list[MovableReplica]]:
-        return {
-            broker: basis.held(*(n for n, v in enumerate(cluster.volumes) if v.broker == broker))
-            for broker in gives
-        }
-
     factors = {len(replicas) for replicas in basis.movable.values()}
-    return spend(cluster, candidates, factors, budget)
+    held = {
+        broker: basis.held(*(n for n, v in enumerate(cluster.volumes) if v.broker == broker))
+        for broker in amounts_to_give(cluster, factors, budget)
+    }
+    return spend(cluster, held, factors, budget)
 
 
 # --- volumes -------------------------------------------------------------------------------------

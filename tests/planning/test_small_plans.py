@@ -13,7 +13,7 @@ import pytest
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.topics.replica_choice import Racks
 from controller.errors import InvalidInputError
-from controller.planning.byte_budget import BudgetPlan, spend
+from controller.planning.byte_budget import BudgetPlan, amounts_to_give, spend
 from controller.planning.plan_goal import count_racks
 from controller.planning.relief import Relief, ReliefGoal, relieve, volumes_to_relieve
 from controller.planning.volume_room import DiskCluster, DiskVolume, MovableReplica
@@ -237,10 +237,10 @@ def spent(volumes: list[DiskVolume], placed: Placed, racks: Racks, budget: int) 
     cluster = cluster_of(volumes, placed, racks)
     held = held_on(volumes, placed, *range(len(volumes)))
 
-    def candidates(gives: Mapping[BrokerId, float]) -> dict[BrokerId, list[MovableReplica]]:
-        return {b: [r for r in held if volumes[r.volume].broker == b] for b in gives}
-
-    return spend(cluster, candidates, {len(ns) for _, ns in placed.values()}, budget)
+    factors = {len(ns) for _, ns in placed.values()}
+    givers = amounts_to_give(cluster, factors, budget)
+    candidates = {b: [r for r in held if volumes[r.volume].broker == b] for b in givers}
+    return spend(cluster, candidates, factors, budget)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
