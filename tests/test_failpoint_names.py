@@ -9,7 +9,6 @@ from typing import Final, get_args
 import pytest
 
 from controller.core.bases import Durable
-from controller.core.calls.client_requests import TopicResult
 from controller.core.deletions.records import DeletionRequestedRecord
 from controller.core.leadership.records import PreferredTriedRecord, StateCreatedRecord, StateRecord
 from controller.core.model import (
@@ -45,6 +44,7 @@ from controller.core.requests.records import (
     RequestOutcomeRecord,
     SubmissionEndedRecord,
 )
+from controller.core.topics.model import TopicResult
 from controller.core.topics.records import AssignmentRecord, TopicCreatedRecord, TopicGrownRecord
 from controller.reactor.ports import BrokerRequest, UpdateMetadataState
 from integration.rigs.failpoint_names import _WRITTEN, NamedFailpoints

@@ -39,10 +39,10 @@ from controller.core.calls.client_requests import (
     DYNAMIC_TOPIC_CONFIG,
     EffectiveConfig,
     TopicDefaults,
-    TopicSettings,
 )
 from controller.core.cluster.model import WITH_STORED_IDS, LiveBroker, is_protocol_at_least
 from controller.core.model import BrokerId
+from controller.core.topics.model import TopicSettings
 from controller.errors import ControllerError, InvalidInputError
 from controller.kafka_errors import NONE
 

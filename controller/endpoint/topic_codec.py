@@ -19,9 +19,9 @@ from controller.core.calls.client_requests import (
     MorePartitions,
     NewTopic,
     TopicAnswer,
-    TopicResult,
 )
 from controller.core.model import BrokerId, Replicas
+from controller.core.topics.model import BY_DEFAULT, TopicResult
 from controller.endpoint.codec import ReadableRequest, RequestHeader, read_request, respond
 from controller.endpoint.strict_decoding import Fields
 from controller.errors import ProtocolError, RemoteProtocolError
@@ -164,8 +164,8 @@ def _create_response(version: int, result: TopicResult, effective: Effective) ->
     found = () if result.error else effective.get(result.name, kafka_errors.UNKNOWN_SERVER_ERROR)
     is_shown = not result.error and not isinstance(found, int)
     row.topic_config_error_code = found if isinstance(found, int) else 0
-    row.num_partitions = result.num_partitions if is_shown else client_requests.BY_DEFAULT
-    row.replication_factor = result.replication_factor if is_shown else client_requests.BY_DEFAULT
+    row.num_partitions = result.num_partitions if is_shown else BY_DEFAULT
+    row.replication_factor = result.replication_factor if is_shown else BY_DEFAULT
     row.configs = [] if isinstance(found, int) else [tuple(config) for config in found]
     row.topic_id = topic_uuid(result.topic_id) if not result.error else None
     return row

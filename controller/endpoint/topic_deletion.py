@@ -23,10 +23,10 @@ from controller.core.calls.client_requests import (
     AwaitDeletions,
     DeleteTopics,
     DeleteTopicsAnswer,
-    TopicResult,
     TopicToDelete,
 )
 from controller.core.model import Zxid
+from controller.core.topics.model import TopicResult
 from controller.endpoint.broker_service import Tickets
 from controller.endpoint.codec import RequestHeader
 from controller.endpoint.relay import Upstream

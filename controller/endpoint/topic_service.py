@@ -30,10 +30,9 @@ from controller.core.calls.client_requests import (
     EffectiveConfig,
     RequestOnTopics,
     TopicAnswer,
-    TopicResult,
-    TopicSettings,
     topic_answer,
 )
+from controller.core.topics.model import TopicResult, TopicSettings
 from controller.endpoint import relayed_frames, topic_codec
 from controller.endpoint.broker_service import Tickets
 from controller.endpoint.client_codec import TIMEOUT_MAX_S

@@ -25,9 +25,9 @@ from controller.core.calls.client_requests import (
     NewTopic,
     OngoingReassignment,
     PartitionResult,
-    TopicResult,
 )
 from controller.core.model import BrokerId, Replicas, TopicPartition
+from controller.core.topics.model import TopicResult
 from controller.endpoint import client_codec, codec, topic_codec
 from controller.endpoint.topic_codec import (
     DeletionResult,

@@ -18,12 +18,9 @@ from typing import Final
 from kafka.protocol.api_key import ApiKey
 
 from controller.core.calls import broker_requests, client_requests
-from controller.core.calls.client_requests import (
-    CreatePartitionsAnswer,
-    CreateTopicsAnswer,
-    TopicResult,
-)
+from controller.core.calls.client_requests import CreatePartitionsAnswer, CreateTopicsAnswer
 from controller.core.model import BrokerId
+from controller.core.topics.model import TopicResult
 from controller.endpoint import client_codec, codec, topic_codec
 from controller.errors import RemoteProtocolError
 from tests.endpoint.requests import (

@@ -42,11 +42,11 @@ from controller.core.calls.client_requests import (
     ElectLeaders,
     PartitionResult,
     TopicDefaults,
-    TopicSettings,
 )
 from controller.core.calls.records import BrokerRequestReceived, ClientRequestReceived
 from controller.core.model import BrokerId, ControllerEpoch, TopicPartition, Zxid
 from controller.core.records import Event
+from controller.core.topics.model import TopicSettings
 from controller.endpoint import client_codec, codec, relayed_frames, topic_codec
 from controller.endpoint.authentication import Authentication
 from controller.endpoint.broker_service import FIRST, BrokerService, Tickets

@@ -14,7 +14,6 @@ from controller.core.calls.client_requests import (
     CedeRole,
     CedeRoleAnswer,
     DeleteTopics,
-    TopicResult,
     TopicToDelete,
     error_answer,
     topic_answer,
@@ -22,6 +21,7 @@ from controller.core.calls.client_requests import (
 from controller.core.calls.records import ClientRequestReceived
 from controller.core.model import Zxid
 from controller.core.records import Event
+from controller.core.topics.model import TopicResult
 from controller.endpoint import codec
 from tests.endpoint.requests import frame_of
 from tests.endpoint.test_client_service import (

@@ -28,13 +28,12 @@ from controller.core.calls.client_requests import (
     EffectiveConfig,
     MorePartitions,
     TopicDefaults,
-    TopicResult,
-    TopicSettings,
     error_answer,
     topic_answer,
 )
 from controller.core.calls.records import ClientRequestReceived
 from controller.core.records import Event
+from controller.core.topics.model import TopicResult, TopicSettings
 from controller.endpoint import codec, relayed_frames, topic_codec
 from controller.endpoint.broker_service import FIRST, Tickets
 from controller.endpoint.topic_service import THREADS, random_id

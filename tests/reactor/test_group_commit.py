@@ -7,7 +7,6 @@ from itertools import islice
 
 import pytest
 
-from controller.core.calls.client_requests import TopicResult
 from controller.core.core_settings import Options
 from controller.core.cycle import apply
 from controller.core.deletions.records import DeletionRequestedRecord
@@ -54,7 +53,7 @@ from controller.core.requests.records import (
 )
 from controller.core.requests.submissions import AcceptedEntry
 from controller.core.role.model import Tenure
-from controller.core.topics.model import Topic
+from controller.core.topics.model import Topic, TopicResult
 from controller.core.topics.records import AssignmentRecord, TopicIdRecord
 from controller.core.view import ClusterView
 from controller.reactor.group_commit import MAX_BYTES, Batch, Batcher, in_groups

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 
 from controller import kafka_errors
 from controller.core.calls.client_requests import (
-    BY_DEFAULT,
     CreateTopics,
     MorePartitions,
     NewTopic,
     RequestOnTopics,
     TopicAnswer,
-    TopicResult,
     topic_answer,
 )
 from controller.core.model import (
@@ -29,6 +27,7 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
+from controller.core.topics.model import BY_DEFAULT, TopicResult
 from controller.znodes import paths
 from controller.znodes.entity_configs import encode_entity_config
 from controller.znodes.topics import encode_topic

@@ -18,10 +18,10 @@ from controller.core.calls.client_requests import (
     RequestOnTopics,
     TopicAnswer,
     TopicDefaults,
-    TopicResult,
 )
 from controller.core.core_settings import TenurePolicy
 from controller.core.model import PartitionAssignment, TopicPartition, ZkVersion
+from controller.core.topics.model import TopicResult
 from controller.reactor.ports import Check, Create, SetData
 from controller.znodes import paths
 from controller.znodes.entity_configs import encode_entity_config

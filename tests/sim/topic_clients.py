@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 from controller import kafka_errors
 from controller.core.calls.client_requests import (
-    BY_DEFAULT,
     CreatePartitions,
     CreateTopics,
     MorePartitions,
@@ -35,6 +34,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.pacing.throttle_settings import Entity, EntityConfig
+from controller.core.topics.model import BY_DEFAULT
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_entity_config, encode_entity_config
 from tests.sim.broker_to_controller import transmit

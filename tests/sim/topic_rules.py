@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 from controller import kafka_errors
 from controller.core.calls.client_requests import (
-    BY_DEFAULT,
     CreateTopics,
     MorePartitions,
     NewTopic,
     RequestOnTopics,
     TopicAnswer,
-    TopicResult,
 )
 from controller.core.model import (
     BrokerId,
@@ -35,6 +33,7 @@ from controller.core.model import (
     ZkVersion,
 )
 from controller.core.pacing.throttle_settings import EntityConfig
+from controller.core.topics.model import BY_DEFAULT, TopicResult
 from controller.znodes import paths
 from controller.znodes.entity_configs import decode_entity_config
 from tests.sim.decoded import read_state, read_topic

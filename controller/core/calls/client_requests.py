@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from controller.core.model import UNKNOWN_ZXID, Instant, Replicas, RequestId, TopicPartition, Zxid
-from controller.kafka_errors import NONE, UNKNOWN_SERVER_ERROR
-
-BY_DEFAULT: Final = -1
-"""A number that the client leaves to the brokers."""
+from controller.core.model import Instant, Replicas, RequestId, TopicPartition, Zxid
+from controller.core.topics.model import TopicResult, TopicSettings
+from controller.kafka_errors import NONE
 
 
 class TopicRefusedError(ValueError):
@@ -35,10 +33,6 @@ class TopicDefaults:
     default_replication_factor: int
     uses_topic_ids: bool
     """Whether topic znodes have an id: as of inter-broker protocol 2.8."""
-
-
-TopicSettings = tuple[tuple[str, str], ...]
-"""Name and value of settings of a new topic, each name once, sorted by name."""
 
 
 DYNAMIC_TOPIC_CONFIG: Final = 1
@@ -141,33 +135,6 @@ class AwaitDeletions:
 
 RequestOnTopics = CreateTopics | CreatePartitions
 TopicRequest = RequestOnTopics | DeleteTopics | AwaitDeletions
-
-
-class TopicResult(NamedTuple):
-    """The result for one topic."""
-
-    name: str
-    error: int
-    message: str | None = None
-    num_partitions: int = BY_DEFAULT
-    replication_factor: int = BY_DEFAULT
-    topic_id: str | None = None
-    first_new: int = 0
-    """The lowest number of a partition that is new."""
-    czxid: Zxid = UNKNOWN_ZXID
-    """The creation of a topic that is deleted: another one of the same name may follow at once."""
-
-    @property
-    def new_partitions(self) -> tuple[TopicPartition, ...]:
-        """The partitions whose leaders are awaited."""
-        return tuple(
-            TopicPartition(self.name, number)
-            for number in range(self.first_new, self.num_partitions)
-        )
-
-    def rejected(self, why: str) -> TopicResult:
-        """Return the result of a topic that cannot be written."""
-        return TopicResult(self.name, UNKNOWN_SERVER_ERROR, why)
 
 
 @dataclass(frozen=True, slots=True)

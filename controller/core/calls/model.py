@@ -10,7 +10,8 @@ from controller.core.model import BrokerId, Instant, TopicPartition, ZkVersion
 
 if TYPE_CHECKING:
     from controller.core.calls.broker_requests import PendingBrokerRequest
-    from controller.core.calls.client_requests import PendingClientRequest, TopicResult
+    from controller.core.calls.client_requests import PendingClientRequest
+    from controller.core.topics.model import TopicResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from controller.core.calls.client_requests import (
     AwaitDeletions,
     DeleteTopicsAnswer,
     PendingClientRequest,
-    TopicResult,
     TopicToDelete,
 )
 from controller.core.core_settings import EngineName, TenurePolicy
@@ -34,6 +33,7 @@ from controller.core.deletions.model import DELETION_PATIENCE_S
 from controller.core.deletions.records import DeletionRequestedRecord
 from controller.core.model import START, BrokerId, Instant, TopicPartition, Zxid, count_text
 from controller.core.records import Change
+from controller.core.topics.model import TopicResult
 from controller.core.view import ClusterView
 
 DELETIONS_PATIENCE_S: Final = 120.0

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from controller.core import model
 from controller.core.bases import Durable, Fact, Volatile
-from controller.core.calls.client_requests import TopicResult
 from controller.core.deletions.model import TopicTree
+from controller.core.topics.model import TopicResult
 
 
 @dataclass(frozen=True, slots=True)

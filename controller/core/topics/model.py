@@ -15,6 +15,7 @@ from typing import ClassVar, Final, NamedTuple
 from controller.core import model
 from controller.core.bases import Ledger, Lifetime
 from controller.core.model import START, Instant, TopicPartition
+from controller.kafka_errors import UNKNOWN_SERVER_ERROR
 
 
 class ConfigRequest(NamedTuple):
@@ -26,6 +27,39 @@ class ConfigRequest(NamedTuple):
 
 NEVER_REQUESTED: Final = ConfigRequest(0, Instant(-math.inf))
 """Precedes every request: an answer to it is too old for any decision."""
+
+
+BY_DEFAULT: Final = -1
+"""A number that the client leaves to the brokers."""
+TopicSettings = tuple[tuple[str, str], ...]
+"""Name and value of settings of a new topic, each name once, sorted by name."""
+
+
+class TopicResult(NamedTuple):
+    """The result for one topic."""
+
+    name: str
+    error: int
+    message: str | None = None
+    num_partitions: int = BY_DEFAULT
+    replication_factor: int = BY_DEFAULT
+    topic_id: str | None = None
+    first_new: int = 0
+    """The lowest number of a partition that is new."""
+    czxid: model.Zxid = model.UNKNOWN_ZXID
+    """The creation of a topic that is deleted: another one of the same name may follow at once."""
+
+    @property
+    def new_partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions whose leaders are awaited."""
+        return tuple(
+            TopicPartition(self.name, number)
+            for number in range(self.first_new, self.num_partitions)
+        )
+
+    def rejected(self, why: str) -> TopicResult:
+        """Return the result of a topic that cannot be written."""
+        return TopicResult(self.name, UNKNOWN_SERVER_ERROR, why)
 
 
 @dataclass(slots=True)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from controller.core import model
 from controller.core.bases import Durable, Fact, Shared, Volatile
-from controller.core.calls.client_requests import TopicResult, TopicSettings
 from controller.core.model import Replicas, TopicPartition
-from controller.core.topics.model import NEVER_REQUESTED, ConfigRequest
+from controller.core.topics.model import NEVER_REQUESTED, ConfigRequest, TopicResult, TopicSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from typing import Final
 
 from controller import kafka_errors
 from controller.core.calls.client_requests import (
-    BY_DEFAULT,
     AwaitDeletions,
     CreatePartitions,
     CreateTopics,
@@ -33,7 +32,6 @@ from controller.core.calls.client_requests import (
     TopicAnswer,
     TopicRefusedError,
     TopicRequest,
-    TopicResult,
     topic_answer,
 )
 from controller.core.cluster.model import LiveBroker
@@ -42,6 +40,7 @@ from controller.core.model import Instant, PartitionAssignment, Replicas, TopicP
 from controller.core.pacing.drained_replicas import drained_brokers
 from controller.core.records import Change
 from controller.core.topics import replica_choice, topic_checks
+from controller.core.topics.model import BY_DEFAULT, TopicResult
 from controller.core.topics.records import AssignmentRecord, TopicCreatedRecord, TopicGrownRecord
 from controller.core.view import ClusterView
 

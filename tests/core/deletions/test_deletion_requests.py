@@ -17,7 +17,6 @@ from controller.core.calls.client_requests import (
     NewTopic,
     TopicAnswer,
     TopicDefaults,
-    TopicResult,
     TopicToDelete,
 )
 from controller.core.calls.records import ClientRequestReceived
@@ -39,6 +38,7 @@ from controller.core.reassignments.records import StopReplicaAnswered, StopRepli
 from controller.core.records import Change, TimerFired
 from controller.core.role import invalidation
 from controller.core.role.records import ControllerClaimed, Deposed
+from controller.core.topics.model import TopicResult
 from controller.core.topics.records import TopicsListed, TopicsRead
 from controller.core.topics.topic_creation import WRITE_S
 from tests.core.builders import EPOCH, Driver, broker, replicas, tp

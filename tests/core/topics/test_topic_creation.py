@@ -18,7 +18,6 @@ from controller.core.calls.client_requests import (
     NewTopic,
     RequestFromClient,
     TopicDefaults,
-    TopicResult,
 )
 from controller.core.calls.records import ClientRequestReceived
 from controller.core.core_settings import Options, TenurePolicy
@@ -38,6 +37,7 @@ from controller.core.pacing.controls import Controls, Drain, Drains
 from controller.core.pacing.records import ControlsRead
 from controller.core.records import Change, TimerFired
 from controller.core.role import invalidation
+from controller.core.topics.model import TopicResult
 from controller.core.topics.records import (
     AssignmentRecord,
     TopicCreatedRecord,
