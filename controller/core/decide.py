@@ -209,7 +209,8 @@ def _deadlines(view: ClusterView, due: Worklist, now: Instant) -> Decision:
         if isinstance(phase, phases.Stopping):
             if phase.deadline > now:
                 deadlines.append(phase.deadline)
-            continue
+            if phase.deletes:
+                continue
         owes = reassignments.has_excluded(partition) and not leadership.is_acknowledged(partition)
         is_late = now >= reassignment.phase_since + ACK_AGAIN_S
         state = leadership.states.get(partition)

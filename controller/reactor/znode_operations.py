@@ -78,6 +78,8 @@ def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
                 leader_recovery_state=record.leader_recovery_state,
             )
             return [ports.SetData(paths.state_path(partition), data, before.version)]
+        case leadership.StateReliedRecord(partition=partition, version=version):
+            return [ports.Check(paths.state_path(partition), version)]
         case ProducerIdsRecord(block=block, expected_version=version):
             data = producer_ids.encode_producer_ids(block)
             return [_put_at_version(paths.PRODUCER_IDS, data, version)]

@@ -200,7 +200,7 @@ def _before(  # noqa: C901 - one arm per record
 def _left(before: phases.Phase | None, after: phases.Phase) -> Iterator[Failpoint]:
     """Name the event that lets a phase be left."""
     match before, after:
-        case phases.Stopping(waiting=waiting, given_up=given_up), _ if not waiting | given_up:
+        case phases.Stopping(waiting, given_up, deletes=True), _ if not waiting | given_up:
             yield Failpoint.B5_ACKNOWLEDGED
         case phases.Syncing(), _:
             yield Failpoint.SYNCED
@@ -264,7 +264,7 @@ def _entered(before: phases.Phase | None, after: phases.Phase) -> Iterator[Failp
             yield Failpoint.DROPPED
         case _, phases.Shrinking():
             yield Failpoint.B3_WRITTEN
-        case _, phases.Stopping():
+        case phases.Starting() | phases.Shrinking(), phases.Stopping():
             yield Failpoint.EXCLUSION_ACKNOWLEDGED
         case _, phases.Placing():
             yield Failpoint.PLACING_BEGUN

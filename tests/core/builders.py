@@ -384,6 +384,15 @@ class Driver:
             result = LeaderAndIsrResult(partition, epoch, 0)
             self.fold(LeaderAndIsrAnswered(to, self.epoch(to), 0, (result,), resent=False))
 
+    def acknowledge_stop(
+        self, partition: TopicPartition, brokers: Iterable[BrokerId], *, delete: bool = False
+    ) -> None:
+        """Let brokers acknowledge that they fetch a partition no more, or deleted its replica."""
+        for to in brokers:
+            epoch = self.view.leadership.states[partition].leader_epoch
+            result = StopReplicaResult(partition, epoch, delete, 0)
+            self.observe(StopReplicaAnswered(to, self.epoch(to), 0, (result,), resent=False))
+
     def fold(self, event: Event) -> None:
         """Fold an event without deciding yet; what is read began now, unless it says otherwise."""
         if isinstance(event, TopicsRead | StatesRead) and not event.read_generation:

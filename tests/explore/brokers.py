@@ -63,6 +63,8 @@ class Replica(NamedTuple):
     """A leader's knowledge of its followers' logs, in this leader epoch."""
     waiting: tuple[int, ...] = ()
     """Offsets for whose acknowledgement producers wait."""
+    joining: tuple[int, ...] = ()
+    """Excluded followers whose last fetch a leader may still be handling."""
     wanted: tuple[int, ...] | None = None
     """The ISR that a leader asked its controller for, until it is answered."""
 
@@ -93,12 +95,14 @@ class Broker:
     """One broker, over any number of lives of its process."""
 
     __slots__ = (
-        "asking", "asks", "controller_epoch", "epoch", "hosted", "id", "is_alive", "live", "logs",
-        "lost", "session", "writing", "writing_at",
+        "asking", "asks", "controller_epoch", "epoch", "hosted", "id", "is_alive", "joins_late",
+        "live", "logs", "lost", "session", "writing", "writing_at",
     )  # fmt: skip
 
-    def __init__(self, number: int, asks: int | None = None) -> None:
+    def __init__(self, number: int, asks: int | None = None, *, joins_late: bool = False) -> None:
         self.id = number
+        self.joins_late = joins_late
+        """Whether it may be handling a fetch of a follower that a LeaderAndIsr excludes."""
         self.asks = asks
         """The version of AlterPartition that it sends; None: it writes ISRs to ZooKeeper."""
         self.is_alive = False
@@ -123,7 +127,7 @@ class Broker:
         other.epoch, other.controller_epoch = self.epoch, self.controller_epoch
         other.live, other.lost = self.live, self.lost
         other.writing, other.writing_at = self.writing, self.writing_at
-        other.asking, other.asks = self.asking, self.asks
+        other.asking, other.asks, other.joins_late = self.asking, self.asks, self.joins_late
         other.hosted, other.logs = self.hosted.copy(), self.logs.copy()
         return other
 
@@ -222,6 +226,10 @@ class Broker:
         waiting = (
             known.waiting if known is not None and is_leader and known.leader == self.id else ()
         )
+        joining: tuple[int, ...] = ()
+        if self.joins_late and known is not None and is_leader:
+            ended = (follower for follower, end in known.ends if end == log.end)
+            joining = tuple(f for f in ended if f not in state.replicas)
         self.hosted[partition] = Replica(
             leader=state.leader,
             leader_epoch=state.leader_epoch,
@@ -232,6 +240,7 @@ class Broker:
             is_fetching=not is_leader,
             epoch_start=log.end if is_leader else 0,
             waiting=waiting,
+            joining=joining,
         )
         if self.asks == FORGETTING:
             self.asking = self.asking._replace(change=None)

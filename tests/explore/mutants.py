@@ -47,6 +47,8 @@ OUTBOX: Final = "controller.reactor.outbox"
 DRAINED: Final = "controller.core.pacing.drained_replicas"
 DRAINS: Final = "controller.core.requests.drains"
 
+JOINS_LATE: Final = "an excluded replica joins late"
+
 MUTANTS: Final = (
     # drains
     Mutant(
@@ -71,7 +73,33 @@ MUTANTS: Final = (
         ("drain of the added broker",),
     ),
     # deletions
-    Mutant("delete without acknowledgement", NATIVE, "if not acked:", "if False:"),
+    Mutant(
+        "delete without acknowledgement",
+        NATIVE,
+        "if self.view.leadership.is_acknowledged(self.partition) and present >= epoch:",
+        "if True:",
+    ),
+    Mutant(
+        "delete by an ISR that the leader changed since",
+        NATIVE,
+        "return replace(change, records=(relied, *change.records))",
+        "return change",
+        (JOINS_LATE,),
+    ),
+    Mutant(
+        "delete while a last fetch may be handled",
+        NATIVE,
+        "deletes=not leaders_write_isr(self.view),",
+        "deletes=True,",
+        (JOINS_LATE,),
+    ),
+    Mutant(
+        "leave an excluded replica in the ISR",
+        f"{LEADERSHIP}.leader_selection",
+        " - set(view.reassignments.excluded(partition, assignment))",
+        "",
+        (JOINS_LATE,),
+    ),
     Mutant(
         "take any acknowledgement of the tenure",
         f"{LEADERSHIP}.model",
@@ -83,20 +111,20 @@ MUTANTS: Final = (
     Mutant(
         "await no deletion",
         NATIVE,
-        "waiting=frozenset(live),",
+        "waiting=stopped,",
         "waiting=frozenset(),",
     ),
     Mutant(
         "forget the orphans",
         NATIVE,
-        "orphans = self.orphans(phase.given_up | phase.waiting)",
+        "orphans = self.orphans(given_up)",
         "orphans = self.orphans(frozenset())",
         ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),
     Mutant(
         "record only orphans of dead brokers",
         NATIVE,
-        "orphans = self.orphans(phase.given_up | phase.waiting)",
+        "orphans = self.orphans(given_up)",
         "orphans = self.orphans(phase.given_up)",
         ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
     ),

@@ -198,6 +198,10 @@ def _faults(  # noqa: C901, PLR0912 - one kind each
             yield Edge(("lose session", number), cost=FAULT)
         if "reconnect" in faults:
             yield Edge(("reconnect", number), cost=FAULT)
+    for broker in system.brokers.values() if "join late" in faults else ():
+        if broker.leads(PARTITION) and broker.hosted[PARTITION].partition_epoch != -2:
+            for follower in broker.hosted[PARTITION].joining:
+                yield Edge(("join late", broker.id, follower), cost=FAULT)
     for broker in system.brokers.values() if "slow" in faults else ():
         replica = broker.hosted.get(PARTITION)
         if (

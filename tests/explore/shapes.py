@@ -164,6 +164,7 @@ REPLACE: Final = frozenset({"replace topic"})
 SMALL: Final = (
     native("move", *MOVE),
     native("move, daemon dies or breaks", *MOVE, faults=IN_DAEMON),
+    native("an excluded replica joins late", (1, 2), (1, 3), faults=frozenset({"join late"})),
     native("swap", (1, 2), (3, 4)),
     native("jump", *MOVE, faults=IN_DAEMON, options=replace(OPTIONS, step_size=None)),
     native("order alone", (1, 2), (2, 1), faults=IN_DAEMON),

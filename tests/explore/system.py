@@ -155,7 +155,10 @@ class System:
         self.shape = shape
         self.clock = Clock()
         self.zookeeper = ZooKeeper()
-        self.brokers = {n: Broker(n, shape.asks) for n in range(1, shape.brokers + 1)}
+        self.brokers = {
+            n: Broker(n, shape.asks, joins_late="join late" in shape.faults)
+            for n in range(1, shape.brokers + 1)
+        }
         self.daemons: list[Daemon | None] = []
         self.sent: list[Any] = []
         self.strays: list[Any] = []
@@ -556,6 +559,11 @@ class System:
             case ("expand", leader, follower):
                 isr = (*self.brokers[leader].hosted[PARTITION].isr, follower)
                 self.change_isr(self.brokers[leader], isr)
+            case ("join late", leader, follower):
+                # ``Partition.maybeExpandIsr`` has looked the follower up before the exclusion.
+                replica = self.brokers[leader].hosted[PARTITION]
+                self.brokers[leader].hosted[PARTITION] = replica._replace(joining=())
+                self.change_isr(self.brokers[leader], (*replica.isr, follower))
             case ("prepare", leader, follower):
                 broker = self.brokers[leader]
                 broker.writing = (*broker.hosted[PARTITION].isr, follower)
@@ -800,9 +808,19 @@ class System:
         if not broker.is_alive:
             return None
         answer = broker.handle(request, epoch, self.news)
+        if isinstance(request, p.StopReplica) and self.shape.asks is None:
+            self._end_fetches(number)
         if broker.leads(PARTITION):
             self.advance(broker)
         return answer
+
+    def _end_fetches(self, follower: int) -> None:
+        """Let leaders be done with the last fetch of a follower that fetches no more."""
+        for broker in self.brokers.values():
+            replica = broker.hosted.get(PARTITION)
+            if replica is not None and follower in replica.joining:
+                joining = tuple(f for f in replica.joining if f != follower)
+                broker.hosted[PARTITION] = replica._replace(joining=joining)
 
     # --- Kafka's controller --------------------------------------------------------------------
 

@@ -78,7 +78,14 @@ class Tolerance:
 class CopyRules:
     """Counts the good copies that each write of a daemon leaves."""
 
-    def __init__(self, judge: Judge, znodes: Znodes, records: RecordRules) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        znodes: Znodes,
+        records: RecordRules,
+        joined_late: Collection[tuple[TopicPartition, BrokerId]],
+    ) -> None:
+        self._joined_late = joined_late
         self._judge = judge
         self._znodes = znodes
         self._records = records
@@ -106,7 +113,14 @@ class CopyRules:
 
         """
         replicas = self._znodes.replicas(partition)
-        given_up = [r for r in before.isr if r in replicas and r not in after.isr and is_live(r)]
+        given_up = [
+            r
+            for r in before.isr
+            if r in replicas
+            and r not in after.isr
+            and is_live(r)
+            and (partition, r) not in self._joined_late
+        ]
         if not given_up:
             return
         left = tuple(r for r in after.isr if r in replicas and may_be_live(r))

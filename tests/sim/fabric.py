@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from controller.core.cluster.model import BEFORE_FEATURES, WITH_RECOVERY, is_protocol_at_least
 from controller.core.model import BrokerId, Replicas, TopicConfig, TopicPartition
 from controller.reactor.ports import StopReplica
+from controller.znodes import paths
 
 if TYPE_CHECKING:
     from tests.sim.brokers import SimBroker
@@ -111,6 +112,10 @@ class Fabric:
     """How likely a broker dies after a write of its active controller."""
     accepted_epochs: set[int] = field(default_factory=set)
     """Controller epochs of which a broker accepted a request."""
+    joins_late: bool = False
+    """Whether a fetch that is being handled adds an excluded replica to the ISR once more."""
+    joined_late: set[tuple[TopicPartition, BrokerId]] = field(default_factory=set)
+    """Replicas that were added so, until their leader hears of them again."""
     stalls_moves: bool = False
     """Whether a new leader epoch stalls a move between directories (Kafka before 2.5)."""
     disks: SimDisks | None = None
@@ -156,6 +161,13 @@ class Fabric:
     def marks_recovery(self) -> bool:
         """Whether controllers mark unclean elections (KIP-704)."""
         return is_protocol_at_least(self.protocol, WITH_RECOVERY)
+
+    def is_of_daemon(self, epoch: int) -> bool:
+        """Whether a controller epoch is the present one, and that of no broker."""
+        znode, present = (self.zookeeper.get(p) for p in (paths.CONTROLLER, paths.CONTROLLER_EPOCH))
+        if znode is None or present is None or int(present.data) != epoch:
+            return False
+        return all(b.session_id != znode.ephemeral_owner for b in self.brokers.values())
 
     def strike(self, what: str) -> None:
         """Count what took effect: what is drawn may never do."""

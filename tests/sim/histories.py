@@ -108,8 +108,7 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     """
     plot = plot or plot_of(seed)
     world = world or World(seed, has_kafka_controllers=plot.has_kafka_controllers)
-    world.fabric.fences_stop_replica = plot.fences_stop_replica
-    world.fabric.deletes_topics = plot.deletes_topics
+    _set_brokers_up(world, plot)
     three = {n: [1 + n % 5, 1 + (n + 1) % 5, 1 + (n + 2) % 5] for n in range(6)}
     two = {n: [1 + n % 5, 1 + (n + 1) % 5] for n in range(4)}
     world.create_topic("three", three, min_insync_replicas=2)
@@ -168,6 +167,12 @@ def play(seed: int, plot: Plot | None = None, world: World | None = None) -> Wor
     operators.ledger.judge_end()
     operators.settings.judge_end()
     return world
+
+
+def _set_brokers_up(world: World, plot: Plot) -> None:
+    world.fabric.fences_stop_replica = plot.fences_stop_replica
+    world.fabric.deletes_topics = plot.deletes_topics
+    world.fabric.joins_late = plot.joins_late
 
 
 def quiesce_to_the_end(world: World, *, is_wanted: bool, deletes_orphans: bool = True) -> None:

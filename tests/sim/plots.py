@@ -46,6 +46,8 @@ QUIESCES_SHARE: Final = 0.15
 """The share of those with operators and Kafka controllers where operators quiesce the daemon."""
 DRAINS_SHARE: Final = 0.15
 """The share of those with operators where these drain brokers."""
+LATE_JOINS_SHARE: Final = 0.2
+"""The share of those whose leaders add replicas just after they are excluded."""
 DELETIONS_SHARE: Final = 0.4
 """The share of the others with operators where these delete topics often."""
 CLASSIC: Final = Weights()
@@ -165,6 +167,8 @@ class Plot:
     """True if another topic allows unclean elections."""
     fences_stop_replica: bool = True
     """True if StopReplica carries leader epochs: protocol 2.6 and later."""
+    joins_late: bool = False
+    """True if a fetch that is being handled adds an excluded replica to the ISR once more."""
     client_requests_every_s: float | None = None
     """Mean time between two requests of clients for topics and partitions; None: no requests."""
     deletes_topics: bool | None = True
@@ -174,7 +178,8 @@ class Plot:
 def plot_of(seed: int) -> Plot:
     """Return the plot of a seed, with every setting that a history may have."""
     plot = _with_deletions(seed, plot_without_deletions(seed))
-    return _with_drains(seed, _with_quiesces(seed, _with_topics_created_again(seed, plot)))
+    plot = _with_drains(seed, _with_quiesces(seed, _with_topics_created_again(seed, plot)))
+    return _with_late_joins(seed, plot)
 
 
 def plot_without_deletions(seed: int) -> Plot:
@@ -210,6 +215,13 @@ def _with_drains(seed: int, plot: Plot) -> Plot:
     often = max(sum(getattr(plot.actions, n) for n in Actions.__slots__) // 8, 1)
     actions = replace(plot.actions, drained=2 * often, drain_stopped=often)
     return replace(plot, name=f"{plot.name}, drains", actions=actions)
+
+
+def _with_late_joins(seed: int, plot: Plot) -> Plot:
+    """Let leaders in some add excluded replicas to the ISR, as they handled a fetch meanwhile."""
+    if Random(f"late joins {seed}").random() >= LATE_JOINS_SHARE:
+        return plot
+    return replace(plot, name=f"{plot.name}, late joins", joins_late=True)
 
 
 def _with_topics_created_again(seed: int, plot: Plot) -> Plot:

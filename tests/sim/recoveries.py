@@ -41,6 +41,12 @@ CLAIMS_WITHIN_S: Final = 20.0
 """The session of the dead daemon, and some more."""
 
 
+AMID_COPIES: Final = frozenset({Failpoint.DROPPED, Failpoint.SYNCED})
+"""The failpoints that are met only while added replicas copy after the deletion of others."""
+SLOW_S: Final = 0.2
+"""What a fetch takes then, in seconds: the deletion is to be faster."""
+
+
 class Cell:
     """One history, from a healthy cluster to the death of a daemon at a boundary."""
 
@@ -54,6 +60,8 @@ class Cell:
         self.partitions = [TopicPartition("t", n) for n in shape.targets]
         world.create_topic("t", dict.fromkeys(shape.targets, shape.replicas), min_insync_replicas=2)
         world.create_topic(DOOMED, {0: [1, 2]}, produce=False)
+        for broker in world.brokers.values() if failpoint in AMID_COPIES else ():
+            broker.replication.extra_fetch_s = SLOW_S
         world.producer.start()
         world.settle()
         self._ledger = Ledger(world)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 FETCH_S: Final = (0.002, 0.03)
 JOIN_ISR_S: Final = (0.0, 0.05)
+JOIN_LATE_S: Final = (0.0, 0.01)
+"""How long after the exclusion: a thread waits for a lock, and writes then."""
 BATCH_RECORDS: Final = 200
 """Records one fetch copies; a new replica needs many."""
 
@@ -103,6 +105,11 @@ class Replication:
     def begin_leading(self, partition: TopicPartition, replica: HostedReplica) -> None:
         """Start a leader epoch: what followers hold has to be learnt anew."""
         now = self._fabric.schedule.now()
+        if self._fabric.joins_late and self._fabric.is_of_daemon(replica.controller_epoch):
+            self._fabric.joined_late -= {(partition, follower) for follower in replica.replicas}
+            for follower, end in replica.ends.items():
+                if follower not in replica.replicas and end == replica.log.end:
+                    self._schedule_late_join(partition, replica, follower, end)
         replica.is_fetching = False
         replica.epoch_start = replica.log.end
         replica.ends = {}
@@ -213,6 +220,28 @@ class Replication:
                 self._write_isr(partition, replica, (*replica.isr, follower))
 
         self._fabric.schedule.call_between(*JOIN_ISR_S, join)
+
+    def _schedule_late_join(
+        self, partition: TopicPartition, replica: HostedReplica, follower: BrokerId, end: int
+    ) -> None:
+        """
+        Add a replica that the controller excluded, by a fetch that was being handled.
+
+        Kafka's ``Partition.maybeExpandIsr`` has looked the replica up before the lock is taken with
+        which a LeaderAndIsr is applied, and does not look again.
+        """
+        epoch, incarnation = replica.leader_epoch, self._broker.incarnation
+
+        def join() -> None:
+            if incarnation != self._broker.incarnation or replica.leader_epoch != epoch:
+                return
+            is_leading = self._broker.hosted.get(partition) is replica and replica.log.is_online
+            if is_leading and follower not in replica.isr and replica.log.high_watermark <= end:
+                self._fabric.strike("excluded_joins")
+                self._fabric.joined_late.add((partition, follower))
+                self._write_isr(partition, replica, (*replica.isr, follower))
+
+        self._fabric.schedule.call_between(*JOIN_LATE_S, join)
 
     def _maybe_shrink(self, partition: TopicPartition, replica: HostedReplica) -> None:
         now, lag = self._fabric.schedule.now(), self._fabric.replica_lag_s

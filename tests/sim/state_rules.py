@@ -46,7 +46,7 @@ class StateRules:
         self._judge = judge
         self._znodes = znodes
         self._records = records
-        self._copies = CopyRules(judge, znodes, records)
+        self._copies = CopyRules(judge, znodes, records, fabric.joined_late)
         self._daemons = daemons
         self._writers: dict[int, int] = {}
         """The session that wrote states with each controller epoch."""
@@ -241,7 +241,8 @@ class StateRules:
             f"{partition}: ISR written by another than its leader",
             Rule.LEADER_WRITES_ISR,
         )
-        added = set(after.isr) - set(before.isr)
+        late = self._fabric.joined_late
+        added = {r for r in after.isr if r not in before.isr and (partition, r) not in late}
         if not added:
             return
         self._judge.ensure(
@@ -324,7 +325,13 @@ class StateRules:
         wanted = self.lowest_min_isr(partition.topic)
         final = self._records.target_of(partition) or assignment.target_replicas
         floor = min(wanted, len(final))
-        left = [r for r in before.isr if r not in after.isr and r in assignment.replicas]
+        left = [
+            r
+            for r in before.isr
+            if r not in after.isr
+            and r in assignment.replicas
+            and (partition, r) not in self._fabric.joined_late
+        ]
         dropped = [
             r
             for r in left

@@ -61,6 +61,7 @@ def test_no_replica_is_stopped_before_the_leader_acknowledged_its_exclusion() ->
     assert not [e for e in driver.sent if isinstance(e, SendStopReplica)]
     driver.acknowledge(tp(), replicas(0))
     driver.settle()
+    driver.acknowledge_stop(tp(), replicas(3))
     stops = [e for e in driver.sent if isinstance(e, SendStopReplica)]
     assert [(s.broker, s.delete) for s in stops] == [(BrokerId(3), False), (BrokerId(3), True)]
     assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Stopping)

@@ -95,6 +95,8 @@ class ClusterLedger(Ledger):
 
 BEFORE_FEATURES: Final = "2.6"
 """The last release whose registrations carry no features; its leaders write ISR to ZooKeeper."""
+WITH_ISR_REQUESTS: Final = "2.7-IV2"
+"""From this protocol on, leaders send ISR changes to the controller (KIP-497)."""
 WITH_STORED_IDS: Final = "2.8-IV0"
 """From this protocol on, the controller gives an id to a topic without one (KIP-516)."""
 WITH_SENT_IDS: Final = "2.8-IV1"

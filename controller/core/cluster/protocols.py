@@ -18,6 +18,7 @@ from typing import Final
 
 from controller.core.cluster.model import (
     BEFORE_FEATURES,
+    WITH_ISR_REQUESTS,
     WITH_RECOVERY,
     WITH_SENT_IDS,
     WITH_STORED_IDS,
@@ -62,6 +63,11 @@ def awaited_until(view: ClusterView) -> Instant:
         if broker.has_features and not known.is_known
     )
     return max(requests, default=START)
+
+
+def leaders_write_isr(view: ClusterView) -> bool:
+    """Return whether leaders write the ISR to ZooKeeper, so that it may change at any time."""
+    return not is_protocol_at_least(view.tenure.protocol, WITH_ISR_REQUESTS)
 
 
 def sends_ids(view: ClusterView) -> bool:

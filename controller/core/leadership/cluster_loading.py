@@ -102,8 +102,8 @@ def send_reads(view: ClusterView, due: Worklist) -> Decision:
 
 def follow_watches(view: ClusterView, due: Worklist) -> Decision:
     """Read the states whose watch fired and that a reassignment waits for."""
-    moved = view.reassignments.by_partition
-    waiting = (p for p in due.changed if p in moved and isinstance(moved[p].phase, phases.Syncing))
+    moved, awaiting = view.reassignments.by_partition, phases.Syncing | phases.Stopping
+    waiting = (p for p in due.changed if p in moved and isinstance(moved[p].phase, awaiting))
     return Decision(effects=_watched_reads(waiting))
 
 
@@ -188,7 +188,7 @@ def _stops(view: ClusterView, broker: BrokerId) -> list[effects.Effect]:
         if isinstance(reassignment.phase, phases.Stopping)
         and broker in reassignment.phase.waiting
         and partition in states
-        for delete in (False, True)
+        for delete in ((False, True) if reassignment.phase.deletes else (False,))
     ]
 
 

@@ -80,6 +80,8 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
                 # A leader before Kafka 3.2 requested it. It may be back when the ISR is repaired.
                 leadership.bounced.setdefault(partition, set()).update(dead)
             wakeups.orphans_concerned(view, partition)
+        case records.StateReliedRecord():
+            pass
         case records.ShutdownBegunRecord(broker=broker, epoch=epoch):
             leadership.shutting_down[broker] = epoch
             view.due.add(p for p in leadership.states if broker in view.serving_replicas(p))

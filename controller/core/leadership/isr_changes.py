@@ -4,9 +4,10 @@ ISR changes that leaders request (AlterPartition; KIP-497, KIP-704, KIP-841).
 From inter-broker protocol 2.7-IV2 on, a leader sends ISR changes to the controller; below that it
 writes the partition state itself. Either way it decides, so leader, leader epoch and controller
 epoch stay. A dropped replica is deleted only after the leader acknowledged the epoch that excluded
-it: from then on the leader does not add it, and a request that it sent before is fenced. The
-controller epoch says who decided the leader epoch: an acknowledgement of an earlier controller's
-epoch is never taken for one of ours.
+it: a request that the leader sent before is fenced, and one that it sends by a fetch it was
+handling then is refused, as the replica is excluded. Where the leader writes the state itself, the
+engine relies on the state as well (``native``). The controller epoch says who decided the leader
+epoch: an acknowledgement of an earlier controller's epoch is never taken for one of ours.
 
 The leader waits for the next LeaderAndIsr after most errors, with an ISR that cannot change. So an
 error is returned only where the view proves it: leader epoch and version of a state only grow.

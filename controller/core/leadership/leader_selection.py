@@ -124,9 +124,12 @@ def without_strangers(
     A Kafka controller whose changes of replicas all fail (KAFKA-12315) ends a reassignment in the
     topic znode only. A removed replica no longer fetches but counts for ``min.insync.replicas``,
     would be in sync at once when it is added again, and keeps leaders of Kafka 2.4 to 2.8 from
-    shrinking any ISR. Without a leader nothing is acknowledged: the ISR stays.
+    shrinking any ISR. An excluded replica is one, too: a leader that writes the ISR itself may add
+    it once more, by a fetch that it began to handle before the exclusion. Without a leader nothing
+    is acknowledged: the ISR stays.
     """
     assignment = view.topics.assignment(partition)
     if assignment is None or leader == NO_LEADER:
         return isr
-    return tuple(r for r in isr if r == leader or r in assignment.replicas)
+    known = set(assignment.replicas) - set(view.reassignments.excluded(partition, assignment))
+    return tuple(r for r in isr if r == leader or r in known)

@@ -111,6 +111,14 @@ class IsrRecord(Durable, wakes=(), is_journaled=False):
 
 
 @dataclass(frozen=True, slots=True)
+class StateReliedRecord(Volatile, wakes=(), is_journaled=False):
+    """The change is valid only for this version of a partition's state, which it does not write."""
+
+    partition: TopicPartition
+    version: model.ZkVersion
+
+
+@dataclass(frozen=True, slots=True)
 class ShutdownBegunRecord(Volatile, wakes=("pending_requests",)):
     """A broker requested a controlled shutdown, in this registration."""
 
@@ -170,6 +178,7 @@ LeadershipRecord = (
     StateRecord
     | StateCreatedRecord
     | IsrRecord
+    | StateReliedRecord
     | ShutdownBegunRecord
     | ElectionsRequestedRecord
     | PreferredElectionEndedRecord

@@ -265,6 +265,7 @@ def _stop_replica_answered(
     deletion_fold.broker_informed(view, event)
     for partition, epoch, delete, error in event.results:
         if not delete:
+            _stop_confirmed(view, event.broker, partition, error, deletes=False)
             continue
         if error == NONE:
             log_dropped(view, event.broker, partition, now)
@@ -274,20 +275,29 @@ def _stop_replica_answered(
             noted = KAFKA_STORAGE_ERROR if is_kept else error
             deletion_fold.replica_deleted(view, event.broker, partition, noted)
         _orphan_answered(view, event.broker, partition, error)
-        reassignment = view.reassignments.by_partition.get(partition)
-        if reassignment is None or not isinstance(reassignment.phase, phases.Stopping):
-            continue
-        phase = reassignment.phase
-        if event.broker not in phase.waiting or error not in (NONE, KAFKA_STORAGE_ERROR):
-            continue
-        if error == NONE:
-            reassignment.deleted |= {event.broker}
-        else:
-            view.leadership.offline.add((event.broker, partition))
-        given_up = phase.given_up | ({event.broker} if error == KAFKA_STORAGE_ERROR else set())
-        waiting = phase.waiting - {event.broker}
-        reassignment.update(phases.Stopping(waiting, given_up, phase.deadline), partition)
-        view.due.add((partition,))
+        _stop_confirmed(view, event.broker, partition, error, deletes=True)
+
+
+def _stop_confirmed(
+    view: ClusterView, broker: BrokerId, partition: TopicPartition, error: int, *, deletes: bool
+) -> None:
+    """Note that a dropped replica fetches no more or is deleted, or that its disk failed."""
+    reassignment = view.reassignments.by_partition.get(partition)
+    if reassignment is None or not isinstance(reassignment.phase, phases.Stopping):
+        return
+    phase = reassignment.phase
+    is_awaited = broker in phase.waiting and phase.deletes == deletes
+    if not is_awaited or error not in (NONE, KAFKA_STORAGE_ERROR):
+        return
+    given_up = phase.given_up
+    if error == KAFKA_STORAGE_ERROR:
+        view.leadership.offline.add((broker, partition))
+        given_up |= {broker}
+    elif deletes:
+        reassignment.deleted |= {broker}
+    waiting = phase.waiting - {broker}
+    reassignment.update(replace(phase, waiting=waiting, given_up=given_up), partition)
+    view.due.add((partition,))
 
 
 def _orphan_answered(

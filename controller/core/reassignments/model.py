@@ -213,6 +213,19 @@ class ReassignmentLedger(Ledger):
             return phase.excluded_at is not None
         return isinstance(phase, phases.Shrinking | phases.Stopping)
 
+    def excluded(
+        self, partition: TopicPartition, assignment: model.PartitionAssignment
+    ) -> Replicas:
+        """Return the removing replicas of the assignment that this tenure took out of the ISR."""
+        reassignment = self.by_partition.get(partition)
+        match None if reassignment is None else reassignment.phase:
+            case phases.Starting(excluded=excluded) | phases.Shrinking(excluded=excluded):
+                return tuple(r for r in assignment.removing_replicas if r in excluded)
+            case phases.Stopping():
+                return assignment.removing_replicas
+            case _:
+                return ()
+
     def legacy_reassignments(self) -> list[TopicPartition]:
         """Return the unfinished reassignments of the legacy znode."""
         return [p for p, r in self.by_partition.items() if r.spec.route is Route.LEGACY]

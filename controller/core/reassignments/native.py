@@ -8,7 +8,9 @@ that missed an event, continues by the same path. The order of writes and sends 
 
 * the exclusion of dropped replicas and the leader move are one compare-and-set (B1 to B4), so a
   partition cannot be left leaderless between them;
-* StopReplica waits until the current leader acknowledged the exclusion in this tenure;
+* StopReplica waits until the current leader acknowledged the exclusion in this tenure; where
+  leaders write the ISR, the deletion waits until the replica fetches no more, and deletion and last
+  write of the topic znode rely on the state that excludes it;
 * the topic znode loses a dropped replica only when StopReplica(delete) was acknowledged, or when
   an orphan record says why not.
 
@@ -19,9 +21,21 @@ disk for ``file.delete.delay.ms``.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from controller.core import effects, model
-from controller.core.leadership.records import StateRecord
-from controller.core.model import Blocked, BlockedBy, Instant, Replicas, Route, TopicPartition, ids
+from controller.core.cluster.protocols import leaders_write_isr
+from controller.core.leadership.records import StateRecord, StateReliedRecord
+from controller.core.model import (
+    Blocked,
+    BlockedBy,
+    BrokerId,
+    Instant,
+    Replicas,
+    Route,
+    TopicPartition,
+    ids,
+)
 from controller.core.pacing.budget import Budget
 from controller.core.pacing.throttles import throttle_gate
 from controller.core.reassignments import gates, phases, records
@@ -153,48 +167,116 @@ class NativeContext(ReplicaPlacement):
 
     def excluding(self, epoch: model.LeaderEpoch, excluded: Replicas) -> Change | Blocked | None:
         """Wait for the leader's acknowledgement of A1 (or B3), then stop the excluded replicas."""
+        if (blocked := self.unacknowledged(epoch)) is not None:
+            return blocked
+        dropping = self.assignment.removing_replicas
+        self.ensure_excluded(excluded)
+        live = self.view.live(dropping, self.partition)
+        phase = phases.Stopping(
+            waiting=frozenset(live),
+            given_up=frozenset(dropping) - frozenset(live),
+            deadline=Instant(self.now + self.view.options.stop_replica_timeout_s),
+            deletes=not leaders_write_isr(self.view),
+        )
+        # A copy that may join the ISR meanwhile is watched at once: its state is relied on again.
+        copies = self.in_sync_gate(self.assignment.target_replicas) is not None
+        watched = () if phase.deletes or not copies else self.watch()
+        stop = self.stop(live, (False, True) if phase.deletes else (False,))
+        return self.change(
+            self.phase(phase, "the leader acknowledged the exclusion"),
+            effects=(*stop, effects.SetTimer(STOP_TIMER, phase.deadline), *watched),
+        )
+
+    def unacknowledged(self, epoch: model.LeaderEpoch) -> Blocked | None:
+        """Return the block while the leader has not acknowledged this epoch, or a later one."""
         leader, present = self.state.leader, self.state.leader_epoch
-        acked = self.view.leadership.is_acknowledged(self.partition) and present >= epoch
-        if not acked:
-            detail = f"leader {leader} has not acknowledged leader epoch {present}"
-            conflict = id_conflict(self.view, self.partition, (leader,))
-            return Blocked(BlockedBy.LEADER_ACK, conflict or detail)
+        if self.view.leadership.is_acknowledged(self.partition) and present >= epoch:
+            return None
+        detail = f"leader {leader} has not acknowledged leader epoch {present}"
+        conflict = id_conflict(self.view, self.partition, (leader,))
+        return Blocked(BlockedBy.LEADER_ACK, conflict or detail)
+
+    def ensure_excluded(self, excluded: Replicas) -> None:
+        """
+        Ensure that what is dropped is what was excluded, and serves no more.
+
+        Raises:
+            InvariantError: it is not.
+
+        """
         dropping = self.assignment.removing_replicas
         serving = {self.state.leader, *self.state.isr}
         ensure(
             set(dropping) == set(excluded) and serving.isdisjoint(dropping),
             f"{self.partition}: {ids(dropping)} would be deleted, {ids(excluded)} was excluded",
         )
-        live = self.view.live(dropping, self.partition)
-        phase = phases.Stopping(
-            waiting=frozenset(live),
-            given_up=frozenset(dropping) - frozenset(live),
+
+    def deleting(
+        self, stopped: frozenset[BrokerId], given_up: frozenset[BrokerId]
+    ) -> Change | Blocked:
+        """
+        Delete replicas that fetch no more, while the ISR is as known.
+
+        A leader that writes the ISR itself may be handling a last fetch when it acknowledges the
+        exclusion, and add the replica once more (``leader_selection.without_strangers``).
+        """
+        if (blocked := self.unacknowledged(self.state.leader_epoch)) is not None:
+            return blocked
+        self.ensure_excluded(self.assignment.removing_replicas)
+        deleting = phases.Stopping(
+            waiting=stopped,
+            given_up=given_up,
             deadline=Instant(self.now + self.view.options.stop_replica_timeout_s),
         )
-        return self.change(
-            self.phase(phase, "the leader acknowledged the exclusion"),
-            effects=(*self.stop(live), effects.SetTimer(STOP_TIMER, phase.deadline)),
-        )
+        deletions = self.stop(tuple(sorted(stopped)), (True,))
+        sent = (*deletions, effects.SetTimer(STOP_TIMER, deleting.deadline))
+        change = self.change(self.phase(deleting, "they fetch no more"), effects=sent)
+        return self.relying(change)
+
+    def relying(self, change: Change) -> Change:
+        """Return a change that is valid only while the ISR is as known, if leaders write it."""
+        writes = any(isinstance(record, StateRecord) for record in change.records)
+        if writes or not leaders_write_isr(self.view):
+            return change
+        relied = StateReliedRecord(self.partition, self.state.version)
+        return replace(change, records=(relied, *change.records))
+
+    def watch(self) -> tuple[effects.Effect, ...]:
+        """Return the read of the state with a watch, unless it is watched."""
+        if self.partition in self.view.leadership.watched:
+            return ()
+        return (effects.ReadStates((self.partition,), effects.ReadPurpose.WATCH),)
 
     def stopping(self, phase: phases.Stopping, budget: Budget) -> Change | Blocked | None:
         """Wait until every dropped replica is deleted or given up, then end the drop."""
         if phase.waiting and self.now < phase.deadline:
-            detail = f"broker {ids(sorted(phase.waiting))} has not confirmed the deletion"
+            what = "the deletion" if phase.deletes else "that it fetches no more"
+            detail = f"broker {ids(sorted(phase.waiting))} has not confirmed {what}"
             return Blocked(BlockedBy.STOP_REPLICA_ACK, detail)
+        given_up = phase.given_up | phase.waiting
+        if not phase.deletes:
+            dropping = self.assignment.removing_replicas
+            live = self.view.live(dropping, self.partition)
+            stopped = frozenset(live) - given_up
+            given_up = frozenset(dropping) - stopped
+            if stopped:
+                return self.deleting(stopped, given_up)
         target = self.assignment.target_replicas
-        orphans = self.orphans(phase.given_up | phase.waiting)
+        orphans = self.orphans(given_up)
         if self.in_sync_gate(target) is None:
-            return self.complete_step(target, orphans, budget)
+            completed = self.complete_step(target, orphans, budget)
+            return self.relying(completed) if isinstance(completed, Change) else completed
         adding = tuple(r for r in self.assignment.adding_replicas if r in target)
         if set(adding) == set(target):
             # Kafka's cancellation keeps only what is not being added. What is in sync is added.
             adding = tuple(r for r in adding if r not in self.state.isr)
-        return self.change(
+        dropped = self.change(
             AssignmentRecord(self.partition, model.PartitionAssignment(target, adding)),
             *orphans,
             self.phase(phases.Syncing(), "the dropped replicas are deleted"),
-            effects=(effects.ReadStates((self.partition,), effects.ReadPurpose.WATCH),),
+            effects=self.watch(),
         )
+        return self.relying(dropped)
 
     def syncing(self, budget: Budget) -> Change | Blocked | None:
         """Wait for TR within the ISR; then drop the replicas that had to stay, or continue."""

@@ -269,12 +269,12 @@ class PartitionContext:
             return self.state.leader
         return leader_selection.reassigned_leader(target, self.state.isr, self.is_staying)
 
-    def stop(self, brokers: Replicas) -> tuple[effects.Effect, ...]:
-        """Return StopReplica, first without and then with deletion (B4, B5)."""
+    def stop(self, brokers: Replicas, deletes: tuple[bool, ...]) -> tuple[effects.Effect, ...]:
+        """Return StopReplica, without or with deletion, or both in this order (B4, B5)."""
         epoch = self.state.leader_epoch
         return tuple(
             effects.SendStopReplica(self.partition, broker, epoch, delete)
-            for delete in (False, True)
+            for delete in deletes
             for broker in brokers
         )
 

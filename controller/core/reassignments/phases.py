@@ -112,6 +112,8 @@ class Stopping:
     given_up: frozenset[BrokerId]
     """Dropped replicas that cannot acknowledge; they become orphans when the step ends."""
     deadline: Instant
+    deletes: bool = True
+    """Whether the deletion was sent; before that, replicas only stop fetching (B4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ LEGAL: Final[Mapping[type, frozenset[type]]] = {
     Starting: frozenset({Syncing, Stopping, Starting}),
     Syncing: frozenset({Pending, AwaitingController, Starting, Shrinking, Placing, Ended}),
     Shrinking: frozenset({Stopping, Starting}),
-    Stopping: frozenset({Pending, Starting, Syncing, Placing, Ended}),
+    Stopping: frozenset({Pending, Starting, Syncing, Stopping, Placing, Ended}),
     Placing: frozenset({Pending, AwaitingController, Placing, Ended}),
     Ended: frozenset(),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import assert_never
 
 from controller.core import wakeups
@@ -124,9 +125,8 @@ def _brokers(view: ClusterView, event: records.BrokersRead, now: Instant) -> Non
             phase = reassignment.phase
             if isinstance(phase, phases.Stopping) and phase.waiting & left:
                 given_up = phase.given_up | (phase.waiting & left)
-                reassignment.update(
-                    phases.Stopping(phase.waiting - left, given_up, phase.deadline), partition
-                )
+                waiting = phase.waiting - left
+                reassignment.update(replace(phase, waiting=waiting, given_up=given_up), partition)
                 view.due.add((partition,))
     isr_health.judge_again(view)
     drained_replicas.judge_noted(view)

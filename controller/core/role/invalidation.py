@@ -26,6 +26,7 @@ from controller.core.leadership.records import (
     PreferredTriedRecord,
     StateCreatedRecord,
     StateRecord,
+    StateReliedRecord,
 )
 from controller.core.model import Blocked, BlockedBy, Instant, TopicPartition
 from controller.core.pacing.fold import applied_throttle_rejected, throttles_refused
@@ -93,6 +94,7 @@ def invalidate(  # noqa: C901, PLR0912 - one arm per record
             case (
                 StateRecord(partition=partition)
                 | StateCreatedRecord(partition=partition)
+                | StateReliedRecord(partition=partition)
                 | IsrRecord(partition=partition)
             ):
                 _distrust(view, partition)

@@ -35,7 +35,6 @@ from controller.core.model import (
     ZkVersion,
     Zxid,
 )
-from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
 from controller.core.records import TimerFired
 from controller.core.requests.records import (
     CancellationRead,
@@ -285,10 +284,8 @@ def test_cancelling_is_answered_when_the_added_replicas_are_dropped() -> None:
     assert not answers(driver, 2)
     driver.acknowledge(tp(), (BrokerId(1),))
     driver.settle()
-    state = driver.view.leadership.states[tp()]
-    deleted = StopReplicaResult(tp(), state.leader_epoch, True, 0)  # noqa: FBT003
-    epoch = driver.epoch(BrokerId(3))
-    driver.observe(StopReplicaAnswered(BrokerId(3), epoch, 0, (deleted,), resent=False))
+    for delete in (False, True):
+        driver.acknowledge_stop(tp(), (BrokerId(3),), delete=delete)
     assert [errors(a) for a in answers(driver, 2)] == [{0: 0}]
     send(driver, ListReassignments(None), 3)
     assert answers(driver, 3) == [ListReassignmentsAnswer(0)]

@@ -204,10 +204,28 @@ def stopping() -> tuple[Driver, Stopping]:
     submit(driver, submission("request_0000000000", {tp(): (1,)}))
     driver.acknowledge(tp(), replicas(1))
     driver.settle()
+    driver.acknowledge_stop(tp(), replicas(2, 3))
     phase = driver.view.reassignments.by_partition[tp()].phase
     assert isinstance(phase, Stopping)
+    assert phase.deletes
     assert phase.waiting == {2, 3}
     return driver, phase
+
+
+def test_a_replica_is_deleted_when_it_fetches_no_more() -> None:
+    """Where leaders write the ISR: one that handles a last fetch may add the replica again."""
+    driver = Driver({tp(): (1, 2, 3)}, options=Options(step_size=None), acknowledges=False)
+    submit(driver, submission("request_0000000000", {tp(): (1,)}))
+    driver.acknowledge(tp(), replicas(1))
+    driver.settle()
+    driver.acknowledge_stop(tp(), replicas(2))
+    deletions = [s for s in driver.sent if isinstance(s, effects.SendStopReplica) and s.delete]
+    assert not deletions
+    stopped(driver, 3, KAFKA_STORAGE_ERROR, delete=False)
+    deletions = [s for s in driver.sent if isinstance(s, effects.SendStopReplica) and s.delete]
+    assert [s.broker for s in deletions] == [2]
+    driver.acknowledge_stop(tp(), replicas(2), delete=True)
+    assert list(driver.view.reassignments.orphans) == [(BrokerId(3), tp())]
 
 
 def stopped(driver: Driver, broker: int, error: int, *, delete: bool = True) -> None:

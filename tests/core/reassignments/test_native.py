@@ -8,6 +8,11 @@ import pytest
 
 from controller.core.core_settings import LegacyMode, Options
 from controller.core.effects import SendStopReplica
+from controller.core.leadership.records import (
+    LeaderAndIsrAnswered,
+    LeaderAndIsrResult,
+    StateReliedRecord,
+)
 from controller.core.model import (
     Blocked,
     BlockedBy,
@@ -19,9 +24,8 @@ from controller.core.model import (
 )
 from controller.core.pacing.budget import Budget
 from controller.core.reassignments.native import advance
-from controller.core.reassignments.phases import Stopping, Syncing
-from controller.core.reassignments.records import StopReplicaAnswered, StopReplicaResult
-from controller.core.records import TimerFired
+from controller.core.reassignments.phases import Phase, Shrinking, Stopping, Syncing
+from controller.core.records import Change, TimerFired
 from controller.core.topics.records import TopicConfigsRead
 from controller.errors import InvariantError
 from tests.core.builders import Driver, replicas, tp
@@ -69,10 +73,9 @@ def test_only_what_is_not_in_sync_is_still_added_where_a_copy_is_lost_amid_the_d
     driver.acknowledge(tp(), replicas(4))
     driver.settle()
     assert isinstance(driver.view.reassignments.by_partition[tp()].phase, Stopping)
+    driver.acknowledge_stop(tp(), replicas(2))
     driver.change_isr(tp(), replicas(4))
-    stopped = StopReplicaResult(tp(), driver.view.leadership.states[tp()].leader_epoch, True, 0)  # noqa: FBT003
-    epoch = driver.epoch(BrokerId(2))
-    driver.observe(StopReplicaAnswered(BrokerId(2), epoch, 0, (stopped,), resent=False))
+    driver.acknowledge_stop(tp(), replicas(2), delete=True)
     assignment = driver.view.topics.assignment(tp())
     assert assignment == PartitionAssignment(replicas(4, 3), replicas(3))
     assert assignment.origin_replicas == replicas(4)
@@ -120,12 +123,73 @@ def test_no_replica_is_deleted_that_was_not_excluded() -> None:
     assert not any(isinstance(e, SendStopReplica) for e in driver.sent)
 
 
-def test_no_replica_is_deleted_that_is_in_the_isr() -> None:
-    """Its log counts for acknowledged records."""
+def phase_of(driver: Driver) -> Phase:
+    """Return the phase of the first partition."""
+    return driver.view.reassignments.by_partition[tp()].phase
+
+
+def test_no_replica_is_deleted_that_its_leader_added_again() -> None:
+    """Its log counts for acknowledged records: it is excluded again, in a new leader epoch."""
     driver = excluded()
-    state = driver.view.leadership.states[tp()]
-    driver.view.leadership.states[tp()] = replace(state, isr=replicas(1, 3))
-    driver.acknowledge(tp(), replicas(1))
-    with pytest.raises(InvariantError, match="2,3 would be deleted"):
-        driver.settle()
+    first = driver.view.leadership.states[tp()].leader_epoch
+    driver.change_isr(tp(), replicas(1, 3))
+    again = driver.view.leadership.states[tp()]
+    assert (again.isr, again.leader_epoch) == (replicas(1), first + 1)
+    late = LeaderAndIsrResult(tp(), first, 0)
+    epoch = driver.epoch(BrokerId(1))
+    driver.observe(LeaderAndIsrAnswered(BrokerId(1), epoch, 0, (late,), resent=False))
+    assert isinstance(phase_of(driver), Shrinking)
     assert not any(isinstance(e, SendStopReplica) for e in driver.sent)
+    driver.acknowledge(tp(), replicas(1))
+    driver.settle()
+    assert isinstance(phase_of(driver), Stopping)
+
+
+def stops(driver: Driver) -> list[bool]:
+    """Return whether each StopReplica that was sent deletes."""
+    return [e.delete for e in driver.sent if isinstance(e, SendStopReplica)]
+
+
+def test_nothing_is_deleted_by_a_state_that_its_leader_changed_since() -> None:
+    """The leader may write the ISR after the last read, by a fetch that it was handling."""
+    driver = excluded()
+    known = driver.view.leadership.states[tp()]
+    driver.acknowledge(tp(), replicas(1))
+    driver.settle()
+    assert set(stops(driver)) == {False}
+    phase = phase_of(driver)
+    assert isinstance(phase, Stopping)
+    driver.view.reassignments.by_partition[tp()].phase = replace(phase, waiting=frozenset())
+    decided = advance(driver.view, tp(), driver.now, Budget(driver.view, driver.now))
+    assert isinstance(decided, Change)
+    assert StateReliedRecord(tp(), known.version) in decided.records
+    assert {e.delete for e in decided.effects if isinstance(e, SendStopReplica)} == {True}
+
+
+def test_the_topic_keeps_a_replica_that_its_leader_added_amid_the_deletion() -> None:
+    """The ISR stays within the replicas; another controller could not remove it any more."""
+    driver = excluded()
+    driver.acknowledge(tp(), replicas(1))
+    driver.settle()
+    first = driver.view.leadership.states[tp()].leader_epoch
+    driver.change_isr(tp(), replicas(1, 3))
+    again = driver.view.leadership.states[tp()]
+    assert (again.isr, again.leader_epoch) == (replicas(1), first + 1)
+    assert isinstance(phase_of(driver), Stopping)
+    assert driver.view.topics.assignment(tp()) == PartitionAssignment(
+        replicas(1, 2, 3), removing_replicas=replicas(2, 3)
+    )
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sent"), [("2.6", {False}), ("2.7-IV1", {False}), ("2.7", {False, True})]
+)
+def test_a_deletion_waits_only_where_leaders_write_the_state(
+    protocol: str, sent: set[bool]
+) -> None:
+    """From protocol 2.7 on, no other client writes the state in the tenure."""
+    driver = excluded()
+    driver.view.tenure.protocol = protocol
+    driver.acknowledge(tp(), replicas(1))
+    driver.settle()
+    assert set(stops(driver)) == sent
