@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.brokers.broker_connections import BrokerConnection, ConnectionLimits, Gate, connect
 from controller.brokers.connection_settings import ConnectionSettings
@@ -20,7 +20,9 @@ from controller.brokers.io_threads import IoThread
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import BrokerId
 from controller.errors import ControllerError, ProtocolError, TransientError
-from controller.reactor.ports import Inbox
+
+if TYPE_CHECKING:
+    from controller.reactor.ports import Inbox
 
 Response = TypeVar("Response")
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka.future import Future
 from kafka.protocol.admin import DescribeConfigsRequest
@@ -40,7 +40,9 @@ from controller.errors import (
     ProtocolError,
     TransientError,
 )
-from controller.reactor.ports import Inbox
+
+if TYPE_CHECKING:
+    from controller.reactor.ports import Inbox
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION: Final = "unclean.leader.election.enable"

@@ -26,7 +26,7 @@ import tomllib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from kafka.protocol.api_key import ApiKey
@@ -41,8 +41,10 @@ from controller.core.disks.records import DirectoryResult, LogDirsAltered, LogDi
 from controller.core.model import BrokerId, LogDir, PlacedReplica, TopicPartition
 from controller.errors import InvalidInputError, ProtocolError, TransientError
 from controller.followed_files import FollowedFiles
-from controller.reactor.ports import Clock, Inbox
 from controller.units import parse_bytes
+
+if TYPE_CHECKING:
+    from controller.reactor.ports import Clock, Inbox
 
 VERSION: Final = 1
 """The version of both requests that every broker serves."""

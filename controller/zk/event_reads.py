@@ -7,9 +7,9 @@ The other reads return values, which ``watches`` makes events of.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from controller.core import model
-from controller.core.calls.records import ProducerIdsRead
 from controller.core.deletions.model import DeletionMarker, TopicTree
 from controller.core.reassignments.records import SpecsRead
 from controller.core.requests.model import kind_of
@@ -20,7 +20,6 @@ from controller.core.requests.outcomes import (
     Part,
     merged_counts,
 )
-from controller.core.requests.records import AcceptedRead, HistoryRead
 from controller.core.requests.submissions import AcceptedEntry, RequestOptions
 from controller.core.role.records import ClaimGuardsRead
 from controller.zk.readers import Hidden, Tree, Znode, ZnodeReads, decode_many, decode_tree
@@ -35,6 +34,10 @@ from controller.znodes.brokers_and_controller import (
 from controller.znodes.histories import decode_ended, decode_part, part_name
 from controller.znodes.producer_ids import decode_producer_ids
 from controller.znodes.reassignments import decode_spec
+
+if TYPE_CHECKING:
+    from controller.core.calls.records import ProducerIdsRead
+    from controller.core.requests.records import AcceptedRead, HistoryRead
 
 
 def read_guards(znodes: ZnodeReads) -> ClaimGuardsRead:
@@ -58,6 +61,8 @@ def read_guards(znodes: ZnodeReads) -> ClaimGuardsRead:
 
 def read_producer_ids(znodes: ZnodeReads) -> ProducerIdsRead:
     """Return the last block of producer ids."""
+    from controller.core.calls.records import ProducerIdsRead  # noqa: PLC0415 - `doctor` reads guards and specs alone
+
     znode = znodes.get(paths.PRODUCER_IDS)
     if znode is None:
         return ProducerIdsRead(None)
@@ -139,6 +144,8 @@ class RecordReads(OutcomeZnodes):
         Of an ended request only the names are read, of a cancellation also its parts; of an open
         request its parts, refusals and outcomes other than done.
         """
+        from controller.core.requests.records import HistoryRead  # noqa: PLC0415 - as above
+
         listed = self._list_records(
             request for request in self.requests() if paths.valid_request(request)
         )
@@ -165,6 +172,8 @@ class RecordReads(OutcomeZnodes):
 
     def accepted_of(self, request: model.RequestId) -> AcceptedRead:
         """Return the accepted entries of a request, with everything that a cancellation needs."""
+        from controller.core.requests.records import AcceptedRead  # noqa: PLC0415 - as above
+
         names = self._znodes.children(paths.history_path(request))
         entries: list[AcceptedEntry] = []
         for shard, read in self._read_accepted(request, shards_of(names, "accepted")):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from kazoo import exceptions
 from kazoo.handlers.threading import KazooTimeoutError
@@ -19,7 +19,6 @@ from kazoo.protocol.states import KeeperState
 
 from controller import errors
 from controller.core.model import ZkVersion, Zxid
-from controller.reactor.ports import Operation
 from controller.settings import Settings
 from controller.zk.clients import CommandClient, client_options
 from controller.zk.pending_calls import MultiRejected, fill, multi_answer
@@ -27,6 +26,9 @@ from controller.zk.races import RACES_MAX, contention_error
 from controller.zk.readers import WINDOW, Key, Value, Znode, ahead, znode_of
 from controller.zk.security import acl_at, cluster_acl
 from controller.znodes import paths
+
+if TYPE_CHECKING:
+    from controller.reactor.ports import Operation
 
 CONNECT_S: Final = 10.0
 

@@ -7,14 +7,16 @@ kazoo's errors of the connection are translated here; see ``sessions``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kazoo import exceptions
 from kazoo.handlers.threading import KazooTimeoutError
 
 from controller import errors
-from controller.reactor import ports
 from controller.zk.security import acl_at
+
+if TYPE_CHECKING:
+    from controller.reactor import ports
 
 _ANY_VERSION: Final = -1
 
@@ -60,30 +62,37 @@ def answer(pending: PendingCall, timeout_s: float) -> Any:  # noqa: ANN401 - kaz
         raise errors.SessionLostError(problem) from error
 
 
-_ERRORS: Final = (
-    (exceptions.BadVersionError, ports.WriteError.BAD_VERSION),
-    (exceptions.NoAuthError, ports.WriteError.NO_AUTH),
-    (exceptions.NoNodeError, ports.WriteError.NO_NODE),
-    (exceptions.NodeExistsError, ports.WriteError.NODE_EXISTS),
-    (exceptions.NotEmptyError, ports.WriteError.NOT_EMPTY),
-)
-
-
 class MultiRejected(Exception):  # noqa: N818 - a multi's outcome, not a fault
     """ZooKeeper refused a multi because of its ``index``-th operation."""
 
     def __init__(self, index: int, cause: Exception) -> None:
         self.index = index
-        self.error = next(
-            (e for kind, e in _ERRORS if isinstance(cause, kind)), ports.WriteError.OTHER
-        )
+        self.error = _error_of(cause)
         self.reason = f"{type(cause).__name__} at operation {index}"
         super().__init__(self.reason)
 
     @property
     def is_race(self) -> bool:
         """Whether another client was faster, so that it may be tried again."""
-        return self.error not in (ports.WriteError.OTHER, ports.WriteError.NO_AUTH)
+        return self.error not in (self.error.OTHER, self.error.NO_AUTH)
+
+
+def _error_of(cause: Exception) -> ports.WriteError:
+    from controller.reactor.ports import WriteError  # noqa: PLC0415 - most commands see none
+
+    match cause:
+        case exceptions.BadVersionError():
+            return WriteError.BAD_VERSION
+        case exceptions.NoAuthError():
+            return WriteError.NO_AUTH
+        case exceptions.NoNodeError():
+            return WriteError.NO_NODE
+        case exceptions.NodeExistsError():
+            return WriteError.NODE_EXISTS
+        case exceptions.NotEmptyError():
+            return WriteError.NOT_EMPTY
+        case _:
+            return WriteError.OTHER
 
 
 def multi_answer(pending: PendingCall, timeout_s: float) -> list[Any]:
@@ -110,6 +119,8 @@ def multi_answer(pending: PendingCall, timeout_s: float) -> list[Any]:
 
 def fill(transaction: Any, multi: Iterable[ports.Operation], acls: list[Any]) -> None:  # noqa: ANN401 - kazoo has no types
     """Add operations to a multi; ``acls`` are the permissions of the cluster's ordinary znodes."""
+    from controller.reactor import ports  # noqa: PLC0415 - few commands write several znodes at once
+
     for operation in multi:
         match operation:
             case ports.Check(path=path, version=version):
