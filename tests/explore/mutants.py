@@ -159,20 +159,6 @@ MUTANTS: Final = (
         "    if awaited or not awaited:\n        return None\n    assignment",
     ),
     Mutant(
-        "keep the dropped replicas in the ISR",
-        NATIVE,
-        "isr = tuple(r for r in self.state.isr if r in target)",
-        "isr = self.state.isr",
-        ("jump",),
-    ),
-    Mutant(
-        "keep the dropped replicas in the ISR at the start",
-        STEP,
-        "isr = tuple(r for r in self.state.isr if r not in assignment.removing_replicas)",
-        "isr = self.state.isr",
-        ("swap",),
-    ),
-    Mutant(
         "name the dropped replicas to the leader",
         "controller.core.view",
         "            return assignment.target_replicas\n        return assignment.replicas",
@@ -536,12 +522,29 @@ MUTANTS: Final = (
 EQUIVALENT: Final = (
     # Each registration that is read is compared with the state, which then has or is read: where
     # no controller wrote it since, the broker counts as restarted (``role.fold._note_untreated``).
+    # A deletion relies on the state as well.
     Mutant(
         "forget restarts while a partition cannot be judged",
         "controller.core.cycle",
         "    _keep_bounces(view, due)",
         "    pass",
         ("RF 3 to 2, topic rewritten, leader's log lost",),
+    ),
+    # The next cycle finds an excluded replica in the ISR and excludes it: nothing is deleted before
+    # the leader acknowledged that (``leader_selection.without_strangers``).
+    Mutant(
+        "keep the dropped replicas in the ISR",
+        NATIVE,
+        "isr = tuple(r for r in self.state.isr if r in target)",
+        "isr = self.state.isr",
+        ("jump",),
+    ),
+    Mutant(
+        "keep the dropped replicas in the ISR at the start",
+        STEP,
+        "isr = tuple(r for r in self.state.isr if r not in assignment.removing_replicas)",
+        "isr = self.state.isr",
+        ("swap",),
     ),
     # A leader epoch has one leader, and whoever asks under another name is of a former epoch.
     Mutant(

@@ -65,9 +65,10 @@ def test_a_harmless_change_does_not_show(mutant: Mutant) -> None:
 
 
 @pytest.mark.exhaustive
-def test_one_of_two_rules_notes_a_restart() -> None:
-    """A restart while a topic is read again is noted twice; without both, records are lost."""
+def test_one_of_three_rules_minds_a_restart() -> None:
+    """A restart while a topic is read again is noted twice, and a deletion relies on the state."""
     kept = next(m for m in EQUIVALENT if m.name.startswith("forget restarts"))
+    relied = next(m for m in MUTANTS if m.name.startswith("delete by an ISR"))
     noted = Mutant(
         "note no restart that no controller treated",
         "controller.core.role.fold",
@@ -77,7 +78,19 @@ def test_one_of_two_rules_notes_a_restart() -> None:
     )
     assert shown_by(noted).law is None
     with applied(kept):
-        assert shown_by(noted).law is not None
+        assert shown_by(noted).law is None
+        with applied(relied):
+            assert shown_by(noted).law is not None
+
+
+@pytest.mark.parametrize("name", ["in the ISR", "in the ISR at the start"])
+def test_one_of_two_rules_excludes_what_is_dropped(name: str) -> None:
+    """The write of the exclusion does, or the next cycle."""
+    kept = next(m for m in EQUIVALENT if m.name == f"keep the dropped replicas {name}")
+    left = next(m for m in MUTANTS if m.name.startswith("leave an excluded replica"))
+    assert shown_by(kept).law is None
+    with applied(left):
+        assert shown_by(kept).law is not None
 
 
 def test_nothing_stays_changed() -> None:
