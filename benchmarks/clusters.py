@@ -54,6 +54,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "S": Shape(brokers=30, racks=3, partitions=10_000, topics=300),
     "M": Shape(brokers=100, racks=5, partitions=100_000, topics=1_500),
     "L": Shape(brokers=300, racks=6, partitions=333_333, topics=5_000),
+    "X": Shape(brokers=500, racks=6, partitions=1_000_000, topics=10_000),
     "J": Shape(brokers=30, racks=3, partitions=10_000, topics=300, directories=4),
 }
 

@@ -47,6 +47,8 @@ GOALS: Final = {
     ("M", 0.02): (1.02, 1.04, 60.0),
     ("L", 0.05): (1.02, 1.05, 150.0),
     ("L", 0.02): (1.02, 1.04, 150.0),
+    ("X", 0.05): (1.02, 1.05, 600.0),
+    ("X", 0.02): (1.02, 1.04, 600.0),
 }
 """Bytes and moves by their bounds, and seconds."""
 
@@ -202,7 +204,8 @@ def run(
 ) -> list[Run]:
     """Make one cluster and plan it within each tolerance."""
     made = make_cluster(SHAPES[shape], seed)
-    stock = stock_of(made)
+    # The stock algorithm takes as long as everything else there, and is no better on more.
+    stock = None if shape == "X" else stock_of(made)
     found = []
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as directory:
         snapshot = f"{directory}/snapshot"
@@ -252,12 +255,14 @@ def run_directories(
 def main() -> int:
     """Measure and print; 1 where a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shapes", default="SML", help="some of S, M, L and J")
+    parser.add_argument("--shapes", default="SML", help="some of S, M, L, X and J")
+    parser.add_argument("--memory", default="4g", help="of the driver; X needs 8g")
+    parser.add_argument("--master", default="local[2]", help="of Spark")
     parser.add_argument("--seeds", default="1,2", help="such as 1,2")
     parser.add_argument("--within", default="0.05,0.02", help="0.05, 0.02 or both")
     wanted = parser.parse_args()
     tolerances = [float(text) for text in wanted.within.split(",")]
-    spark = open_session("local[2]", memory="4g")
+    spark = open_session(wanted.master, memory=wanted.memory)
     begun = time.monotonic()
 
     def report(what: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
@@ -10,21 +11,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from benchmarks.clusters import MadeCluster
 from controller.pipeline.snapshot_tables import BROKERS, LOG_DIRS, Manifest, Tables, write_tables
 
+ROWS_AT_ONCE: Final = 50_000
+
 
 def write_cluster(spark: Any, made: MadeCluster, directory: str) -> None:
     """Write a made-up cluster as a snapshot."""
-    rows = zip(
-        made.topic.tolist(),
-        made.partition.tolist(),
-        made.size.tolist(),
-        made.replicas.tolist(),
-        made.directory.tolist(),
-        strict=True,
-    )
-    packed = spark.createDataFrame(
-        list(rows),
-        "t INT, partition INT, size_bytes BIGINT, replicas ARRAY<INT>, dirs ARRAY<INT>",
-    )
+    packed = _packed(spark, made, directory)
     names = spark.createDataFrame(list(enumerate(made.topics)), "t INT, topic STRING")
     replicas = (
         packed.select("t", "partition", "size_bytes", "dirs", F.posexplode("replicas"))
@@ -74,3 +66,29 @@ def write_cluster(spark: Any, made: MadeCluster, directory: str) -> None:
         ),
         directory,
     )
+    _spool(directory).unlink()
+
+
+def _packed(spark: Any, made: MadeCluster, directory: str) -> Any:
+    """Return a row for each partition, which pass through a file: they may be millions."""
+    columns = made.topic, made.partition, made.size, made.replicas, made.directory
+    path = _spool(directory)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="ascii") as file:
+        for begin in range(0, len(made.topic), ROWS_AT_ONCE):
+            rows = zip(*(c[begin : begin + ROWS_AT_ONCE].tolist() for c in columns), strict=True)
+            file.writelines(
+                f"{t},{n},{size},{' '.join(map(str, at))},{' '.join(map(str, on))}\n"
+                for t, n, size, at, on in rows
+            )
+    read = spark.read.schema("t INT, partition INT, size_bytes BIGINT, at STRING, on STRING")
+    return (
+        read.csv(str(path))
+        .withColumn("replicas", F.split("at", " ").cast("array<int>"))
+        .withColumn("dirs", F.split("on", " ").cast("array<int>"))
+        .drop("at", "on")
+    )
+
+
+def _spool(directory: str) -> Path:
+    return Path(f"{directory}.csv")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -157,3 +158,35 @@ def test_new_replicas_are_in_the_planned_directories(
     carry_out(cluster, tmp_path)
     stayed = {key: log_dir for key, log_dir in first.items() if key[1] == 1}
     eventually(lambda: directories(cluster, topic) == stayed | placed, within_s=60)
+
+
+def test_a_directory_is_relieved_within_its_broker(
+    shared_cluster: Cluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """As ``generate`` plans it: onto the other disk, as long as that stays below the mark."""
+    cluster = shared_cluster
+    topic = make_topic({n: [2] for n in range(PARTITIONS)})
+    first = directories(cluster, topic)
+    crowded, other = map(str, cluster.brokers[2].log_dirs)
+    for n in range(PARTITIONS):
+        fill(cluster, [(topic, n)], 2 * MANY if first[n, 2] == crowded else 1)
+    config = configured(cluster, tmp_path)
+    before = used_share(crowded)
+    mark = f"{100 * (before - 0.05):.0f}%"
+    goal = ("generate", topic, "--relieve", f"2:{crowded}", "--below", mark)
+    with running(cluster, tmp_path):
+        shown = run_reassigner(*goal, "--config", str(config), "--json", errors_too=False)
+        assert shown.code == 0, shown.stdout
+        found = json.loads(shown.stdout)
+        assert (found["replicas_copied"], found["replicas_relocated"]) == (0, 1)
+        done = run_reassigner(*goal, "--config", str(config), "--execute", "--wait", within_s=300)
+        assert done.code == 0, done.stdout
+    (moved,) = found["proposed"]["partitions"]
+    assert directories(cluster, topic) == first | {(moved["partition"], 2): other}
+    eventually(lambda: used_share(crowded) < before - 0.05, within_s=120)
+
+
+def used_share(directory: str) -> float:
+    """Return the used share of a file system."""
+    found = os.statvfs(directory)
+    return 1 - found.f_bavail / found.f_blocks

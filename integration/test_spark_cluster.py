@@ -115,6 +115,9 @@ def test_a_plan_is_the_same_though_executors_are_killed(
     undisturbed, disturbed, local = (tmp_path / name for name in ("one", "two", "three"))
     planned(spark, snapshot, undisturbed, kills=False)
     killed = planned(spark, snapshot, disturbed, kills=True)
+    print(
+        f"{killed} executors were killed; the most memory of one: {spark.executor_bytes >> 20} MB"
+    )
     assert killed >= len(STAGES)
     assert len(contents(undisturbed)) > 4
     assert contents(disturbed) == contents(undisturbed)

@@ -184,11 +184,19 @@ class SmallPlanner:
             return {}
         chosen = self._spark.createDataFrame([(n,) for n in topics], "topic INT")
         single = self._cluster.parts.join(F.broadcast(chosen), "topic", "left_semi")
-        counted = single.select("topic", F.explode("replicas").alias("b")).groupBy("topic", "b")
-        names, ids = self._cluster.topics, self._cluster.brokers.ids
+        by_topic = (
+            single.select("topic", F.explode("replicas").alias("b"))
+            .groupBy("topic", "b")
+            .agg(F.count("*").cast("int").alias("n"))
+            .groupBy("topic")
+            .agg(F.collect_list(F.struct("b", "n")).alias("all"))
+            .select("topic", "all.b", "all.n")
+        )
+        names, ids = self._cluster.topics, [BrokerId(b) for b in self._cluster.brokers.ids]
         return {
-            (names[topic], BrokerId(ids[b])): count
-            for topic, b, count in counted.count().toLocalIterator()
+            (names[topic], ids[b]): count
+            for topic, brokers, counts in by_topic.toLocalIterator()
+            for b, count in zip(brokers, counts, strict=True)
         }
 
     # --- waves ---------------------------------------------------------------------------------

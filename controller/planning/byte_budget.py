@@ -111,18 +111,14 @@ def spend(
         left = budget - sum(move.replica.size for move in moves)
         fills = _fills(room, cluster.takers)
         gives, takes = shares_of(fills, groups, min(left, _wanted(fills, groups, tolerance)))
-        found = list(_moved(room, _without(held, moves), gives, takes))
+        found = list(_moved(room, held, gives, takes))
         if not found:
             break
         moves += found
-    while True:
-        left = budget - sum(move.replica.size for move in moves)
-        edges = _edges(_fills(room, cluster.takers), groups, tolerance)
-        move = _coarse_move(room, _without(held, moves), edges, left)
-        if move is None:
-            break
-        room.apply(move)
-        moves.append(move)
+        moved = {move.replica.partition for move in moves}
+        held = {b: [r for r in rs if r.partition not in moved] for b, rs in held.items()}
+    left = budget - sum(move.replica.size for move in moves)
+    moves += _coarse_moves(room, held, _edges(before, groups, tolerance), left)
     even = _even(before.values())
     return BudgetPlan(
         moves=tuple(moves),
@@ -186,52 +182,69 @@ def _moved(
             yield best
 
 
-def _without(
-    held: Mapping[BrokerId, Sequence[MovableReplica]], moves: Iterable[ReplicaMove]
-) -> dict[BrokerId, list[MovableReplica]]:
-    """Return the replicas of partitions that have not moved."""
-    moved = {move.replica.partition for move in moves}
-    return {b: [r for r in rs if r.partition not in moved] for b, rs in held.items()}
+def _coarse_moves(
+    room: VolumeRoom,
+    held: Mapping[BrokerId, Sequence[MovableReplica]],
+    edges: Mapping[BrokerId, tuple[float, float]],
+    left: int,
+) -> Iterator[ReplicaMove]:
+    """
+    Move replicas that are larger than what their broker or the target lacks to its level.
+
+    Each serves a broker outside the tolerance, and the target stays emptier than the source. The
+    fullest broker gives first; one that found no place does not try again.
+    """
+    moved: set[TopicPartition] = set()
+    givers = set(held)
+    while givers:
+        fills = _fills(room, edges)
+        giver = max(givers, key=lambda b: (fills[b].share, -b))
+        move = _coarse_move(
+            room, [r for r in held[giver] if r.partition not in moved], fills, edges, left
+        )
+        if move is None:
+            givers.remove(giver)
+            continue
+        room.apply(move)
+        moved.add(move.replica.partition)
+        left -= move.replica.size
+        yield move
 
 
 def _coarse_move(
     room: VolumeRoom,
-    held: Mapping[BrokerId, Sequence[MovableReplica]],
-    edges: Mapping[BrokerId, tuple[BrokerFill, float, float]],
+    held: Iterable[MovableReplica],
+    fills: Mapping[BrokerId, BrokerFill],
+    edges: Mapping[BrokerId, tuple[float, float]],
     left: int,
 ) -> ReplicaMove | None:
-    """
-    Return a move of a replica that is larger than what its broker or the target lacks to its level.
-
-    It serves a broker outside the tolerance, and the target stays emptier than the source.
-    """
-    for giver in sorted(held, key=lambda b: (-edges[b][0].share, b)):
-        fill, _, high = edges[giver]
-        failed = 0
-        for replica in held[giver]:
-            if not 0 < replica.size <= left:
-                continue
-            after = (fill.used - replica.frees) / max(1, fill.total)
-            for move in room.places(replica, keeps_topics=True):
-                target, low, _ = edges[move.target]
-                share = (target.used + replica.size) / max(1, target.total)
-                if share <= after and (fill.share > high or target.share < low):
-                    return move
-            failed += 1
-            if failed > TRIED_MAX:
-                break
+    """Return the move of the largest of some replicas of one broker that has a place."""
+    failed = 0
+    for replica in held:
+        if not 0 < replica.size <= left:
+            continue
+        source = room.broker_of(replica)
+        fill, high = fills[source], edges[source][1]
+        after = (fill.used - replica.frees) / max(1, fill.total)
+        for move in room.places(replica, keeps_topics=True):
+            target, low = fills[move.target], edges[move.target][0]
+            share = (target.used + replica.size) / max(1, target.total)
+            if share <= after and (fill.share > high or target.share < low):
+                return move
+        failed += 1
+        if failed > TRIED_MAX:
+            break
     return None
 
 
 def _edges(
     fills: Mapping[BrokerId, BrokerFill], groups: Sequence[Sequence[BrokerId]], tolerance: float
-) -> dict[BrokerId, tuple[BrokerFill, float, float]]:
-    """Return the fill of each broker, and the shares between which it is even enough."""
-    found = {}
+) -> dict[BrokerId, tuple[float, float]]:
+    """Return the shares between which each broker is even enough."""
+    found: dict[BrokerId, tuple[float, float]] = {}
     for group in groups:
         even = _even(fills[b] for b in group)
-        for broker in group:
-            found[broker] = fills[broker], even * (1 - tolerance), even * (1 + tolerance)
+        found |= dict.fromkeys(group, (even * (1 - tolerance), even * (1 + tolerance)))
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -140,7 +140,12 @@ def read_disks(operator: OperatorClient, queries: ClusterQueries, wanted: Goal) 
         if isinstance(disks, Disks)
     }
     min_free = (min_free_of(status) if status else queries.settings.min_free) or MinFree()
-    volumes = [v for broker, disks in sized.items() for v in _volumes(broker, disks, min_free)]
+    capacities = _capacities(queries)
+    volumes = [
+        volume
+        for broker, disks in sized.items()
+        for volume in _volumes(broker, disks, min_free, capacities(broker))
+    ]
     _count_active(volumes, found, read, sizes)
     unsized = sorted(sized.keys() - {volume.broker for volume in volumes})
     notes = [line.removeprefix("Note: ") for line in silence_lines(read)]
@@ -196,22 +201,37 @@ def plan_budget(basis: SmallBasis, budget: int) -> BudgetPlan:
 # --- volumes -------------------------------------------------------------------------------------
 
 
-def _volumes(broker: BrokerId, disks: Disks, min_free: MinFree) -> list[DiskVolume]:
+def _capacities(queries: ClusterQueries) -> Callable[[BrokerId], Mapping[str, int]]:
+    """Return the configured capacities of a broker's log directories, by path."""
+    from controller.brokers.log_dirs import DiskCapacities, no_capacities  # noqa: PLC0415 - most commands ask no broker
+
+    path = queries.settings.disk_capacities
+    # Read once: it has no time to become invalid.
+    return no_capacities if path is None else DiskCapacities(path, lambda _: None)
+
+
+def _volumes(
+    broker: BrokerId, disks: Disks, min_free: MinFree, capacities: Mapping[str, int]
+) -> list[DiskVolume]:
     """Return the volumes of a broker; none if the size of one is unknown."""
     held: Counter[str] = Counter()
     for partition, path in disks.placed.items():
         held[path] += disks.sizes.get(partition, 0)
     dirs = [d for d in disks.dirs if not d.is_failed]
-    names = volume_names(dirs, held)
+    names = volume_names(dirs, held, separate=capacities)
     volumes: dict[str, DiskVolume] = {}
     for d in sorted(dirs, key=lambda d: d.path):
-        if d.total is None or d.usable is None:
+        total, usable = d.total, d.usable
+        if total is None and d.path in capacities:
+            total = capacities[d.path]
+            usable = max(0, total - held[d.path])
+        if total is None or usable is None:
             return []
-        used, before = d.total - d.usable, volumes.get(names[d.path])
+        before = volumes.get(names[d.path])
         paths = (d.path,) if before is None else (*before.paths, d.path)
-        most = used if before is None else max(used, before.used)
-        limit = float(d.total - min_free.of(d.total))
-        volumes[names[d.path]] = DiskVolume(broker, paths, d.total, most, limit)
+        used = max(total - usable, 0 if before is None else before.used)
+        limit = float(total - min_free.of(total))
+        volumes[names[d.path]] = DiskVolume(broker, paths, total, used, limit)
     return list(volumes.values())
 
 

@@ -29,6 +29,8 @@ class StandaloneSpark:
         """As ``--master`` takes it."""
         self._page: Final = page
         self._workers: Final = workers
+        self.executor_bytes = 0
+        """The most memory that an executor used, of those that were looked at."""
 
     @classmethod
     @contextmanager
@@ -72,6 +74,8 @@ class StandaloneSpark:
             for n in range(workers)
         ]
         with ExitStack() as stack:
+            stack.callback(port.close)
+            stack.callback(page.close)
             for one in (master, *found):
                 stack.callback(one.stop)
                 one.start()
@@ -87,10 +91,10 @@ class StandaloneSpark:
             state: dict[str, Any] = json.load(answer)
         return sum(worker["state"] == "ALIVE" for worker in state["workers"])
 
-    def executors(self) -> dict[int, int]:
-        """Return the memory in use of each executor in bytes, by process id."""
+    def executors(self) -> list[int]:
+        """Return the process ids of the executors."""
         parents = {worker.pid for worker in self._workers}
-        found = {}
+        found = []
         for path in _PROC.glob("[0-9]*"):
             try:
                 command = (path / "cmdline").read_bytes().decode(errors="replace")
@@ -99,12 +103,14 @@ class StandaloneSpark:
                 continue
             lines = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
             if _EXECUTOR in command and int(lines["PPid"]) in parents:
-                found[int(path.name)] = int(lines.get("VmHWM", "0 kB").split()[0]) * 1024
-        return dict(sorted(found.items()))
+                found.append(int(path.name))
+                most = int(lines.get("VmHWM", "0 kB").split()[0]) * 1024
+                self.executor_bytes = max(self.executor_bytes, most)
+        return sorted(found)
 
     def kill_executor(self, number: int) -> int | None:
         """Kill one executor (SIGKILL), counted in turn; return its process id."""
-        running = list(self.executors())
+        running = self.executors()
         if not running:
             return None
         chosen = running[number % len(running)]

@@ -352,8 +352,8 @@ def test_a_small_plan_that_cannot_be_made_is_one_line(
     assert problem in result.stderr.splitlines()[-1]
 
 
-def test_disks_of_unknown_size_are_not_guessed(disks: FakeCluster) -> None:
-    """Neither for what is relieved nor for what takes replicas."""
+def test_disks_of_unknown_size_are_not_guessed(disks: FakeCluster, tmp_path: Path) -> None:
+    """Neither for what is relieved nor for what takes replicas; the settings may name it."""
     answers = dict(disks.snapshot.brokers.disks)
     for broker in (1, 4):
         old = answers[BrokerId(broker)]
@@ -363,6 +363,12 @@ def test_disks_of_unknown_size_are_not_guessed(disks: FakeCluster) -> None:
     result = Terminal(disks).run("generate", "--relieve", "1", "--below", "80%")
     assert "the size of the log directories of broker 1 is unknown" in result.stderr
     assert result.exit_code == 1
+    capacities, config = tmp_path / "capacities.json", tmp_path / "config.toml"
+    capacities.write_text(json.dumps({"1": {"/d": 1000}, "4": {"/a": 400, "/b": 600}}))
+    config.write_text(f'zookeeper = "zk:2181"\ndisk_capacities = "{capacities}"\n')
+    known = small(disks, "--relieve", "1", "--below", "80%", "--config", str(config))
+    assert known["proposed"]["partitions"][0]["replicas"] == [4, 3]
+    assert known["notes"] == []
     found = small(disks, "--relieve", "2", "--below", "70%")
     assert found["proposed"]["partitions"][0]["replicas"] == [1, 3]
     assert "broker 1,4 does not report the size of its volumes: left out" in found["notes"]
