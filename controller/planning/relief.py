@@ -171,7 +171,8 @@ class _Relieving:
             else f"The lowest mark that can be reached is {least}%: --below {least}%"
         )
         return (
-            f"{goal.name} is {fill:.1%} full and cannot come below {goal.mark:.0%}: {why}. {hint}"
+            f"{goal.name} is {fill:.1%} full and cannot come below {100 * goal.mark:g}%: "
+            f"{why}. {hint}"
         )
 
     def _least_mark(self, low: int, high: int) -> int | None:
