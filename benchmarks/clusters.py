@@ -8,7 +8,7 @@ log-normal by topic and by partition, topics differ in their number of partition
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -48,6 +48,13 @@ class Shape:
     """Log directories of each broker, on volumes of their own."""
     directory_spread: float = 0.4
     """Standard deviation of the logarithm of how much directories attract replicas."""
+    large: float = 1.0
+    """How many times as large every second machine of a rack is."""
+    typical_rate: int = 0
+    """Bytes per second that producers write to a typical partition; 0: rates are unknown."""
+    rate_spread: float = 1.0
+    """Standard deviation of the logarithm of a topic's typical rate, which is independent of its
+    size; partitions within a topic differ by ``size_spread``."""
 
 
 SHAPES: Final[Mapping[str, Shape]] = {
@@ -57,6 +64,10 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "X": Shape(brokers=500, racks=6, partitions=1_000_000, topics=10_000),
     "J": Shape(brokers=30, racks=3, partitions=10_000, topics=300, directories=4),
 }
+RATED: Final[Mapping[str, Shape]] = {
+    name: replace(SHAPES[name], large=2.0, typical_rate=100_000) for name in "SML"
+}
+"""The same with rates, and with machines of two sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +87,12 @@ class MadeCluster:
     """Of each replica, the index of its log directory."""
     volume: Any
     """Bytes of the volumes of each broker, by directory."""
+    capacity: Any
+    """Of each broker, relative to the smallest."""
+    bytes_in: Any = None
+    """Bytes per second that producers write to each partition; None: unknown."""
+    bytes_out: Any = None
+    """The same of what consumers fetch."""
 
 
 def make_cluster(shape: Shape, seed: int) -> MadeCluster:
@@ -93,6 +110,9 @@ def make_cluster(shape: Shape, seed: int) -> MadeCluster:
     keys = pull + rng.normal(0.0, shape.topic_skew, (shape.topics, shape.brokers))
     replicas = _placed(rng, shape, keys, topic, racks)
     directory, volume = _directories(rng, shape, size, replicas)
+    # Independent of all that is drawn above, so that a seed keeps its cluster.
+    apart = np.random.default_rng([seed, 1])
+    is_large = np.arange(shape.brokers) // shape.racks % 2 == 1
     return MadeCluster(
         tuple(f"rack-{r}" for r in racks),
         tuple(f"topic-{t:05d}" for t in range(shape.topics)),
@@ -102,7 +122,17 @@ def make_cluster(shape: Shape, seed: int) -> MadeCluster:
         replicas + 1,
         directory,
         volume,
+        np.where(is_large, shape.large, 1.0),
+        *(_rates(apart, shape, topic) for _ in range(2)),
     )
+
+
+def _rates(rng: np.random.Generator, shape: Shape, topic: Any) -> Any:
+    if not shape.typical_rate:
+        return None
+    log_rate = rng.normal(0.0, shape.rate_spread, shape.topics)[topic]
+    log_rate += rng.normal(0.0, shape.size_spread, len(topic))
+    return (shape.typical_rate * np.exp(log_rate)).astype(np.int64)
 
 
 def _directories(rng: np.random.Generator, shape: Shape, size: Any, replicas: Any) -> Any:

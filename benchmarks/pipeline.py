@@ -5,6 +5,9 @@ Each cluster is planned within 5 % and within 2 % of even, for several seeds, be
 tool's own algorithm would do to it. Times begin when Spark has started and the snapshot is written,
 and end when the last file is. CPU time is that of all processes: on a busy machine it means more.
 
+With ``--rated``, S, M and L have rates that are independent of sizes, and machines of two sizes:
+plans share disk, bytes in and bytes out by capacity.
+
 The brokers of J have four log directories each: they are evened out within brokers, and the cluster
 is planned with a directory for each new replica.
 """
@@ -24,10 +27,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.clusters import SHAPES, MadeCluster, make_cluster
+from benchmarks.clusters import RATED, SHAPES, MadeCluster, make_cluster
 from benchmarks.processes import processor_s
-from benchmarks.snapshots import write_cluster
+from benchmarks.snapshots import write_capacities, write_cluster
 from controller.pipeline import commands
+from controller.pipeline.capacity_file import read_capacities
 from controller.pipeline.directory_plan import DirectorySummary
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.plan_summary import PlanSummary
@@ -187,6 +191,77 @@ def stock_of(made: MadeCluster) -> tuple[int, int] | None:
     return int((copied * made.size).sum()), int(copied.sum())
 
 
+RATED_GOALS: Final = (1.05, 1.10)
+"""The highest share of disk, bytes in and bytes out by the mean, and bytes by their bound."""
+SHARED: Final = ("disk", "bytes_in", "bytes_out", "leader_bytes_in", "replicas", "leaders")
+RATED_HEAD: Final = """\
+| cluster | seed | bytes / bound | moves | leader changes | highest share by the mean, before: \
+disk, in, out | after: disk, in, out, leader in, replicas, leaders | topics that rise \
+| racks lost | time | CPU | met |
+|---|---|---|---|---|---|---|---|---|---|---|---|"""
+
+
+@dataclass(frozen=True, slots=True)
+class RatedRun:
+    """One plan by rates and capacities."""
+
+    shape: str
+    seed: int
+    summary: PlanSummary
+    seconds: float
+    cpu_s: float
+
+    def _highest(self, *, is_after: bool) -> list[float]:
+        goals = {goal.goal: goal for goal in self.summary.goals}
+        return [(goals[n].after if is_after else goals[n].before)[1] for n in SHARED]
+
+    @property
+    def meets(self) -> bool:
+        """Whether every goal is met."""
+        share, of_bytes = RATED_GOALS
+        found, limit_s = self.summary, GOALS[self.shape, 0.05][2]
+        return (
+            max(self._highest(is_after=True)[:3]) <= share
+            and found.bytes_ratio <= of_bytes
+            and not (found.rack_violations_after or found.concentration_rises or found.racks_lost)
+            and not any(goal.broken for goal in found.goals)
+            and (limit_s is None or self.seconds <= limit_s)
+        )
+
+    def line(self) -> str:
+        """Return a line of the table."""
+        found = self.summary
+        before, after = (
+            ", ".join(f"{share:.3f}" for share in self._highest(is_after=flag))
+            for flag in (False, True)
+        )
+        first = ", ".join(before.split(", ")[:3])
+        return (
+            f"| {self.shape} | {self.seed} | {found.bytes_ratio:.3f} | {found.moves} "
+            f"| {found.leader_changes} | {first} | {after} | {found.concentration_rises} "
+            f"| {found.racks_lost} | {self.seconds:.0f} s | {self.cpu_s:.0f} s "
+            f"| {'yes' if self.meets else 'no'} |"
+        )
+
+
+def run_rated(spark: Any, shape: str, seed: int, report: Callable[[str], None]) -> RatedRun:
+    """Make one cluster with rates and machines of two sizes, and plan it."""
+    made = make_cluster(RATED[shape], seed)
+    with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as directory:
+        snapshot = f"{directory}/snapshot"
+        write_cluster(spark, made, snapshot)
+        capacities = read_capacities(write_capacities(made, Path(directory) / "capacities.csv"))
+        begun, used = time.monotonic(), cpu_seconds(spark)
+        options = PlanOptions(seed=seed, capacities=capacities)
+        out = f"{directory}/plan"
+        summary, _, _ = commands.make_plan(spark, snapshot, options, WaveLimits(), out, report)
+        seconds, cpu_s = time.monotonic() - begun, cpu_seconds(spark) - used
+        spark.catalog.clearCache()
+    found = RatedRun(shape, seed, summary, seconds, cpu_s)
+    report(found.line())
+    return found
+
+
 def cpu_seconds(spark: Any) -> float:
     """Return the CPU time of this process and of Spark's JVM so far."""
     used = time.process_time()
@@ -260,6 +335,7 @@ def main() -> int:
     parser.add_argument("--master", default="local[2]", help="of Spark")
     parser.add_argument("--seeds", default="1,2", help="such as 1,2")
     parser.add_argument("--within", default="0.05,0.02", help="0.05, 0.02 or both")
+    parser.add_argument("--rated", action="store_true", help="with rates and two sizes of machines")
     wanted = parser.parse_args()
     tolerances = [float(text) for text in wanted.within.split(",")]
     spark = open_session(wanted.master, memory=wanted.memory)
@@ -267,6 +343,16 @@ def main() -> int:
 
     def report(what: str) -> None:
         print(f"[{time.monotonic() - begun:7.1f}] {what}", file=sys.stderr, flush=True)
+
+    if wanted.rated:
+        rated = [
+            run_rated(spark, shape, seed, report)
+            for shape in wanted.shapes.replace("J", "")
+            for seed in map(int, wanted.seeds.split(","))
+        ]
+        spark.stop()
+        print(RATED_HEAD, *(one.line() for one in rated), sep="\n")
+        return 0 if all(one.meets for one in rated) else 1
 
     found = [
         one

@@ -56,12 +56,33 @@ def write_cluster(spark: Any, made: MadeCluster, directory: str) -> None:
         (b + 1, f"/data{n}", f"/data{n}", int(total), int(total - used[b, n]), False)
         for (b, n), total in np.ndenumerate(made.volume)
     ]
+    rates = None
+    if made.bytes_in is not None:
+        rated = zip(
+            made.topic.tolist(),
+            made.partition.tolist(),
+            made.bytes_in.tolist(),
+            made.bytes_out.tolist(),
+            strict=True,
+        )
+        rates = (
+            spark.createDataFrame(
+                list(rated), "t INT, partition INT, bytes_in BIGINT, bytes_out BIGINT"
+            )
+            .join(F.broadcast(names), "t")
+            .select(
+                "topic",
+                "partition",
+                *(F.col(c).cast("double").alias(f"{c}_per_s") for c in ("bytes_in", "bytes_out")),
+            )
+        )
     write_tables(
         Tables(
             spark.createDataFrame(brokers, BROKERS),
             replicas,
             topics,
             manifest,
+            rates=rates,
             log_dirs=spark.createDataFrame(log_dirs, LOG_DIRS),
         ),
         directory,
@@ -92,3 +113,22 @@ def _packed(spark: Any, made: MadeCluster, directory: str) -> Any:
 
 def _spool(directory: str) -> Path:
     return Path(f"{directory}.csv")
+
+
+def write_capacities(made: MadeCluster, path: Path) -> Path:
+    """Write the capacities of a made-up cluster: twice what an even cluster needs."""
+    factor = made.replicas.shape[1]
+    share = made.capacity / made.capacity.sum()
+    disk = 2 * factor * int(made.size.sum()) * share
+    lines = ["broker,disk_bytes,bytes_in_per_s,bytes_out_per_s"]
+    received = sent = np.zeros(len(share))
+    if made.bytes_in is not None:
+        received = 2 * factor * int(made.bytes_in.sum()) * share
+        sent = 2 * int(made.bytes_out.sum() + (factor - 1) * made.bytes_in.sum()) * share
+    rows = zip(disk.tolist(), received.tolist(), sent.tolist(), strict=True)
+    lines += [
+        ",".join([str(n), *(str(max(1, int(amount))) for amount in row)])
+        for n, row in enumerate(rows, start=1)
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from controller.cli.pipeline_snapshot import read_rates
+from controller.cli.prometheus_rates import BYTES_IN, BYTES_OUT, read_rates
 from controller.errors import InvalidInputError
 from integration.rigs.prometheus import PROGRAM, Prometheus
 
@@ -31,9 +32,18 @@ def test_rates_come_from_a_vector_by_topic(server: str) -> None:
 
 
 def test_it_understands_the_query_that_is_sent_by_default(server: str) -> None:
-    """It has no such series, and the error names the query."""
+    """It has no such series, and the error names the query; bytes out may be missing."""
     with pytest.raises(InvalidInputError, match=r"bytesin_total.* has no series"):
-        read_rates(server)
+        read_rates(server, BYTES_IN)
+    assert read_rates(server, BYTES_OUT, is_needed=False) == {}
+
+
+def test_a_range_is_answered_with_its_mean(server: str) -> None:
+    """A query over the last ten minutes, at sixty points."""
+    query = 'label_replace(vector(time()), "topic", "orders", "", "")'
+    now = time.time()
+    (rate,) = read_rates(server, query, (now - 600, now)).values()
+    assert rate == pytest.approx(now - 300, abs=2)
 
 
 def test_errors_of_prometheus_are_reported_in_its_words(server: str) -> None:

@@ -17,6 +17,8 @@ from controller.cli.output import Exit, print_line, write_json
 from controller.cli.pipeline_snapshot import MASTER, MEMORY, OUT, snapshot, spark_session
 from controller.core.model import LogDirs, TopicPartition, count_text
 from controller.errors import InvalidInputError
+from controller.pipeline.capacity_file import read_capacities
+from controller.planning.load_goals import RATED, LoadGoals
 from controller.previews import plan_files
 from controller.previews.plan_files import Basis
 from controller.previews.small_plans import small_plan_lines
@@ -95,6 +97,15 @@ def plan(  # noqa: PLR0913 - the options of the command
     max_bytes: str | None = option("SIZE", "Maximum number of bytes to copy. Default: no limit."),
     max_moves: int | None = option("N", "Maximum number of replicas to move. Default: no limit."),
     fill: float = option("FRACTION", "Maximum fraction of a disk to use.", default=0.9),
+    goal: list[str] | None = option(
+        "NAME=SOFT[,HARD[,WEIGHT]]",
+        "Bounds and weight of a goal (disk, bytes_in, bytes_out, leader_bytes_in, replicas, "
+        "leaders), such as bytes_out=10%,80%,2, or NAME=off; may be repeated. Default: see "
+        "docs/guide/pipeline.md.",
+    ),
+    capacities: Path | None = option(
+        "CSV", "Capacities of brokers, which loads are shared by. Default: brokers are alike."
+    ),
     wave_partitions: int = option(
         "N", "Maximum number of partitions per request.", least=1, default=1_000
     ),
@@ -120,7 +131,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     has_goal = bool(drain or replace or replication_factor)
     small = small_goal(relieve, below, budget)
     others = leaders_only or balance or place_dirs or balance_dirs or max_bytes or max_moves
-    if small is not None and (has_goal or others):
+    if small is not None and (has_goal or others or goal or capacities):
         raise InvalidInputError(
             "--relieve and --budget take no other goal, and no other limit of bytes or moves"
         )
@@ -146,6 +157,8 @@ def plan(  # noqa: PLR0913 - the options of the command
             bytes_max=options.parse(parse_bytes, "--max-bytes", max_bytes),
             moves_max=max_moves,
             fill=fill,
+            goals=LoadGoals().with_settings(goal or ()),
+            capacities=None if capacities is None else read_capacities(capacities),
         )
         limits = WaveLimits(
             partitions=wave_partitions,
@@ -211,9 +224,19 @@ def _summary_lines(summary: PlanSummary, waves: list[Wave]) -> Iterator[str]:
             f"deviation of {name} per broker: {load.before[0]:+.1%} to {load.before[1]:+.1%} "
             f"before, {load.after[0]:+.1%} to {load.after[1]:+.1%} after"
         )
+    for goal in summary.goals:
+        if goal.goal in RATED:
+            yield (
+                f"share of {goal.goal.replace('_', ' ')} per broker: {goal.before[0]:.1%} to "
+                f"{goal.before[1]:.1%} of the mean before, {goal.after[0]:.1%} to "
+                f"{goal.after[1]:.1%} after"
+            )
     if summary.bytes_in_per_s is not None:
         (low, high), (lower, higher) = summary.bytes_in_per_s
         yield f"bytes in per second and broker: {low} to {high} before, {lower} to {higher} after"
+    bounds = [f"{g.goal} {g.bytes_bound}" for g in summary.goals if g.is_on and g.bytes_bound]
+    if bounds:
+        yield f"bytes that any plan must copy for each goal: {', '.join(bounds)}"
     yield (
         f"partitions on fewer racks than possible: {summary.rack_violations_before} before, "
         f"{summary.rack_violations_after} after; most replicas of a topic on one broker: "

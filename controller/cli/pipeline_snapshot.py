@@ -1,34 +1,28 @@
-"""
-``pipeline snapshot``: write the state of a cluster as Parquet tables; and a Spark session.
-
-Rates at which topics are written come from one instant query of Prometheus' HTTP API. Each series
-has the label ``topic``, and ``partition`` if it is known; series with the same labels are added.
-"""
+"""``pipeline snapshot``: write the state of a cluster as Parquet tables; and a Spark session."""
 
 from __future__ import annotations
 
-import json
-import math
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode, urlsplit
 
+from controller.cli import options, prometheus_rates
 from controller.cli.context import CommandContext
-from controller.cli.options import command, option
+from controller.cli.options import command, flag, option
 from controller.cli.output import print_note
+from controller.cli.prometheus_rates import read_rates
 from controller.core import model
 from controller.core.cluster.model import LiveBroker
 from controller.core.model import count_text
 from controller.errors import InvalidInputError
 from controller.previews.cluster_queries import broker_connections
-from controller.units import MS_PER_S
+from controller.units import MS_PER_S, parse_duration
 from controller.znodes import paths
 
 if TYPE_CHECKING:
@@ -38,15 +32,6 @@ if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
 
 
-QUERY: Final = 'sum by (topic) (rate(kafka_server_brokertopicmetrics_bytesin_total{topic!=""}[1h]))'
-"""The metric has the name that the JMX exporter's rules for Kafka give it."""
-WITHIN_S: Final = 60.0
-ANSWER_BYTES_MAX: Final = 512 << 20
-SHOWN_MAX: Final = 5
-SAID_MAX: Final = 300
-
-TopicRates = Mapping[tuple[str, int | None], float]
-"""Bytes per second by topic and partition; None: of the whole topic."""
 EXTRA: Final = "kafka-reassigner[pipeline]"
 
 MASTER: Final = option("URL", "Spark master. Default: that of spark-submit, or local[*].")
@@ -94,10 +79,38 @@ def snapshot(  # noqa: PLR0913 - the options of the command
     brokers: Path | None = option(
         "CSV", "With --from: brokers, as broker,rack,capacity_bytes. Default: those of the file."
     ),
-    prometheus: str | None = option(
-        "URL", "Read the write rates of topics from this server. Default: no rates."
+    rates: Path | None = option(
+        "FILE",
+        "Read rates from this file, CSV or Parquet: topic, partition, bytes_in_per_s, "
+        "bytes_out_per_s. Default: none.",
     ),
-    prometheus_query: str = option("PROMQL", "Query of bytes in per second.", default=QUERY),
+    prometheus: str | None = option(
+        "URL", "Read the rates of topics from this server. Default: none."
+    ),
+    prometheus_query: str = option(
+        "PROMQL", "Query of bytes in per second.", default=prometheus_rates.BYTES_IN
+    ),
+    prometheus_query_out: str = option(
+        "PROMQL",
+        "Query of the bytes per second that consumers fetch; empty: none.",
+        default=prometheus_rates.BYTES_OUT,
+    ),
+    prometheus_range: str | None = option(
+        "DURATION", "Take the mean of the queries over the last DURATION. Default: now."
+    ),
+    measure_rates: str | None = option(
+        "DURATION",
+        "Read the log directories again after this time, and take bytes in from their growth. "
+        "Default: once.",
+    ),
+    rates_journal: list[Path] | None = option(
+        "DIR",
+        "Read the rates of copied partitions from this journal; may be repeated. Default: none.",
+    ),
+    idle_if_missing: bool = flag(
+        "--idle-if-missing",
+        "Partitions that no source of rates names are idle. Default: their rates are unknown.",
+    ),
     master: str | None = MASTER,
     driver_memory: str = MEMORY,
 ) -> None:
@@ -107,23 +120,42 @@ def snapshot(  # noqa: PLR0913 - the options of the command
     Example: reassigner pipeline snapshot --zookeeper zk1:2181/kafka --out snapshot
 
     Reads ZooKeeper and queries every broker for its log directories. With --from, reads a file of
-    Kafka's tool and needs no cluster. With --prometheus, adds the write rates of topics; the query
-    must yield a vector with the label topic, and with the label partition if it is known. Exit
-    code: 0 written, 1 error.
+    Kafka's tool and needs no cluster. The rates of partitions come from a file, Prometheus, two
+    readings of the log directories, or journals; the first of these that knows a rate counts.
+    Queries must yield the label topic, and the label partition if it is known. Exit code: 0
+    written, 1 error.
     """
     if stock is None and (sizes is not None or brokers is not None):
         raise InvalidInputError("--sizes and --brokers need --from")
+    if stock is not None and measure_rates is not None:
+        raise InvalidInputError("--measure-rates needs a cluster, not --from")
+    again_after = options.parse(parse_duration, "--measure-rates", measure_rates)
     # Read before Spark starts, so that a wrong query fails at once.
-    rates = {} if prometheus is None else read_rates(prometheus, prometheus_query)
-    rated = tuple((topic, n, rate) for (topic, n), rate in sorted(rates.items(), key=str))
+    read = []
+    if prometheus is not None:
+        queries = prometheus_query, prometheus_query_out
+        over = options.parse(parse_duration, "--prometheus-range", prometheus_range)
+        read = _prometheus_rates(prometheus, queries, over, context.wall_ms() / MS_PER_S)
     taken_at = datetime.fromtimestamp(context.wall_ms() / MS_PER_S, UTC).isoformat()
     with spark_session(context, master, driver_memory, is_brief=True) as (spark, note):
         from controller.pipeline.snapshot_tables import Manifest  # noqa: PLC0415 - as above
         from controller.pipeline.snapshot_writer import (  # noqa: PLC0415 - the extra may not be installed
+            PROMETHEUS,
+            RateRow,
             SnapshotSource,
+            rate_notes,
+            read_journal_rates,
+            read_rate_file,
             snapshot_of_files,
             write_snapshot,
         )
+
+        rated = chain(
+            () if rates is None else read_rate_file(spark, rates),
+            (RateRow(PROMETHEUS, *row) for row in read),
+            read_journal_rates(spark, rates_journal) if rates_journal else (),
+        )
+        has_rates = any((rates, prometheus, measure_rates, rates_journal))
 
         if stock is not None:
             tables = snapshot_of_files(
@@ -135,6 +167,7 @@ def snapshot(  # noqa: PLR0913 - the options of the command
                 out,
                 progress=lambda text: print_note(f"Note: {text}"),
                 rates=rated,
+                is_idle=idle_if_missing,
             )
         else:
             settings = context.settings()
@@ -147,14 +180,37 @@ def snapshot(  # noqa: PLR0913 - the options of the command
                 print_note(f"Note: {reassigning} {are} being reassigned.")
             held, led, assigned = rows.held_rows(), rows.led_rows(), rows.assigned_rows()
             source = SnapshotSource(
-                held, led, assigned, rows.topic_rows(), rated, rows.log_dir_rows()
+                held,
+                led,
+                assigned,
+                rows.topic_rows(),
+                held_again=() if again_after is None else rows.held_again_rows(again_after),
+                rates=rated,
+                is_idle=idle_if_missing,
+                log_dirs=rows.log_dir_rows(),
             )
             manifest = Manifest(rows.cluster_id, taken_at, "cluster")
             tables = write_snapshot(spark, source, rows.broker_rows(), manifest, out)
         counted = tables.counts()
+        if has_rates:
+            for text in rate_notes(tables):
+                print_note(f"Note: {text}")
     nouns = ("broker", "topic", "partition", "replica")
     amounts = ", ".join(count_text(counted[f"{noun}s"], noun) for noun in nouns)
     context.print_result(lambda: counted, [f"{amounts}, {counted['bytes']} bytes: {out}"])
+
+
+def _prometheus_rates(
+    server: str, queries: Sequence[str], over_s: float | None, now: float
+) -> list[tuple[str, int | None, float | None, float | None]]:
+    """Return topic, partition, bytes in and bytes out; what has one of them only has None."""
+    span = None if over_s is None else (now - over_s, now)
+    bytes_in, bytes_out = queries
+    written = read_rates(server, bytes_in, span)
+    # Not every exporter reports it; what is missing is said of the snapshot.
+    fetched = read_rates(server, bytes_out, span, is_needed=False) if bytes_out else {}
+    keys = sorted({*written, *fetched}, key=str)
+    return [(*key, written.get(key), fetched.get(key)) for key in keys]
 
 
 @dataclass(slots=True)
@@ -169,12 +225,17 @@ class ClusterRows:
     """The overrides of topics."""
     states: Mapping[model.TopicPartition, model.PartitionState]
     cluster_id: str
+    monotonic: Callable[[], float]
+    sleep: Callable[[float], None]
     capacities: dict[model.BrokerId, int | None] = field(default_factory=dict)
     dirs: list[DirectoryRow] = field(default_factory=list)
+    read_at: dict[model.BrokerId, float] = field(default_factory=dict)
+    """When each broker answered first."""
 
     def held_rows(self) -> Iterator[tuple[str, int, int, int, str]]:
         """Yield topic, partition, broker, bytes and log directory."""
         for holdings in self.query_holdings():
+            self.read_at[holdings.broker] = self.monotonic()
             self.capacities[holdings.broker] = holdings.capacity
             broker, volumes = int(holdings.broker), holdings.volumes
             self.dirs += [
@@ -184,6 +245,16 @@ class ClusterRows:
             for replica in holdings.replicas:
                 topic, partition = replica.partition
                 yield topic, partition, holdings.broker, replica.size, replica.log_dir
+
+    def held_again_rows(self, after_s: float) -> Iterator[tuple[str, int, int, int, float]]:
+        """Yield topic, partition, broker, bytes and the seconds since the first reading."""
+        last = max(self.read_at.values(), default=0.0)
+        self.sleep(max(0.0, last + after_s - self.monotonic()))
+        for holdings in self.query_holdings():
+            seconds = self.monotonic() - self.read_at[holdings.broker]
+            for replica in holdings.replicas:
+                topic, partition = replica.partition
+                yield topic, partition, int(holdings.broker), replica.size, seconds
 
     def led_rows(self) -> Iterator[tuple[str, int, int, tuple[int, ...]]]:
         """Yield topic, partition, leader and ISR."""
@@ -237,81 +308,6 @@ def survey_cluster(settings: Settings, operator: OperatorClient) -> ClusterRows:
     least = surveys.query_min_insync(connections, brokers.values(), topics)
     own = operator.throttles.settings(paths.TOPIC_CONFIGS)
     cluster_id = operator.cluster.cluster_id() or ""
-    return ClusterRows(holdings, brokers, topics, least, own, states, cluster_id)
-
-
-# --- write rates from Prometheus -----------------------------------------------------------------
-
-
-def read_rates(server: str, query: str = QUERY, *, within_s: float = WITHIN_S) -> TopicRates:
-    """Return the vector of a PromQL query, in bytes per second by topic."""
-    if urlsplit(server).scheme not in {"http", "https"}:
-        raise InvalidInputError(
-            f"--prometheus takes a URL such as http://prometheus:9090: {server}"
-        )
-    document = _response_to(server, query, within_s)
-    data = document.get("data")
-    found = data.get("result") if isinstance(data, dict) else None
-    kind = data.get("resultType") if isinstance(data, dict) else None
-    if kind != "vector" or not isinstance(found, list):
-        raise InvalidInputError(f"{server}: {query} is not a vector but {kind or 'something else'}")
-    if not found:
-        raise InvalidInputError(
-            f"{server}: {query} has no series; name another metric with --prometheus-query"
-        )
-    return _sum_of(found, f"{server}: {query}")
-
-
-def _response_to(server: str, query: str, within_s: float) -> Mapping[str, Any]:
-    url = f"{server.rstrip('/')}/api/v1/query?{urlencode({'query': query})}"
-    try:
-        with urllib.request.urlopen(url, timeout=within_s) as response:  # noqa: S310 - checked above
-            document = json.loads(response.read(ANSWER_BYTES_MAX))
-    except urllib.error.HTTPError as error:
-        with error:
-            said = _message_of(error)
-        raise InvalidInputError(f"{server} answers {error.code}: {said}") from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise InvalidInputError(f"{server} is not a Prometheus that answers: {reason}") from error
-    if not isinstance(document, dict) or document.get("status") != "success":
-        raise InvalidInputError(f"{server} is not a Prometheus that answers queries")
-    return document
-
-
-def _message_of(error: urllib.error.HTTPError) -> str:
-    body = error.read(1 << 16).decode(errors="replace").strip()
-    try:
-        document = json.loads(body)
-    except ValueError:
-        return body[:SAID_MAX] or error.reason
-    said = document.get("error") if isinstance(document, dict) else None
-    return str(said or body)[:SAID_MAX]
-
-
-def _sum_of(series: list[Any], about: str) -> TopicRates:
-    found: dict[tuple[str, int | None], float] = {}
-    problems: list[str] = []
-    for row in series:
-        try:
-            key, rate = _parse_row(row)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            problems.append(f"  {error}: {json.dumps(row)[:SAID_MAX]}")
-        else:
-            found[key] = found.get(key, 0.0) + rate
-    if problems:
-        shown = "\n".join(problems[:SHOWN_MAX])
-        raise InvalidInputError(
-            f"{about}: {len(problems)} of {len(series)} series are wrong:\n{shown}"
-        )
-    return found
-
-
-def _parse_row(row: Any) -> tuple[tuple[str, int | None], float]:  # noqa: ANN401 - JSON
-    labels, rate = row["metric"], float(row["value"][1])
-    if not labels.get("topic"):
-        raise ValueError("no label topic")
-    if not math.isfinite(rate) or rate < 0:
-        raise ValueError("not a rate")
-    partition = labels.get("partition")
-    return (str(labels["topic"]), None if partition is None else int(partition)), rate
+    return ClusterRows(
+        holdings, brokers, topics, least, own, states, cluster_id, time.monotonic, time.sleep
+    )

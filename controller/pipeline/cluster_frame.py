@@ -8,19 +8,30 @@ order in which rows were read. A partition's size is that of its leader, which a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
+from controller.core.model import count_text
 from controller.errors import InvalidInputError
-from controller.pipeline.placement_ledger import UNLIMITED, BrokerIndex, PlacementLedger
+from controller.pipeline.placement_ledger import (
+    IN,
+    LEADER_IN,
+    OUT,
+    UNLIMITED,
+    BrokerIndex,
+    PlacementLedger,
+)
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.snapshot_tables import Tables
+from controller.planning.broker_capacities import BrokerTraits, shared_by
+from controller.planning.load_goals import BYTES_IN, BYTES_OUT, DISK, RATED, LoadGoals
 
 HASH_BITS: Final = 53
+RATE_COLUMNS: Final = ("bytes_in", "bytes_out")
 CHUNK: Final = 50_000
 """Rows that the driver collects before it passes them to Spark."""
 
@@ -30,15 +41,28 @@ class Cluster:
     """A loaded snapshot."""
 
     parts: Any
-    """topic (index), partition, size, replicas (indices, the preferred leader first)."""
+    """topic (index), partition, size, replicas (indices, the preferred leader first), and the bytes
+    per second that producers write and consumers fetch: bytes_in, bytes_out (null: unknown)."""
     names: Any
     """topic (index), name."""
     topics: tuple[str, ...]
     brokers: BrokerIndex
     racks: tuple[str, ...]
     """The displayed rack of each broker."""
-    rates: Any | None = None
-    """topic (index), partition, bytes per second that producers write; None: unknown."""
+    goals: LoadGoals = field(default_factory=LoadGoals)
+    """Those of rates are off where the rates are unknown."""
+    notes: tuple[str, ...] = ()
+    """The rates that are missing."""
+
+    is_rated: bool = False
+    """Whether bytes in are known."""
+
+    def is_known(self) -> Any:
+        """Return the condition of partitions whose rates are known as far as a goal needs them."""
+        if not any(self.goals[name].is_on for name in RATED):
+            return F.expr("true")
+        known = F.col("bytes_in").isNotNull()
+        return known & F.col("bytes_out").isNotNull() if self.goals[BYTES_OUT].is_on else known
 
 
 def load(spark: Any, tables: Tables, options: PlanOptions) -> Cluster:
@@ -56,7 +80,7 @@ def load(spark: Any, tables: Tables, options: PlanOptions) -> Cluster:
         [(broker, n) for n, broker in enumerate(brokers.ids)], "broker INT, b INT"
     )
     replicas = tables.replicas.withColumnRenamed("topic", "name")
-    parts = (
+    placed = (
         replicas.join(F.broadcast(names), "name")
         .join(F.broadcast(index), "broker")
         .groupBy("topic", "partition")
@@ -71,17 +95,66 @@ def load(spark: Any, tables: Tables, options: PlanOptions) -> Cluster:
             F.coalesce("of_leader", "largest").cast("bigint").alias("size"),
             F.transform("placed", lambda x: x["b"]).alias("replicas"),
         )
-        .persist(StorageLevel.MEMORY_AND_DISK)
     )
+    parts = _with_rates(placed, tables.rates, names).persist(StorageLevel.MEMORY_AND_DISK)
     _check_parts(parts.join(F.broadcast(names), "topic"))
-    rates = tables.rates
-    if rates is not None:
-        rates = (
-            rates.withColumnRenamed("topic", "name")
-            .join(F.broadcast(names), "name")
-            .select("topic", F.col("partition").cast("int").alias("partition"), "bytes_in_per_s")
+    counted = None if tables.rates is None else _count_rates(parts)
+    goals, notes = _known_goals(counted, options.goals)
+    is_rated = counted is not None and counted[1] > 0
+    return Cluster(parts, names, topics, brokers, racks, goals, tuple(notes), is_rated)
+
+
+def _with_rates(parts: Any, rates: Any | None, names: Any) -> Any:
+    """Add the rates of partitions, in whole bytes per second."""
+    if rates is None:
+        nothing = F.lit(None).cast("bigint")
+        return parts.withColumns(dict.fromkeys(RATE_COLUMNS, nothing))
+    known = (
+        rates.withColumnRenamed("topic", "name")
+        .join(F.broadcast(names), "name")
+        .select(
+            "topic",
+            F.col("partition").cast("int").alias("partition"),
+            *(F.round(f"{name}_per_s").cast("bigint").alias(name) for name in RATE_COLUMNS),
         )
-    return Cluster(parts, names, topics, brokers, racks, rates)
+    )
+    return parts.join(known, ["topic", "partition"], "left")
+
+
+def _count_rates(parts: Any) -> tuple[int, int, int]:
+    """Return the numbers of partitions, of those with bytes in, and of those with bytes out."""
+    total, with_in, with_out = parts.agg(F.count("*"), *map(F.count, RATE_COLUMNS)).first()
+    return total, with_in, with_out
+
+
+def _known_goals(
+    counted: tuple[int, int, int] | None, goals: LoadGoals
+) -> tuple[LoadGoals, list[str]]:
+    """Turn off the goals whose rates are unknown; return notes of what is missing."""
+    if counted is None:
+        return goals.without(RATED), []
+    total, with_in, with_out = counted
+    notes = []
+    if not with_in:
+        return goals.without(RATED), ["no partition has bytes in: rates are not planned for"]
+    if not with_out and goals[BYTES_OUT].is_on:
+        goals = goals.without([BYTES_OUT])
+        notes.append(
+            "what consumers fetch is unknown for all partitions: bytes out are not planned for"
+        )
+    if not any(goals[name].is_on for name in RATED):
+        return goals, notes
+    for name, known, what in (
+        (BYTES_IN, with_in, "bytes in"),
+        (BYTES_OUT, with_out, "bytes out of consumers"),
+    ):
+        if known < total and (name == BYTES_IN or goals[name].is_on):
+            notes.append(
+                f"{what} are unknown for {total - known} of {count_text(total, 'partition')}: they "
+                f"stay where they are unless they have to move, and the shares of rates are those "
+                f"of the others"
+            )
+    return goals, notes
 
 
 def _brokers(tables: Tables, options: PlanOptions) -> tuple[BrokerIndex, tuple[str, ...]]:
@@ -111,7 +184,13 @@ def _brokers(tables: Tables, options: PlanOptions) -> tuple[BrokerIndex, tuple[s
         UNLIMITED if r.capacity_bytes is None else r.capacity_bytes * options.fill for r in rows
     ]
     rack = np.array([order[key] for key in keys], dtype=np.int64)
-    return BrokerIndex(ids, rack, keeps, np.array(room)), texts
+    own: dict[str, list[float]] = {}
+    if options.capacities is not None:
+        own = options.capacities.of([BrokerTraits(r.broker, r.rack, r.host) for r in rows])
+        disks = own.get(DISK, [UNLIMITED] * len(ids))
+        room = [min(most, disk * options.fill) for most, disk in zip(room, disks, strict=True)]
+    shared = {name: np.array(found) for name, found in shared_by(own).items()}
+    return BrokerIndex(ids, rack, keeps, np.array(room), shared, frozenset(own)), texts
 
 
 def _check_parts(parts: Any) -> None:
@@ -138,23 +217,61 @@ def racks_used(brokers: BrokerIndex, replicas: str) -> Any:
 
 
 def ledger_of(
-    cluster: Cluster, factors: Mapping[int, tuple[int, int]], tolerance: float
+    cluster: Cluster, factors: Mapping[int, PlannedSums], tolerance: float
 ) -> PlacementLedger:
-    """Return the ledger of a cluster, with the planned replication factors."""
+    """Return the ledger of a cluster, with the sums of the planned replication factors."""
     held = np.zeros((len(cluster.topics), len(cluster.brokers.ids)), dtype=np.int64)
     size = np.zeros(len(cluster.brokers.ids), dtype=np.int64)
-    single = cluster.parts.select("topic", "size", F.explode("replicas").alias("b"))
+    traffic = np.zeros((3, len(size)), dtype=np.int64)
+    columns = traffic_columns() if cluster.is_rated else {}
+    single = cluster.parts.select(
+        "topic", "size", F.size("replicas").alias("factor"), *RATE_COLUMNS, exploded("replicas")
+    )
+    sums = {"held": F.col("size"), **columns}
     by_topic = (
         single.groupBy("topic", "b")
-        .agg(F.count("*").cast("int").alias("n"), F.sum("size").alias("held"))
+        .agg(F.count("*").cast("int").alias("n"), *(F.sum(x).alias(n) for n, x in sums.items()))
         .groupBy("topic")
-        .agg(F.collect_list(F.struct("b", "n", "held")).alias("all"))
-        .select("topic", "all.b", "all.n", "all.held")
+        .agg(F.collect_list(F.struct("b", "n", *sums)).alias("all"))
+        .select("topic", "all.b", "all.n", *(f"all.{name}" for name in sums))
     )
     for row in by_topic.collect():
         held[row[0], row[1]] = row[2]
         size[row[1]] += row[3]
-    return PlacementLedger(cluster.brokers, held, size, factors, tolerance)
+        for load, amounts in zip(traffic, row[4:], strict=False):
+            load[row[1]] += [amount or 0 for amount in amounts]
+    numbers = {factor: (found.partitions, found.size) for factor, found in factors.items()}
+    ledger = PlacementLedger(cluster.brokers, held, size, numbers, tolerance, cluster.goals)
+    if cluster.is_rated:
+        rates = {factor: found.bytes_in for factor, found in factors.items()}
+        ledger.set_traffic(traffic, rates, sum(found.bytes_out for found in factors.values()))
+    return ledger
+
+
+class PlannedSums(NamedTuple):
+    """The partitions of one planned replication factor."""
+
+    partitions: int
+    size: int
+    bytes_in: int
+    bytes_out: int
+
+
+def exploded(replicas: str) -> Any:
+    """Return a row for each replica: its position and its broker, ``b``."""
+    return F.posexplode(replicas).alias("position", "b")
+
+
+def traffic_columns() -> dict[str, Any]:
+    """
+    Return the network loads of a replica, in the order of ``Traffic.load``.
+
+    The row is that of a replica (``exploded``), with the rates of its partition and its ``factor``.
+    """
+    leads, rate = F.col("position") == 0, F.coalesce("bytes_in", F.lit(0))
+    sent = F.coalesce("bytes_out", F.lit(0)) + (F.col("factor") - 1) * rate
+    columns = {IN: rate, OUT: F.when(leads, sent), LEADER_IN: F.when(leads, rate)}
+    return {f"traffic_{n}": columns[n] for n in sorted(columns)}
 
 
 class CollectedRows:

@@ -27,6 +27,7 @@ from controller.pipeline.directory_plan import (
     entries_of,
     place_directories,
 )
+from controller.pipeline.goal_summary import TABLE, load_rows
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.plan_summary import PlanSummary, summarize
 from controller.pipeline.planner import Planner, ReportProgress
@@ -39,7 +40,9 @@ from controller.planning.relief import ReliefGoal
 _LOADS: Final = (
     "broker INT, rack STRING, bytes_before BIGINT, bytes_after BIGINT, replicas_before BIGINT, "
     "replicas_after BIGINT, leaders_before BIGINT, leaders_after BIGINT, "
-    "bytes_in_per_s_before DOUBLE, bytes_in_per_s_after DOUBLE"
+    "bytes_in_per_s_before DOUBLE, bytes_in_per_s_after DOUBLE, "
+    "bytes_out_per_s_before DOUBLE, bytes_out_per_s_after DOUBLE, "
+    "leader_bytes_in_per_s_before DOUBLE, leader_bytes_in_per_s_after DOUBLE"
 )
 _DISKS: Final = "bytes_in BIGINT, bytes_out BIGINT, peak_bytes BIGINT"
 _TAIL: Final = "]}\n"
@@ -78,6 +81,7 @@ def make_plan(  # noqa: PLR0913, PLR0917 - the options of the command
     of_brokers = zip(ids, cluster.racks, loads.by_broker(), strict=True)
     written: Written = {
         "brokers": ([(broker, rack, *held) for broker, rack, held in of_brokers], _LOADS),
+        "loads": (list(load_rows(planned, loads.loads)), TABLE),
         "waves": (
             _by_wave([(broker,) for broker in ids], waves),
             f"wave INT, broker INT, {_DISKS}",
@@ -216,7 +220,7 @@ def _write_tables(rows: Any, cluster: Cluster, written: Written, directory: str)
         .persist()
     )
     changes.coalesce(4).write.mode("overwrite").parquet(f"{directory}/changes")
-    for name in ("brokers", "waves", "log_dirs"):
+    for name in ("brokers", "loads", "waves", "log_dirs"):
         path = f"{directory}/{name}"
         if name in written:
             table = rows.sparkSession.createDataFrame(*written[name])

@@ -19,7 +19,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from controller.pipeline.placement_ledger import Candidate, PlacementChange, PlacementLedger
+from controller.pipeline.placement_ledger import IN, Candidate, PlacementChange, PlacementLedger
+from controller.planning.load_goals import BYTES_IN
 
 CANDIDATES_PER_MOVE: Final = 3.0
 """Candidates for each replica to move: some have no useful target."""
@@ -45,16 +46,16 @@ class RequiredMoves:
         self._ledger: Final = ledger
         self._size: Final = np.maximum(np.array(ledger.sizes.target), 1.0)
         self._count: Final = np.maximum(np.array(ledger.counts.target), 1.0)
+        if ledger.traffic is not None:
+            self._rate: Final = np.maximum(np.array(ledger.traffic.bands[IN].target), 1.0)
         self._replaced: Final = replaced
         self._replication_factor: Final = replication_factor
         self.problems: Final[Counter[str]] = Counter()
         """Compromises, with the number of partitions."""
 
-    def place(
-        self, topic: int, partition: int, size: int, replicas: tuple[int, ...]
-    ) -> PlacementChange | None:
+    def place(self, partition: Candidate) -> PlacementChange | None:
         """Return the change of a partition; None if it stays unchanged."""
-        now = self._replace(Candidate(topic, partition, size, replicas, 0))
+        now, replicas = self._replace(partition), partition.replicas
         wanted = self._replication_factor or len(replicas)
         while len(now.replicas) > wanted:
             now = self._drop(now)
@@ -69,7 +70,7 @@ class RequiredMoves:
         after = self._spread(now).replicas
         if after == replicas:
             return None
-        return PlacementChange(topic, partition, size, replicas, after)
+        return PlacementChange(*partition[:3], replicas, after)
 
     def _replace(self, now: Candidate) -> Candidate:
         ledger = self._ledger
@@ -80,7 +81,7 @@ class RequiredMoves:
             after = now._replace(position=position).moved_to(other)
             if self._racks(after) < self._racks(now.replicas):
                 self.problems["replacing would lose a rack: placed elsewhere"] += 1
-            elif ledger.size[other] + now.size > ledger.brokers.room[other]:
+            elif not ledger.has_room(now._replace(position=position))[other]:
                 self.problems["the replacement has no room: placed elsewhere"] += 1
             else:
                 now = self._shifted(now, after)
@@ -115,7 +116,7 @@ class RequiredMoves:
     def _second_best(self, now: Candidate) -> Any:
         """Ignore the limit on the topic's concentration, then the spread over racks too."""
         ledger, brokers = self._ledger, self._ledger.brokers
-        mask = brokers.keeps & (ledger.size + now.size <= brokers.room)
+        mask = brokers.keeps & ledger.has_room(now)
         mask[list(now.replicas)] = False
         others = [int(brokers.rack[b]) for n, b in enumerate(now.replicas) if n != now.position]
         spread = mask & ~np.isin(brokers.rack, others)
@@ -152,7 +153,10 @@ class RequiredMoves:
 
     def _fullness(self) -> Any:
         """Return how full each broker is, relative to its targets."""
-        return self._ledger.size / self._size + self._ledger.count / self._count
+        found = self._ledger.size / self._size + self._ledger.count / self._count
+        if self._ledger.traffic is None or not self._ledger.goals[BYTES_IN].is_on:
+            return found
+        return found + self._ledger.traffic.load[IN] / self._rate
 
 
 class BulkMoves:

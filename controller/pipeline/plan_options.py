@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controller.errors import InvalidInputError
+from controller.planning.broker_capacities import Capacities
+from controller.planning.load_goals import LoadGoals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,10 @@ class PlanOptions:
     """Name the log directory of each new replica."""
     balance_dirs: bool = False
     """Even out the log directories of brokers; copy nothing between brokers."""
+    goals: LoadGoals = field(default_factory=LoadGoals)
+    """Bounds and weights of the loads."""
+    capacities: Capacities | None = None
+    """The capacities of brokers, which loads are shared by; None: all brokers share alike."""
     dir_brokers: frozenset[int] = frozenset()
     """The brokers of which the log directories are evened out; empty: all."""
 

@@ -7,20 +7,30 @@ Everything is computed from the rows of the plan, independently of the planner's
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.core.model import count_text
 from controller.errors import ensure
-from controller.pipeline.cluster_frame import racks_used
+from controller.pipeline.cluster_frame import (
+    RATE_COLUMNS,
+    exploded,
+    racks_used,
+    traffic_columns,
+)
+from controller.pipeline.goal_summary import LOADS, GoalSummary, goal_bounds, summarize_goals
 from controller.pipeline.placement_ledger import UNLIMITED, BrokerIndex
 from controller.pipeline.planner import Planned
 from controller.pipeline.volume_table import LISTED, DirectoryFill, listed_brokers
+from controller.planning.load_goals import BYTES_OUT, DISK, LEADER_BYTES_IN, LEADERS, REPLICAS
 from controller.planning.quotas import Band
+
+RATES_AT: Final = 3
+"""The first load of rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,8 @@ class PlanSummary:
     """Produce rate of the brokers with the lowest and the highest one, before and after; None:
     unknown."""
     notes: tuple[str, ...]
+    goals: tuple[GoalSummary, ...] = ()
+    """Each load, with its bound."""
     log_dirs: tuple[DirectoryFill, ...] = ()
     """The fill of log directories, if the plan names those of new replicas."""
 
@@ -87,16 +99,23 @@ class Loads:
     """The loads of every broker, before and after."""
 
     loads: tuple[tuple[Any, Any], ...]
-    """Bytes, replicas and leaders."""
-    rates: tuple[Any, Any] | None = None
-    """Bytes per second, if the snapshot has rates."""
+    """Bytes, replicas and leaders; with rates also bytes in, bytes out and leader bytes in."""
+
+    @property
+    def rates(self) -> tuple[Any, Any] | None:
+        """Bytes in per second, if the snapshot has rates."""
+        return self.loads[RATES_AT] if len(self.loads) > RATES_AT else None
 
     def by_broker(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the loads and the rate of each broker, each of them before and after."""
+        """Yield the loads of each broker, each of them before and after; unknown ones are None."""
         loads = [held.tolist() for both in self.loads for held in both]
         nothing = [None] * len(loads[0])
-        rates = [nothing, nothing] if self.rates is None else [r.tolist() for r in self.rates]
-        yield from zip(*loads, *rates, strict=True)
+        loads += [nothing] * (2 * len(LOADS) - len(loads))
+        loads[2 * RATES_AT :] = [
+            [None if rate is None else float(rate) for rate in held]
+            for held in loads[2 * RATES_AT :]
+        ]
+        yield from zip(*loads, strict=True)
 
 
 def summarize(planned: Planned) -> tuple[PlanSummary, Loads]:
@@ -132,19 +151,22 @@ def summarize(planned: Planned) -> tuple[PlanSummary, Loads]:
     ensure(not total.twice and not total.empty, "a plan names a broker twice, or none")
     # Each rack has one replica per partition only if the plan repairs every rack violation and
     # empties every drained broker.
+    is_balanced = not (options.only_needed or options.only_leaders)
+    goal_bytes, all_bytes = goal_bounds(planned, is_balanced=is_balanced)
     is_settled = not total.still_bad and not loads.loads[1][1][~brokers.keeps].any()
     size_bound, move_bound = _bounds(planned, planned.settled if is_settled else [])
     sizes, counted, leaders = (
         _spread(brokers, load, within)
-        for load, within in zip(loads.loads, planned.bands, strict=True)
+        for load, within in zip(loads.loads[:RATES_AT], planned.bands, strict=False)
     )
+    goals = summarize_goals(planned, loads.loads, {**goal_bytes, DISK: size_bound})
     return PlanSummary(
         partitions=total.partitions,
         changed=total.changed,
         tolerance=options.tolerance,
         seed=options.seed,
         bytes_moved=total.bytes or 0,
-        bytes_bound=int(max(size_bound, total.needed_bytes or 0)),
+        bytes_bound=int(max(size_bound, all_bytes, total.needed_bytes or 0)),
         moves=total.moves or 0,
         moves_bound=int(max(np.ceil(move_bound), total.needed_moves or 0)),
         leader_changes=total.leaders,
@@ -158,7 +180,8 @@ def summarize(planned: Planned) -> tuple[PlanSummary, Loads]:
         counts=counted,
         leaders=leaders,
         bytes_in_per_s=None if loads.rates is None else _extremes(brokers, loads.rates),
-        notes=(*planned.notes, *_reasons(planned, loads)),
+        notes=(*planned.notes, *_reasons(planned, loads), *_broken(goals)),
+        goals=goals,
     ), loads
 
 
@@ -166,37 +189,31 @@ def _loads(planned: Planned) -> tuple[Loads, Any]:
     brokers = len(planned.cluster.brokers.ids)
     size, count, led = (np.zeros(brokers, dtype=np.int64) for _ in range(3))
     concentration = np.zeros(len(planned.cluster.topics), dtype=np.int64)
-    single = planned.rows.select("topic", "size", F.posexplode("after").alias("position", "b"))
+    traffic = np.zeros((3, brokers), dtype=np.int64)
+    rates = traffic_columns() if planned.cluster.is_rated else {}
+    single = planned.rows.select(
+        "topic", "size", F.size("after").alias("factor"), *RATE_COLUMNS, exploded("after")
+    )
     held = (
         single.groupBy("topic", "b")
         .agg(
             F.count("*").alias("n"),
             F.sum("size").alias("held"),
             F.count(F.when(F.col("position") == 0, 1)).alias("led"),
+            *(F.sum(rate).alias(name) for name, rate in rates.items()),
         )
         .persist()
     )
-    for row in held.groupBy("b").agg(F.sum("n"), F.sum("held"), F.sum("led")).collect():
+    sums = ("n", "held", "led", *rates)
+    for row in held.groupBy("b").agg(*map(F.sum, sums)).collect():
         count[row[0]], size[row[0]], led[row[0]] = row[1], row[2], row[3]
+        for load, amount in zip(traffic, row[4:], strict=False):
+            load[row[0]] = amount or 0
     for row in held.groupBy("topic").agg(F.max("n")).collect():
         concentration[row[0]] = row[1]
     held.unpersist()
-    loads = tuple(zip(planned.before, (size, count, led), strict=True))
-    rates = planned.cluster.rates
-    return Loads(loads, None if rates is None else _rates(planned, rates)), concentration
-
-
-def _rates(planned: Planned, rates: Any) -> tuple[Any, Any]:
-    """Return the produce rate of each broker; every replica receives its partition's writes."""
-    rows = planned.rows.join(rates, ["topic", "partition"])
-    found = []
-    for column in ("replicas", "after"):
-        held = np.zeros(len(planned.cluster.brokers.ids))
-        single = rows.select("bytes_in_per_s", F.explode(column).alias("b"))
-        for row in single.groupBy("b").agg(F.sum("bytes_in_per_s")).collect():
-            held[row[0]] = row[1]
-        found.append(held)
-    return found[0], found[1]
+    after = (size, count, led, *(traffic if rates else ()))
+    return Loads(tuple(zip(planned.before, after, strict=True))), concentration
 
 
 def _extremes(
@@ -211,7 +228,7 @@ def _extremes(
 
 def _bounds(planned: Planned, settled: list[tuple[int, ...]]) -> tuple[float, float]:
     """Return the lower bounds of balance; zero if the plan does not balance."""
-    options, (in_sizes, in_counts, _) = planned.options, planned.bands
+    options, (in_sizes, in_counts, *_) = planned.options, planned.bands
     if options.only_needed or options.only_leaders:
         return 0.0, 0.0
     sizes, counts = (load.tolist() for load in planned.before[:2])
@@ -238,11 +255,12 @@ def _spread(brokers: BrokerIndex, load: tuple[Any, Any], within: Band) -> LoadSp
 def _reasons(planned: Planned, loads: Loads) -> list[str]:
     """Return the reasons why the cluster does not become even."""
     brokers, options = planned.cluster.brokers, planned.options
-    sizes, counts, _ = planned.bands
+    sizes, counts, *_ = planned.bands
     found = []
     even = np.array(counts.target)[brokers.keeps]
+    fair = np.array(brokers.shares(REPLICAS, round(sum(counts.target))))[brokers.keeps]
     balances = not (options.only_needed or options.only_leaders)
-    if balances and len(even) and even.max() - even.min() > 1:
+    if balances and len(even) and np.ptp(even - fair) > 1:
         racks = Counter(brokers.rack[brokers.keeps].tolist())
         found.append(
             "racks have unequal sizes, and no rack may hold two replicas of a partition while "
@@ -261,17 +279,32 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
     if full:
         found.append(f"no room: brokers {listed_brokers(full)} would exceed their capacity")
     chosen = options.chooses(planned.cluster.topics)
-    names = "bytes", "replicas", "leaders"
-    for what, (_, load), within in zip(names, loads.loads, planned.bands, strict=True):
+    names = "bytes", "replicas", "leaders", "bytes in", "bytes out", "leader bytes in"
+    for what, goal, (_, load), within in zip(
+        names, LOADS, loads.loads, planned.bands, strict=False
+    ):
+        if not planned.cluster.goals[goal].is_on:
+            continue
+        of_leaders = goal in {LEADERS, BYTES_OUT, LEADER_BYTES_IN}
         outside = [brokers.ids[n] for n in within.outside(load.tolist())]
-        is_requested = not options.only_needed and (what == "leaders" or not options.only_leaders)
+        is_requested = not options.only_needed and (of_leaders or not options.only_leaders)
         if outside and is_requested:
             why = "no single move that is allowed brings them closer to it"
             if not all(chosen):
                 why = f"{count_text(chosen.count(False), 'topic')} may not change"
-            elif what == "leaders":
+            elif of_leaders:
                 why = "no other follower of their partitions can take or give leadership"
             found.append(
                 f"brokers {listed_brokers(outside)} stay outside the band of {what}: {why}"
             )
     return found
+
+
+def _broken(goals: Iterable[GoalSummary]) -> Iterator[str]:
+    """Yield the hard bounds that the plan breaks."""
+    for goal in goals:
+        if goal.broken:
+            yield (
+                f"brokers {listed_brokers(list(goal.broken))} end above the hard bound of "
+                f"{goal.goal}, {goal.hard:.0%} of their capacity: required changes left no choice"
+            )

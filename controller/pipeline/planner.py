@@ -8,7 +8,7 @@ options and seed give the same plan, however the rows are partitioned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.errors import InvalidInputError
 from controller.pipeline import cluster_frame as frames
+from controller.pipeline.goal_tuning import MoveTuning
 from controller.pipeline.leader_balance import even_leaders
 from controller.pipeline.moves import BulkMoves, FineTuning, RequiredMoves
 from controller.pipeline.placement_ledger import Candidate, PlacementChange, PlacementLedger
@@ -27,6 +28,8 @@ from controller.planning.quotas import Band
 ROUNDS_MAX: Final = 4
 """Pools of candidates for fine tuning."""
 CHANGES: Final = "topic INT, partition INT, after ARRAY<INT>"
+COLUMNS: Final = ("topic", "partition", "size", "replicas", *frames.RATE_COLUMNS)
+"""Of a partition."""
 ROUND_SALT: Final = 1_000
 PER_CLASS: Final = 12
 """Candidates of each broker and size class for fine tuning."""
@@ -37,6 +40,12 @@ PER_SURPLUS: Final = 3
 """Small candidates for each surplus replica: a partition is a candidate on one broker only, and
 some candidates have no useful target."""
 CLASSES_PER_DOUBLING: Final = 2
+RATE_CLASSES: Final = 64
+"""Classes of rates, one for each doubling."""
+MOST_WORTH: Final = 200
+"""Candidates of each broker among those with the highest rate for their size."""
+PER_CELL: Final = 4
+"""Candidates of each broker and class of size and rate."""
 
 ReportProgress = Callable[[str], None]
 
@@ -48,10 +57,11 @@ class Planned:
     cluster: frames.Cluster
     options: PlanOptions
     rows: Any
-    """topic, partition, size, replicas (before), after; one row for each partition."""
-    bands: tuple[Band, Band, Band]
-    """Of each load."""
-    before: tuple[Any, Any, Any]
+    """topic, partition, size, replicas (before), bytes_in, bytes_out, after; one row for each
+    partition."""
+    bands: tuple[Band, ...]
+    """Of each load; with rates also of bytes in, bytes out and leader bytes in."""
+    before: tuple[Any, ...]
     """Each load of all brokers."""
     cap: Any
     """Largest number of replicas on one broker before, by topic."""
@@ -76,7 +86,7 @@ class Planner:
         self._changes: Final = frames.CollectedRows(spark, CHANGES)
         self._bytes = self._moves = 0
         self._is_capped = False
-        self._notes: list[str] = []
+        self._notes: list[str] = list(cluster.notes)
 
     def plan(self) -> Planned:
         """
@@ -91,21 +101,23 @@ class Planner:
         self._progress("summing up the loads of brokers")
         ledger = frames.ledger_of(cluster, self._planned_factors(), options.tolerance)
         sizes, counts = ledger.size.copy(), ledger.count.copy()
+        traffic = ledger.traffic
+        rates = [] if traffic is None else list(traffic.load.copy())
         if not options.only_leaders:
             self._place(ledger, replaced)
             if not options.only_needed:
                 self._move_bulk(ledger)
                 if not self._is_capped:
                     self._fine_tune(ledger)
+                if not self._is_capped:
+                    self._tune_rates(ledger)
         joined = cluster.parts.join(self._changes.table(), ["topic", "partition"], "left")
         after = F.coalesce("after", "replicas").alias("after")
-        rows = joined.select("topic", "partition", "size", "replicas", after).persist(
-            StorageLevel.MEMORY_AND_DISK
-        )
+        rows = joined.select(*COLUMNS, after).persist(StorageLevel.MEMORY_AND_DISK)
         self._progress("choosing leaders")
-        led, leaders, rows = even_leaders(self._spark, rows, self._topics, cluster, options)
-        bands = ledger.sizes, ledger.counts, leaders
-        before = sizes, counts, led
+        led, leaders, rows = even_leaders(self._spark, rows, self._topics, cluster, options, ledger)
+        bands = ledger.sizes, ledger.counts, leaders, *(() if traffic is None else traffic.bands)
+        before = sizes, counts, led, *rates
         settled = ledger.settled()
         return Planned(cluster, options, rows, bands, before, ledger.cap, settled, self._notes)
 
@@ -123,17 +135,19 @@ class Planner:
             raise InvalidInputError(f"replication factor {factor} needs more than {most} brokers")
         return {index[broker]: index[other] for broker, other in self._options.replace.items()}
 
-    def _planned_factors(self) -> dict[int, tuple[int, int]]:
-        """Return number and bytes of partitions by their planned replication factor."""
+    def _planned_factors(self) -> dict[int, frames.PlannedSums]:
+        """Return the sums of partitions by their planned replication factor."""
         parts, wanted = self._cluster.parts, self._options.replication_factor
-        planned = parts.select(F.size("replicas").alias("factor"), "size")
+        sums = ("size", *frames.RATE_COLUMNS)
+        planned = parts.select(F.size("replicas").alias("factor"), *sums)
         if wanted is not None:
             others = parts.join(self._topics, "topic", "left_anti")
-            planned = others.select(F.size("replicas").alias("factor"), "size").union(
-                self._movable.select(F.lit(wanted), "size")
+            planned = others.select(F.size("replicas").alias("factor"), *sums).union(
+                self._movable.select(F.lit(wanted), *sums)
             )
-        found = planned.groupBy("factor").agg(F.count("*").alias("n"), F.sum("size").alias("held"))
-        return {row.factor: (row.n, row.held) for row in found.orderBy("factor").collect()}
+        found = planned.groupBy("factor").agg(F.count("*").alias("n"), *(F.sum(x) for x in sums))
+        rows = found.orderBy("factor").collect()
+        return {row[0]: frames.PlannedSums(*(amount or 0 for amount in row[1:])) for row in rows}
 
     def _place(self, ledger: PlacementLedger, replaced: Mapping[int, int]) -> None:
         self._progress("placing replicas that cannot stay")
@@ -148,17 +162,14 @@ class Planner:
             bad |= F.size("replicas") != factor
         rows = self._movable.where(bad).select(
             frames.dice(self._options.seed, F.col("topic"), F.col("partition")).alias("rank"),
-            "topic",
-            "partition",
-            "size",
-            "replicas",
+            *COLUMNS,
         )
         placer = RequiredMoves(ledger, replaced, factor)
         for row in frames.in_order(rows, "rank", "topic", "partition"):
             if self._is_capped:
                 self._notes.append("a cap ended the plan before all required moves")
                 break
-            change = placer.place(row[1], row[2], row[3], tuple(row[4]))
+            change = placer.place(_candidate(row[1:], 0))
             if change is not None:
                 self._take(change)
         self._notes += [f"{why} ({n} times)" for why, n in sorted(placer.problems.items())]
@@ -203,6 +214,29 @@ class Planner:
             if self._is_capped or self._moves == moved:
                 return
 
+    def _tune_rates(self, ledger: PlacementLedger) -> None:
+        for attempt in range(1, ROUNDS_MAX + 1):
+            if ledger.is_even_in:
+                return
+            self._progress(f"tuning rates, round {attempt}")
+            size_class, rate_class = (
+                F.floor(F.log2(F.col(name) + 1.0)).cast("int") for name in ("size", "bytes_in")
+            )
+            rated = self._untouched().withColumn("class", size_class * RATE_CLASSES + rate_class)
+            single = rated.select("class", F.explode("replicas").alias("b"))
+            counted = {(b, c): n for b, c, n in single.groupBy("b", "class").count().collect()}
+            typical = float(ledger.size.sum()) / max(1, int(ledger.count.sum()))
+            seed = self._options.seed + ROUND_SALT * (ROUNDS_MAX + attempt)
+            moved = self._moves
+            by_class = chances_by_rate(counted, typical)
+            candidates = self._candidates(rated, "class", by_class, seed)
+            for change in MoveTuning(ledger, candidates).changes():
+                self._take(change)
+                if self._is_capped:
+                    break
+            if self._is_capped or self._moves == moved:
+                return
+
     def _candidates(
         self, parts: Any, key: str, chances: Mapping[int, Mapping[int, float]], seed: int
     ) -> Iterator[Candidate]:
@@ -226,12 +260,12 @@ class Planner:
         best = F.array_min(F.filter(F.transform("replicas", ranked), lambda x: x["rank"] < 1.0))
         pool = (
             parts.join(F.broadcast(chance), key)
-            .select("topic", "partition", "size", "replicas", best.alias("best"))
+            .select(*COLUMNS, best.alias("best"))
             .where("best IS NOT NULL")
-            .select("best.rank", "topic", "partition", "size", "replicas", "best.n")
+            .select("best.rank", *COLUMNS, "best.n")
         )
         for row in frames.in_order(pool, "rank", "topic", "partition"):
-            yield Candidate(row[1], row[2], row[3], tuple(row[4]), row[5])
+            yield _candidate(row[1:], row[-1])
 
     # --- changes -------------------------------------------------------------------------------
 
@@ -246,9 +280,18 @@ class Planner:
             self._notes.append(note)
 
     def _untouched(self) -> Any:
+        """Return the partitions that may still move; those of unknown rates stay."""
+        movable = self._movable.where(self._cluster.is_known())
         if self._changes.is_empty:
-            return self._movable
-        return self._movable.join(self._changes.table(), ["topic", "partition"], "left_anti")
+            return movable
+        return movable.join(self._changes.table(), ["topic", "partition"], "left_anti")
+
+
+def _candidate(row: Sequence[Any], position: int) -> Candidate:
+    """Return a candidate from ``COLUMNS``; an unknown rate counts in no sum of rates."""
+    topic, partition, size, replicas, bytes_in, bytes_out = row[: len(COLUMNS)]
+    rates = bytes_in or 0, bytes_out or 0
+    return Candidate(topic, partition, size, tuple(replicas), position, *rates)
 
 
 def chances_by_size(
@@ -270,4 +313,29 @@ def chances_by_size(
         wanted = max(PER_CLASS, left[broker])
         left[broker] = max(0, left[broker] - count)
         chances.setdefault(size_class, {})[broker] = min(1.0, wanted / count)
+    return chances
+
+
+def chances_by_rate(
+    counted: Mapping[tuple[int, int], int], typical: float
+) -> dict[int, dict[int, float]]:
+    """
+    Return the probability that a replica is a candidate, by class of size and rate, and broker.
+
+    The replicas with the highest rate for their size change a broker's bytes in at the lowest cost,
+    so there are more candidates among these. ``counted`` has the replicas by broker and class,
+    ``typical`` is the size whose copy costs as much as the move itself.
+    """
+    by_broker: dict[int, list[tuple[float, int, int]]] = {}
+    for (broker, cell), count in counted.items():
+        size, rate = divmod(cell, RATE_CLASSES)
+        worth = 2.0**rate / (2.0**size + typical)
+        by_broker.setdefault(broker, []).append((-worth, cell, count))
+    chances: dict[int, dict[int, float]] = {}
+    for broker, cells in sorted(by_broker.items()):
+        left = MOST_WORTH
+        for _, cell, count in sorted(cells):
+            wanted = max(PER_CELL, left)
+            left = max(0, left - count)
+            chances.setdefault(cell, {})[broker] = min(1.0, wanted / count)
     return chances

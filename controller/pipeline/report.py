@@ -23,7 +23,7 @@ SCHEMA: Final = (
     "entries INT, done INT, refused INT, cancelled INT, bytes_total BIGINT, bytes_moved BIGINT, "
     "bytes_remaining BIGINT, eta_low_s DOUBLE, eta_high_s DOUBLE, phase STRING, before STRING, "
     "seconds DOUBLE, leader INT, replica INT, begun STRING, bytes BIGINT, copies INT, "
-    "lost ARRAY<INT>, `by` STRING, broken STRING"
+    "lost ARRAY<INT>, `by` STRING, bytes_in_per_s DOUBLE, broken STRING"
 )
 PERCENTILES: Final = (0.5, 0.9, 0.99)
 RATED: Final = "bytes_in_per_s_before"

@@ -21,9 +21,12 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 from controller.errors import InvalidInputError, errors_about
 from controller.pipeline.planner import ReportProgress
 from controller.pipeline.report import Report, build_report, read_journals
+from controller.pipeline.report_loads import report_goals, report_loads
 from controller.pipeline.snapshot_tables import read_tables
+from controller.planning.load_goals import BYTES_IN, BYTES_OUT
 
 GIB: Final = float(1 << 30)
+MB: Final = 1e6
 BROKERS_NAMED: Final = 40
 """Maximum number of brokers labelled on an axis."""
 
@@ -63,6 +66,11 @@ def make_report(  # noqa: PLR0913, PLR0917 - the directories
     if plan is not None:
         changes, loads = _plan_tables(spark, plan)
     report = build_report(journal, changes, loads)
+    if plan is not None and (plan / "loads").exists():
+        later = None if after is None else read_tables(spark, str(after))
+        report["loads"] = report_loads(spark.read.parquet(str(plan / "loads")), later).persist()
+        moved = report["requests"].agg(F.sum("moved_bytes")).first()[0]
+        report["goals"] = report_goals(spark, plan, report["loads"], moved)
     for name, table in report.items():
         progress(f"writing {name}")
         table.coalesce(1).write.mode("overwrite").parquet(str(directory / name))
@@ -127,6 +135,7 @@ def _page(report: Report, disks: BrokerFill, *, broken: int, about: str) -> str:
     sections = (
         ("Requests", _timeline(report), "requests"),
         ("Load per broker", _loads(disks), "brokers"),
+        ("Goals", _rates(report), "goals"),
         ("Copies by pair of brokers", _matrix(report), "pairs"),
         ("Duration of phases", _phases(report), "phases"),
         ("Topics", "", "topics"),
@@ -137,6 +146,7 @@ def _page(report: Report, disks: BrokerFill, *, broken: int, about: str) -> str:
     parts = [
         (title, picture, report[name].columns, report[name].limit(ROWS_MAX + 1).collect())
         for title, picture, name in sections
+        if name in report
     ]
     template = environment.get_template("report.html")
     page = template.render(parts=parts, broken=broken, about=about, rows_max=ROWS_MAX)
@@ -196,19 +206,41 @@ def _timeline(report: Report) -> str:
 
 def _loads(disks: BrokerFill) -> str:
     """Draw the bytes of each broker."""
-    brokers = sorted(set().union(*disks.values()))
-    known = {name: held for name, held in disks.items() if held}
+    held = {name: {b: n / GIB for b, n in found.items()} for name, found in disks.items()}
+    return _bars(held, "GiB")
+
+
+def _rates(report: Report) -> str:
+    """Draw bytes in and bytes out of each broker, if they are known."""
+    if "loads" not in report:
+        return ""
+    pictures = []
+    for goal, title in ((BYTES_IN, "MB/s in"), (BYTES_OUT, "MB/s out")):
+        rows = report["loads"].where((F.col("goal") == goal) & F.col("broker").isNotNull())
+        found = rows.collect()
+        held = {
+            name: {row.broker: row[name] / MB for row in found if row[name] is not None}
+            for name in ("before", "planned", "after")
+        }
+        pictures.append(_bars(held, title))
+    return "".join(pictures)
+
+
+def _bars(held: Mapping[str, Mapping[int, float]], unit: str) -> str:
+    """Draw a load of each broker, as far as it is known."""
+    brokers = sorted(set().union(*held.values()))
+    known = {name: found for name, found in held.items() if found}
     if not known:
         return ""
     figure = Figure(figsize=(10, 3.6))
     axes = figure.subplots()
     width = 0.8 / len(known)
-    for n, (name, held) in enumerate(known.items()):
+    for n, (name, found) in enumerate(known.items()):
         at = [x + n * width for x in range(len(brokers))]
-        axes.bar(at, [held.get(broker, 0) / GIB for broker in brokers], width=width, label=name)
+        axes.bar(at, [found.get(broker, 0) for broker in brokers], width=width, label=name)
     _name_brokers(axes.set_xticks, brokers)
     axes.set_xlabel("broker")
-    axes.set_ylabel("GiB")
+    axes.set_ylabel(unit)
     axes.legend(loc="upper right")
     return _svg(figure)
 

@@ -33,7 +33,7 @@ LOG_DIRS: Final = (
     "broker INT, log_dir STRING, volume STRING, total_bytes BIGINT, usable_bytes BIGINT, "
     "is_failed BOOLEAN"
 )
-RATES: Final = "topic STRING, partition INT, bytes_in_per_s DOUBLE"
+RATES: Final = "topic STRING, partition INT, bytes_in_per_s DOUBLE, bytes_out_per_s DOUBLE"
 MANIFEST: Final = "schema_version INT, cluster_id STRING, taken_at STRING, source STRING"
 
 _SCHEMAS: Final = {
@@ -80,7 +80,7 @@ class Tables:
     topics: Any
     manifest: Manifest
     rates: Any | None = None
-    """Produce rates of partitions; None: unknown."""
+    """What producers write and consumers fetch; None: unknown, as is a null or missing row."""
     log_dirs: Any | None = None
     """Log directories of brokers; None: unknown."""
 
@@ -224,9 +224,10 @@ def check_tables(tables: Tables, directory: str) -> None:
     _refuse(f"{directory}/replicas", replicas, rules)
 
     if tables.rates is not None:
-        path, rate = f"{directory}/rates", F.col("bytes_in_per_s")
-        no_rate = ("bytes_in_per_s", "is missing", rate.isNull() | F.isnan(rate))
-        rules = [of_topic, no_rate, _negative("bytes_in_per_s")]
+        path = f"{directory}/rates"
+        rules = [of_topic, _no_number("partition")]
+        for column in ("bytes_in_per_s", "bytes_out_per_s"):
+            rules += [(column, "is not a number", F.isnan(column)), _negative(column)]
         _refuse(path, tables.rates.join(named, "topic", "left"), rules)
         _refuse_twice(path, tables.rates, ["topic", "partition"])
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.errors import AnalysisException
@@ -24,7 +24,9 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from controller.core.model import count_text
 from controller.errors import InvalidInputError, errors_about
+from controller.pipeline.cluster_frame import RATE_COLUMNS
 from controller.pipeline.planner import ReportProgress
+from controller.pipeline.report import read_journals
 from controller.pipeline.snapshot_tables import (
     BROKERS,
     LOG_DIRS,
@@ -42,7 +44,8 @@ _SPOOLED: Final = {
     "led": "topic STRING, partition INT, leader INT, isr ARRAY<INT>",
     "assigned": "topic STRING, partition INT, replicas ARRAY<INT>",
     "topics": "topic STRING, min_insync_replicas INT, configs MAP<STRING,STRING>",
-    "rates": "topic STRING, partition INT, rate DOUBLE",
+    "held_again": "topic STRING, partition INT, broker INT, size_bytes BIGINT, seconds DOUBLE",
+    "rates": "source INT, topic STRING, partition INT, bytes_in DOUBLE, bytes_out DOUBLE",
 }
 """The parts of a source in the order in which they are read, and their columns."""
 
@@ -52,6 +55,24 @@ BrokerRow = tuple[int, str | None, str | None, int | None, bool]
 """Id, rack, host, capacity, and whether the broker is alive."""
 DirectoryRow = tuple[int, str, str, int | None, int | None, bool]
 """Broker, directory, volume, total and usable bytes, and whether the directory has failed."""
+
+
+class RateRow(NamedTuple):
+    """Rates of a partition, or of all partitions of a topic together."""
+
+    source: int
+    """Where several sources know a rate, that of the lowest number counts."""
+    topic: str
+    partition: int | None
+    """None: the rates are sums, which the partitions of the topic share evenly."""
+    bytes_in: float | None
+    """Bytes per second that producers write; None: unknown."""
+    bytes_out: float | None = None
+    """Bytes per second that consumers fetch; None: unknown."""
+
+
+FILE, PROMETHEUS, MEASURED, JOURNAL = range(4)
+"""The sources of rates; a lower one counts first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +86,11 @@ class SnapshotSource:
     assigned: Iterable[Assigned]
     topics: Iterable[tuple[str, int | None, Mapping[str, str]]]
     """Topic, min.insync.replicas, topic settings."""
-    rates: Iterable[tuple[str, int | None, float]] = ()
-    """Topic, partition (None: the topic's sum), bytes per second that producers write."""
+    held_again: Iterable[tuple[str, int, int, int, float]] = ()
+    """A later reading of the log directories: topic, partition, broker, bytes, seconds since."""
+    rates: Iterable[RateRow] = ()
+    is_idle: bool = False
+    """Whether the rates of partitions that no source knows are zero."""
     log_dirs: Iterable[DirectoryRow] = ()
     """Read last: the responses with the replicas have them."""
 
@@ -95,7 +119,7 @@ def write_snapshot(
                     file.write(json.dumps(dict(zip(keys, row, strict=True))) + "\n")
     except OSError as error:
         raise InvalidInputError(f"{directory}: {error.strerror or error}") from error
-    tables = _join(spark, spool, list(brokers), manifest)
+    tables = _join(spark, spool, list(brokers), manifest, is_idle=source.is_idle)
     log_dirs = list(source.log_dirs)
     if log_dirs:
         tables = replace(tables, log_dirs=spark.createDataFrame(log_dirs, LOG_DIRS))
@@ -119,8 +143,10 @@ def _file(spool: Path, name: str) -> Path:
     return spool / f"{name}.jsonl"
 
 
-def _join(spark: Any, spool: Path, brokers: list[BrokerRow], manifest: Manifest) -> Tables:
-    held, led, assigned, named, rated = (
+def _join(
+    spark: Any, spool: Path, brokers: list[BrokerRow], manifest: Manifest, *, is_idle: bool
+) -> Tables:
+    held, led, assigned, named, again, rated = (
         spark.read.schema(schema).json(str(_file(spool, name))) for name, schema in _SPOOLED.items()
     )
     largest = held.groupBy("topic", "partition").agg(F.max("size_bytes").alias("largest"))
@@ -145,29 +171,149 @@ def _join(spark: Any, spool: Path, brokers: list[BrokerRow], manifest: Manifest)
     topics = named.join(factors, "topic").select(
         "topic", "replication_factor", "min_insync_replicas", "configs"
     )
-    is_rated = _file(spool, "rates").stat().st_size > 0
-    rates = _rates(rated, assigned) if is_rated else None
+    sources = []
+    if _file(spool, "rates").stat().st_size:
+        sources.append(_shared_rates(rated, assigned))
+    if _file(spool, "held_again").stat().st_size:
+        sources.append(_measured_rates(held, again, led))
+    rates = _first_known(sources, assigned, is_idle=is_idle) if sources else None
     return Tables(spark.createDataFrame(brokers, BROKERS), replicas, topics, manifest, rates)
 
 
-def _rates(rated: Any, assigned: Any) -> Any:
-    """Return the rate of every partition; a topic's rate is shared evenly by its partitions."""
+def _shared_rates(rated: Any, assigned: Any) -> Any:
+    """Return the rates of partitions; those of a topic are shared evenly by its partitions."""
     partitions = assigned.select("topic", "partition")
     count = Window.partitionBy("topic")
     shared = (
         partitions.withColumn("n", F.count("*").over(count))
         .join(rated.where("partition IS NULL").drop("partition"), "topic")
-        .select("topic", "partition", (F.col("rate") / F.col("n")).alias("rate"))
+        .select(
+            "source",
+            "topic",
+            "partition",
+            *((F.col(name) / F.col("n")).alias(name) for name in RATE_COLUMNS),
+        )
     )
     by_partition = rated.where("partition IS NOT NULL").join(
         partitions, ["topic", "partition"], "left_semi"
     )
     return (
-        by_partition.select("topic", "partition", "rate")
+        by_partition.select("source", "topic", "partition", *RATE_COLUMNS)
         .unionByName(shared)
-        .groupBy("topic", "partition")
-        .agg(F.sum("rate").alias("bytes_in_per_s"))
+        .groupBy("source", "topic", "partition")
+        .agg(*(F.sum(name).alias(name) for name in RATE_COLUMNS))
     )
+
+
+def _measured_rates(held: Any, again: Any, led: Any) -> Any:
+    """Return what the leader's log grew by; a log that shrank meanwhile has an unknown rate."""
+    grown = F.col("later") - F.col("size_bytes")
+    return (
+        again.withColumnRenamed("size_bytes", "later")
+        .join(held, ["topic", "partition", "broker"])
+        .join(led.withColumnRenamed("leader", "broker"), ["topic", "partition", "broker"])
+        .select(
+            F.lit(MEASURED).alias("source"),
+            "topic",
+            "partition",
+            F.when(grown >= 0, grown / F.col("seconds")).alias("bytes_in"),
+            F.lit(None).cast("double").alias("bytes_out"),
+        )
+    )
+
+
+def _first_known(sources: Sequence[Any], assigned: Any, *, is_idle: bool) -> Any:
+    """Return each rate from the first source that knows it."""
+    table = sources[0]
+    for other in sources[1:]:
+        table = table.unionByName(other)
+    first = [
+        F.min(F.when(F.col(name).isNotNull(), F.struct("source", name)))[name].alias(name)
+        for name in RATE_COLUMNS
+    ]
+    found = table.groupBy("topic", "partition").agg(*first)
+    if is_idle:
+        # A rate that no source has for any partition stays unknown.
+        known = table.agg(*(F.count(name) for name in RATE_COLUMNS)).first()
+        idle = {name: 0.0 for name, count in zip(RATE_COLUMNS, known, strict=True) if count}
+        partitions = assigned.select("topic", "partition")
+        found = partitions.join(found, ["topic", "partition"], "left").fillna(idle)
+    return found.where(F.coalesce(*RATE_COLUMNS).isNotNull()).select(
+        "topic", "partition", *(F.col(name).alias(f"{name}_per_s") for name in RATE_COLUMNS)
+    )
+
+
+def rate_notes(tables: Tables) -> Iterator[str]:
+    """Yield how many partitions have rates, and which topics have none."""
+    partitions = tables.replicas.select("topic", "partition").distinct()
+    if tables.rates is None:
+        yield "rates are unknown: no source was named, or it knows no partition of the cluster"
+        return
+    joined = partitions.join(tables.rates, ["topic", "partition"], "left").persist()
+    for column, what in (
+        ("bytes_in_per_s", "bytes in"),
+        ("bytes_out_per_s", "bytes out to consumers"),
+    ):
+        total, known = joined.agg(F.count("*"), F.count(column)).first()
+        if known == total:
+            continue
+        lacking = joined.where(F.col(column).isNull()).select("topic").distinct()
+        names = [row.topic for row in lacking.orderBy("topic").limit(ROWS_SHOWN + 1).collect()]
+        more = " ..." if len(names) > ROWS_SHOWN else ""
+        yield (
+            f"{what}: unknown for {total - known} of {count_text(total, 'partition')}, of the "
+            f"topics {', '.join(names[:ROWS_SHOWN])}{more}"
+        )
+    joined.unpersist()
+
+
+def read_rate_file(spark: Any, path: Path) -> Iterator[RateRow]:
+    """
+    Yield the rates of a file: CSV with a header line, or Parquet.
+
+    Its columns are ``topic``, ``partition`` (empty: the sum of the topic), ``bytes_in_per_s`` and
+    ``bytes_out_per_s``; a column or cell that is missing is unknown.
+
+    Raises:
+        InvalidInputError: the file cannot be read, or a row is wrong.
+
+    """
+    try:
+        if path.suffix == ".csv":
+            table = spark.read.option("header", "true").csv(str(path))
+        else:
+            table = spark.read.parquet(str(path))
+    except AnalysisException as error:
+        raise InvalidInputError(f"{path}: {str(error).splitlines()[0]}") from error
+    columns = {
+        "topic": "string",
+        "partition": "int?",
+        "bytes_in_per_s": "double?",
+        "bytes_out_per_s": "double?",
+    }
+    table = _typed(path, table, columns)
+    rates = [column for column in columns if column.endswith("_per_s")]
+    for column in rates:
+        bad = (F.col(column) < 0) | F.isnan(column)
+        rows = table.where(bad).limit(ROWS_SHOWN).collect()
+        _refuse_rows(path, f"column {column} is negative or not a number", rows)
+    twice = table.groupBy("topic", "partition").count().where("count > 1").limit(ROWS_SHOWN)
+    _refuse_rows(path, "columns topic, partition are not unique", twice.collect())
+    if not table.where(F.coalesce(*rates).isNotNull()).limit(1).collect():
+        raise InvalidInputError(f"{path}: there is no rate in the columns {', '.join(rates)}")
+    for row in table.toLocalIterator():
+        yield RateRow(FILE, *row)
+
+
+def read_journal_rates(spark: Any, directories: Sequence[Path]) -> Iterator[RateRow]:
+    """Yield the last rate of each partition in the journals of daemons; they know bytes in."""
+    journal, _ = read_journals(spark, directories)
+    known = journal.where("kind IN ('copied', 'copy_abandoned') AND bytes_in_per_s IS NOT NULL")
+    last = known.groupBy("topic", "partition").agg(
+        F.max(F.struct("moment", "bytes_in_per_s"))["bytes_in_per_s"].alias("rate")
+    )
+    for topic, partition, rate in last.toLocalIterator():
+        yield RateRow(JOURNAL, topic, partition, rate)
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -182,7 +328,8 @@ def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
     directory: Path,
     *,
     progress: ReportProgress,
-    rates: Sequence[tuple[str, int | None, float]] = (),
+    rates: Iterable[RateRow] = (),
+    is_idle: bool = False,
 ) -> Tables:
     """
     Write a snapshot.
@@ -196,6 +343,7 @@ def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
         directory: Its directory.
         progress: Reports which of several plans in the file is taken.
         rates: As in ``SnapshotSource``.
+        is_idle: As there.
 
     Raises:
         InvalidInputError: a file is malformed, or the files contradict each other.
@@ -228,7 +376,8 @@ def snapshot_of_files(  # noqa: PLR0913, PLR0917 - the files
         ((t, p, replicas[0], replicas) for t, p, replicas in listed),
         listed,
         ((topic, None, {}) for topic in topics),
-        rates,
+        rates=rates,
+        is_idle=is_idle,
     )
     return write_snapshot(spark, source, rows, Manifest("", taken_at, str(plan)), directory)
 
@@ -275,9 +424,14 @@ def _csv(spark: Any, path: Path, columns: Mapping[str, str]) -> list[Any]:
     """Read a CSV file with a header; refuse missing required columns and invalid values."""
     try:
         table = spark.read.option("header", "true").csv(str(path))
-        missing = [c for c in columns if c not in table.columns and not columns[c].endswith("?")]
     except AnalysisException as error:
         raise InvalidInputError(f"{path}: {str(error).splitlines()[0]}") from error
+    return list(_typed(path, table, columns).collect())
+
+
+def _typed(path: Path, table: Any, columns: Mapping[str, str]) -> Any:
+    """Return the columns with their types; a question mark follows the type of optional ones."""
+    missing = [c for c in columns if c not in table.columns and not columns[c].endswith("?")]
     if missing:
         raise InvalidInputError(
             f"{path}: column {missing[0]} is missing; there are {', '.join(table.columns)}"
@@ -291,8 +445,7 @@ def _csv(spark: Any, path: Path, columns: Mapping[str, str]) -> list[Any]:
         what = f"column {column} is not {kind.rstrip('?')}"
         _refuse_rows(path, what, table.where(bad).limit(ROWS_SHOWN).collect())
         table = table.withColumn(column, typed)
-    rows = table.select(*columns).collect()
-    return list(rows)
+    return table.select(*columns)
 
 
 def _refuse_rows(path: Path, what: str, rows: Sequence[Any]) -> None:

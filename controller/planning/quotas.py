@@ -71,25 +71,41 @@ class Band:
         return [n for n, (held, low, high) in enumerate(triples) if not low <= held <= high]
 
 
-def share(total: float, racks: Sequence[RackRoom], limits: Sequence[float]) -> list[float]:
+def share(
+    total: float,
+    racks: Sequence[RackRoom],
+    limits: Sequence[float],
+    capacities: Sequence[float] | None = None,
+) -> list[float]:
     """
-    Share a load evenly among the brokers of all racks, as far as racks and limits allow.
+    Share a load among the brokers of all racks by capacity, as far as racks and limits allow.
 
-    Brokers outside the racks get nothing. Limits are exceeded only if all capacity is used.
+    Brokers outside the racks get nothing. Limits are exceeded only if all room is used. Without
+    capacities, all brokers share alike.
     """
-    shares = [0.0] * len(limits)
+    shares, widths = [0.0] * len(limits), [1.0] * len(limits)
+    if capacities is not None:
+        smallest = min((capacities[b] for r in racks for b in r.brokers), default=1.0)
+        widths = [capacity / smallest for capacity in capacities]
     per_rack = _level(
         total,
-        [(r.least, min(r.most, sum(limits[b] for b in r.brokers)), len(r.brokers)) for r in racks],
+        [
+            (
+                r.least,
+                min(r.most, sum(limits[b] for b in r.brokers)),
+                sum(widths[b] for b in r.brokers),
+            )
+            for r in racks
+        ],
     )
     for rack, room in zip(racks, per_rack, strict=True):
-        within = _level(room, [(0.0, limits[b], 1) for b in rack.brokers])
+        within = _level(room, [(0.0, limits[b], widths[b]) for b in rack.brokers])
         for broker, held in zip(rack.brokers, within, strict=True):
             shares[broker] = held
     return shares
 
 
-def _level(total: float, vessels: Sequence[tuple[float, float, int]]) -> list[float]:
+def _level(total: float, vessels: Sequence[tuple[float, float, float]]) -> list[float]:
     """Fill vessels of (least, most, width) to a common level; share the overflow evenly."""
     if not vessels:
         return []

@@ -85,8 +85,10 @@ class FollowedCopy(MeasuredCopy):
             yield Received(self.leader, self.replica, size - self.held)
         self.readings.add(Reading(at, size), window)
 
-    def end(self, now: Instant, size: int | None, *, is_whole: bool) -> CopyEnded:
-        """Return its end with this many bytes."""
+    def end(
+        self, now: Instant, size: int | None, *, is_whole: bool, growth: float | None = None
+    ) -> CopyEnded:
+        """Return its end with this many bytes, and how fast the partition grows."""
         self.ended = now
         return CopyEnded(
             partition=self.partition,
@@ -98,6 +100,7 @@ class FollowedCopy(MeasuredCopy):
             bytes=size,
             is_whole=is_whole,
             is_throttled=self.is_throttled,
+            growth=None if growth is None else round(growth, 1),
         )
 
     def start(self, leader: BrokerId, now: Instant) -> None:
@@ -120,6 +123,8 @@ class CopyEnded:
     """None: no broker reported the size."""
     is_whole: bool
     is_throttled: bool = False
+    growth: float | None = None
+    """Bytes per second that producers write to the partition; None: not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +306,8 @@ class Copies:
             size = view.disks_process.sizes.get(partition, copy.size)
             total = (copy.held or None) if size is None else size
             yield from copy.receive(now, total, window_s(view.options))
-            yield copy.end(now, total, is_whole=True)
+            growth = view.disks_process.growth.get(partition)
+            yield copy.end(now, total, is_whole=True, growth=growth)
             self._ended.append(copy)
         reassignment = view.reassignments.by_partition.get(partition)
         wanted: set[BrokerId] = set()

@@ -143,6 +143,7 @@ def copy_events(events: Iterable[CopyEvent], clocks: Clocks) -> Iterator[LogEven
                 fields = {**json_fields(event), "begun": clocks.at(event.begun)}
                 kind = "copied" if fields.pop("is_whole") else "copy_abandoned"
                 fields["throttled"] = fields.pop("is_throttled")
+                fields["bytes_in_per_s"] = fields.pop("growth")
                 yield LogEvent(kind, Level.DEBUG, fields)
             case IsrShrunk():
                 yield LogEvent("isr_shrunk", Level.WARNING, event)

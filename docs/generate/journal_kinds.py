@@ -187,6 +187,10 @@ LIFE: Final[Mapping[str, Kind]] = {
             "seconds": (NUMBER, "from then until it was seen in the ISR"),
             "bytes": (maybe(INTEGER), "null: the size is not known"),
             "throttled": (BOOLEAN, "whether its request had a throttle when it began"),
+            "bytes_in_per_s": (
+                maybe(NUMBER),
+                "what producers write to the partition, as its logs grow; null: not measured",
+            ),
         },
     ),
     "copy_abandoned": Kind(
@@ -200,6 +204,10 @@ LIFE: Final[Mapping[str, Kind]] = {
             "seconds": (NUMBER, "how long it lasted"),
             "bytes": (maybe(INTEGER), "copied by then, as last reported by the broker"),
             "throttled": (BOOLEAN, "whether its request had a throttle when it began"),
+            "bytes_in_per_s": (
+                maybe(NUMBER),
+                "what producers write to the partition, as its logs grow; null: not measured",
+            ),
         },
     ),
     "isr_shrunk": Kind(

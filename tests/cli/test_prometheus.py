@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from controller.cli.pipeline_snapshot import QUERY, read_rates
+from controller.cli.prometheus_rates import BYTES_IN, read_rates
 from controller.errors import InvalidInputError
 
 
@@ -75,11 +75,11 @@ def test_rates_are_added_up_by_topic_and_partition() -> None:
         ({"topic": "clicks", "partition": "3"}, "7"),
     )
     with answering(response) as server:
-        assert read_rates(server.url) == {("orders", None): 12.5, ("clicks", 3): 7.0}
+        assert read_rates(server.url, BYTES_IN) == {("orders", None): 12.5, ("clicks", 3): 7.0}
         (requested,) = server.requested
     split = urlsplit(requested)
     assert split.path == "/prometheus/api/v1/query"
-    assert parse_qs(split.query) == {"query": [QUERY]}
+    assert parse_qs(split.query) == {"query": [BYTES_IN]}
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_an_invalid_response_is_reported_with_the_server(
 ) -> None:
     """In Prometheus' own words where it has some."""
     with answering(document, status) as server, pytest.raises(InvalidInputError) as raised:
-        read_rates(server.url)
+        read_rates(server.url, BYTES_IN)
     assert words in str(raised.value)
     assert str(raised.value).startswith(server.url)
 
@@ -113,10 +113,30 @@ def test_an_unreachable_server_is_reported() -> None:
     with answering({}) as server:
         url = server.url
     with pytest.raises(InvalidInputError, match="Connection refused"):
-        read_rates(url)
+        read_rates(url, BYTES_IN)
 
 
 def test_only_web_addresses_are_queried() -> None:
     """No file is read by this way."""
     with pytest.raises(InvalidInputError, match="--prometheus takes a URL such as"):
-        read_rates("file:///etc/passwd")
+        read_rates("file:///etc/passwd", BYTES_IN)
+
+
+def test_a_range_gives_the_mean_of_its_points() -> None:
+    """The query is evaluated over the range, and series of one topic are added."""
+    result = [
+        {"metric": {"topic": "orders", "instance": "a"}, "values": [[1.0, "2"], [2.0, "4"]]},
+        {"metric": {"topic": "orders", "instance": "b"}, "values": [[2.0, "10"]]},
+    ]
+    response = {"status": "success", "data": {"resultType": "matrix", "result": result}}
+    with answering(response) as server:
+        assert read_rates(server.url, BYTES_IN, (0.0, 600.0)) == {("orders", None): 13.0}
+        (requested,) = server.requested
+    split = urlsplit(requested)
+    assert split.path == "/prometheus/api/v1/query_range"
+    assert parse_qs(split.query) == {
+        "query": [BYTES_IN],
+        "start": ["0.000"],
+        "end": ["600.000"],
+        "step": ["10.000"],
+    }

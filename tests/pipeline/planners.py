@@ -10,15 +10,25 @@ from typing import Any
 import numpy as np
 
 from benchmarks.clusters import MadeCluster
+from controller.pipeline.goal_tuning import MoveTuning
 from controller.pipeline.moves import BulkMoves, FineTuning, RequiredMoves
 from controller.pipeline.placement_ledger import (
+    IN,
+    LEADER_IN,
+    OUT,
     UNLIMITED,
     BrokerIndex,
     Candidate,
     PlacementChange,
     PlacementLedger,
 )
-from controller.pipeline.planner import CLASSES_PER_DOUBLING, chances_by_size
+from controller.pipeline.planner import (
+    CLASSES_PER_DOUBLING,
+    RATE_CLASSES,
+    chances_by_rate,
+    chances_by_size,
+)
+from controller.planning.load_goals import BYTES_IN, FULLEST, GOALS, LoadGoals
 
 ROUNDS = 4
 
@@ -41,16 +51,28 @@ class Planning:
 
 
 def ledger_of(
-    made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = None
+    made: MadeCluster,
+    tolerance: float,
+    keeps: Any = None,
+    room: Any = None,
+    *,
+    by_capacity: bool = False,
+    bytes_in_limit: Any = None,
+    goals: LoadGoals | None = None,
 ) -> PlacementLedger:
-    """Return the books of a made-up cluster."""
+    """Return the books of a made-up cluster; ``bytes_in_limit`` is the hard bound by broker."""
     racks = sorted(set(made.racks))
     count = len(made.racks)
+    capacities = dict.fromkeys(GOALS, made.capacity) if by_capacity else {}
+    if bytes_in_limit is not None:
+        capacities[BYTES_IN] = bytes_in_limit / FULLEST
     brokers = BrokerIndex(
         tuple(range(1, count + 1)),
         np.array([racks.index(rack) for rack in made.racks]),
         np.ones(count, dtype=bool) if keeps is None else np.array(keeps),
         np.full(count, UNLIMITED) if room is None else np.array(room, dtype=float),
+        capacities,
+        frozenset() if bytes_in_limit is None else frozenset({BYTES_IN}),
     )
     replicas = made.replicas - 1
     factor = replicas.shape[1]
@@ -59,15 +81,32 @@ def ledger_of(
     size = np.zeros(count, dtype=np.int64)
     np.add.at(size, replicas, np.repeat(made.size[:, None], factor, axis=1))
     factors = {factor: (len(made.size), int(made.size.sum()))}
-    return PlacementLedger(brokers, by_topic, size, factors, tolerance)
+    ledger = PlacementLedger(brokers, by_topic, size, factors, tolerance, goals)
+    if made.bytes_in is not None:
+        load = np.zeros((3, count), dtype=np.int64)
+        np.add.at(load[IN], replicas, np.repeat(made.bytes_in[:, None], factor, axis=1))
+        np.add.at(load[OUT], replicas[:, 0], made.bytes_out + (factor - 1) * made.bytes_in)
+        np.add.at(load[LEADER_IN], replicas[:, 0], made.bytes_in)
+        ledger.set_traffic(load, {factor: int(made.bytes_in.sum())}, int(made.bytes_out.sum()))
+    return ledger
 
 
-def plan(made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = None) -> Planning:
-    """Plan a made-up cluster."""
-    ledger = ledger_of(made, tolerance, keeps, room)
+def plan(  # noqa: C901 - one stage after the other
+    made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = None, **others: Any
+) -> Planning:
+    """Plan a made-up cluster; ``others`` as ``ledger_of``."""
+    ledger = ledger_of(made, tolerance, keeps, room, **others)
     before = ledger.size.tolist(), ledger.count.tolist(), ledger.by_topic.max(axis=1)
     replicas = [tuple(row) for row in (made.replicas - 1).tolist()]
     topics, weights = made.topic.tolist(), made.size.tolist()
+    nothing = np.zeros_like(made.size)
+    rates = [
+        (nothing if rate is None else rate).tolist() for rate in (made.bytes_in, made.bytes_out)
+    ]
+
+    def candidate(n: int, position: int) -> Candidate:
+        return Candidate(topics[n], n, weights[n], replicas[n], position, rates[0][n], rates[1][n])
+
     changes: list[PlacementChange] = []
     touched: set[int] = set()
 
@@ -77,8 +116,8 @@ def plan(made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = Non
             touched.add(change.partition)
 
     placer = RequiredMoves(ledger, {}, None)
-    for n, row in enumerate(replicas):
-        take(placer.place(topics[n], n, weights[n], row))
+    for n in range(len(replicas)):
+        take(placer.place(candidate(n, 0)))
     rng = np.random.default_rng(1)
     sample = BulkMoves(ledger)
     chances = sample.chances()
@@ -88,17 +127,19 @@ def plan(made: MadeCluster, tolerance: float, keeps: Any = None, room: Any = Non
         drawn = rng.random(len(replicas[n]))
         offered = [p for p, b in enumerate(replicas[n]) if drawn[p] < chances[topics[n], b]]
         if offered:
-            take(sample.judge(Candidate(topics[n], n, weights[n], replicas[n], offered[0])))
+            take(sample.judge(candidate(n, offered[0])))
     for _ in range(ROUNDS):
         if ledger.is_even:
             break
-        free = [
-            Candidate(topics[n], n, weights[n], replicas[n], 0)
-            for n in range(len(replicas))
-            if n not in touched
-        ]
+        free = [candidate(n, 0) for n in range(len(replicas)) if n not in touched]
         surplus = np.maximum(ledger.count - np.floor(ledger.counts.high), 0)
         for change in FineTuning(ledger, _pool(rng, free, surplus)).changes():
+            take(change)
+    for _ in range(ROUNDS):
+        if ledger.is_even_in:
+            break
+        free = [candidate(n, 0) for n in range(len(replicas)) if n not in touched]
+        for change in MoveTuning(ledger, _rated_pool(rng, ledger, free)).changes():
             take(change)
     return Planning(made, ledger, before, changes, dict(placer.problems))
 
@@ -112,5 +153,22 @@ def _pool(rng: Any, free: list[Candidate], surplus: Any) -> Iterator[Candidate]:
     chances = chances_by_size(counted, surplus)
     for offer, size in zip(free, sizes, strict=True):
         ranks = [rng.random() / chances[size][broker] for broker in offer.replicas]
+        if min(ranks) < 1.0:
+            yield offer._replace(position=int(np.argmin(ranks)))
+
+
+def _rated_pool(rng: Any, ledger: PlacementLedger, free: list[Candidate]) -> Iterator[Candidate]:
+    """Offer what the planner does to even out rates."""
+    cells = [
+        int(np.floor(np.log2(o.size + 1.0))) * RATE_CLASSES
+        + int(np.floor(np.log2(o.bytes_in + 1.0)))
+        for o in free
+    ]
+    counted = Counter(
+        (broker, cell) for offer, cell in zip(free, cells, strict=True) for broker in offer.replicas
+    )
+    chances = chances_by_rate(counted, float(ledger.size.sum()) / int(ledger.count.sum()))
+    for offer, cell in zip(free, cells, strict=True):
+        ranks = [rng.random() / chances[cell][broker] for broker in offer.replicas]
         if min(ranks) < 1.0:
             yield offer._replace(position=int(np.argmin(ranks)))

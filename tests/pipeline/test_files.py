@@ -13,8 +13,10 @@ import pytest
 from controller.errors import InvalidInputError
 from controller.pipeline.snapshot_tables import LOG_DIRS, Manifest, check_tables, read_tables
 from controller.pipeline.snapshot_writer import (
+    PROMETHEUS,
     BrokerRow,
     DirectoryRow,
+    RateRow,
     SnapshotSource,
     snapshot_of_files,
     write_snapshot,
@@ -41,7 +43,7 @@ def snapshot(
     *,
     sizes: str | None = None,
     brokers: str | None = None,
-    rates: tuple[tuple[str, int | None, float], ...] = (),
+    rates: tuple[RateRow, ...] = (),
 ) -> Path:
     """Write the files and make a snapshot of them; return its directory."""
     current, out = directory / "current.json", directory / "snapshot"
@@ -174,7 +176,8 @@ def test_wrong_brokers_are_named(spark: Any, tmp_path: Path, brokers: str, words
 
 def test_rates_are_those_of_partitions_or_shared_by_them(spark: Any, tmp_path: Path) -> None:
     """The rate of a topic is shared evenly; topics outside the cluster are left out."""
-    rates = (("t", None, 5.0), ("t", 1, 2.0), ("t", 7, 9.0), ("gone", None, 9.0))
+    given = (("t", None, 5.0), ("t", 1, 2.0), ("t", 7, 9.0), ("gone", None, 9.0))
+    rates = tuple(RateRow(PROMETHEUS, *row) for row in given)
     out = snapshot(spark, tmp_path, PLAN, rates=rates)
     table = read_tables(spark, str(out)).rates
     assert table is not None

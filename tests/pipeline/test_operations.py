@@ -135,7 +135,9 @@ def test_more_replicas_come_in_racks_that_have_none(spark: Any, mixed: Tables) -
 
 def test_rates_follow_the_replicas(spark: Any, mixed: Tables) -> None:
     """Each replica takes in what is written: the sum stays, and goes where the replicas go."""
-    rows = [(r.topic, r.partition, 2.0) for r in mixed.replicas.where("position = 0").collect()]
+    rows = [
+        (r.topic, r.partition, 2.0, None) for r in mixed.replicas.where("position = 0").collect()
+    ]
     rated = replace(mixed, rates=spark.createDataFrame(rows, RATES))
     options = PlanOptions(replace={OLD: NEW}, only_needed=True)
     placed, summary, loads = planned(spark, rated, options)
@@ -151,7 +153,7 @@ def test_rates_follow_the_replicas(spark: Any, mixed: Tables) -> None:
 
 def test_wrong_rates_are_named_by_table_column_and_content(spark: Any, mixed: Tables) -> None:
     """A rate cannot be negative; a topic has to exist."""
-    rates = spark.createDataFrame([("topic-00000", 0, -1.0), ("x", 0, 1.0)], RATES)
+    rates = spark.createDataFrame([("topic-00000", 0, -1.0, None), ("x", 0, 1.0, None)], RATES)
     with pytest.raises(InvalidInputError) as raised:
         check_tables(replace(mixed, rates=rates), "snapshot")
     assert str(raised.value).splitlines() == [
