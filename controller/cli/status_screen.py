@@ -89,7 +89,10 @@ def _work(status: Document) -> Part:
     # Colours are not bold: some palettes have no bright variant that can be read.
     counts: list[Words] = []
     for title, style in (("blocked", "yellow"), ("stalled", "red")):
-        number = sum((status.get(title) or {}).values())
+        found = status.get(title) or {}
+        # What waits by design is among the waiting ones.
+        by_design = PATIENT if title == "blocked" else ()
+        number = sum(count for by, count in found.items() if by not in by_design)
         if number:
             counts += [Words(", "), Words(f"{number} {title}", style)]
     return Words(status_text.work_line(status), "bold", tuple(counts))
