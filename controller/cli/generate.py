@@ -43,7 +43,9 @@ RELIEVE: Final = option(
     "Default: none.",
 )
 BELOW: Final = option(
-    "SHARE", "With --relieve: the fill to come below, such as 80%; no other disk ends above it."
+    "SHARE",
+    "With --relieve: the fill to come below, such as 80%; no other disk ends above it. "
+    "Default: none.",
 )
 BUDGET: Final = option(
     "SIZE",
