@@ -153,7 +153,11 @@ def make_small_plan(  # noqa: PLR0913, PLR0917 - the options of the command
     progress("choosing replicas")
     found = SmallPlanner(spark, tables, cluster, options).plan(goal, limits)
     progress("writing")
-    written = {} if found.table is None else _volumes_by_wave(found.table, found.waves, 0)
+    # The rates of a small plan are not summed up.
+    rates = [None] * (_LOADS.count(",") + 1 - len(found.loads[0]))
+    written: Written = {"brokers": ([(*row, *rates) for row in found.loads], _LOADS)}
+    if found.table is not None:
+        written |= _volumes_by_wave(found.table, found.waves, 0)
     changes = _write_tables(found.rows, cluster, written, directory)
     about = [
         _wave_document(n, wave, "peak_disk", found.names)

@@ -53,6 +53,8 @@ class SmallPlan:
     """Of the volumes."""
     table: VolumeTable | None
     """The same volumes; None: the snapshot has no log directories."""
+    loads: list[tuple[Any, ...]]
+    """Broker, rack, and its bytes, replicas and leaders, each before and after."""
 
 
 class SmallPlanner:
@@ -117,7 +119,28 @@ class SmallPlanner:
             waves,
             tuple(volume.name for volume in self._volumes),
             table,
+            self._loads(plan.moves),
         )
+
+    def _loads(self, moves: Iterable[ReplicaMove]) -> list[tuple[Any, ...]]:
+        """Return the loads of each broker, before and after."""
+        single = self._cluster.parts.select("size", F.posexplode("replicas").alias("n", "b"))
+        leads = F.count(F.when(F.col("n") == 0, 1))
+        summed = single.groupBy("b").agg(F.sum("size"), F.count("*"), leads).collect()
+        before = np.zeros((len(self._cluster.brokers.ids), 3), dtype=np.int64)
+        for b, *held in summed:
+            before[b] = held
+        after = before.copy()
+        for move in moves:
+            replica = move.replica
+            held = np.array([replica.size, 1, replica.replicas[0] == move.source])
+            after[self._index[move.source]] -= held
+            after[self._index[move.target]] += held
+        rows = zip(self._cluster.brokers.ids, self._cluster.racks, before, after, strict=True)
+        return [
+            (broker, rack, *np.column_stack((old, new)).ravel().tolist())
+            for broker, rack, old, new in rows
+        ]
 
     # --- what is planned from ------------------------------------------------------------------
 

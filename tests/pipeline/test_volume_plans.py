@@ -123,6 +123,15 @@ def test_a_relief_is_that_of_generate(
     assert all(len(part) <= 5 for part in cut)
     summary = json.loads((tmp_path / "plan" / "summary.json").read_text())
     assert summary["plan"]["bytes_above"] == expected.bytes_above
+    loads = {r.broker: r for r in spark.read.parquet(str(tmp_path / "plan" / "brokers")).collect()}
+    for broker, row in loads.items():
+        went = [m for m in expected.moves if m.source == broker != m.target]
+        came = [m for m in expected.moves if m.target == broker != m.source]
+        assert row.replicas_after - row.replicas_before == len(came) - len(went)
+        change = sum(m.replica.size for m in came) - sum(m.replica.size for m in went)
+        assert row.bytes_after - row.bytes_before == change
+    assert sum(r.leaders_before for r in loads.values()) == SMALL.partitions
+    assert sum(r.leaders_after for r in loads.values()) == SMALL.partitions
     for wave in found.waves:
         assert all(wave.peak <= [max(v.used, v.limit) for v in cluster.volumes])
 
