@@ -7,16 +7,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from controller.actions.submission import PlanSubmission
 from controller.cli import options
 from controller.cli.context import CommandContext
 from controller.cli.execute import Execution
 from controller.cli.options import argument, command, flag, option
 from controller.cli.output import Exit, print_json, print_line, print_note, write_json
 from controller.cli.plan_preview import forecast_screen
+from controller.cli.plan_tasks import (
+    DISABLE_RACK_AWARE,
+    EXCLUDE_TOPICS,
+    replica_sizes,
+    submission_of,
+)
 from controller.cli.stock.formats import plan_document, proposal_text, read_brokers, topics_of
 from controller.cli.terminal_tables import Paragraph
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import BrokerId
 from controller.core.requests.submissions import NamedDirs, RequestOptions
 from controller.errors import InvalidInputError
 from controller.planning.byte_budget import BudgetPlan
@@ -36,7 +41,6 @@ if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
 
 
-EXCLUDE_TOPICS: Final = option("REGEX", "Leave out topics whose whole name matches. Default: none.")
 RELIEVE: Final = option(
     "BROKER[:DIR]",
     "Bring this broker, or the disk of its log directory, below --below with the fewest bytes. "
@@ -51,7 +55,6 @@ BUDGET: Final = option(
     "SIZE",
     "Even out the fill of brokers as far as so many copied bytes can, such as 2TB. Default: none.",
 )
-DISABLE_RACK_AWARE: Final = flag("--disable-rack-aware", "Ignore racks.")
 
 
 @command("dry_run", "timeout", "all_rows", "as_json")
@@ -235,23 +238,6 @@ def _small(
         summary=tuple(small_plans.plan_lines(plan, basis)),
         document=small_plans.plan_document(plan, basis),
     )
-
-
-def submission_of(plan: PlanFile, goal: proposal.Goal, requested: RequestOptions) -> PlanSubmission:
-    """Return the submission of a proposed plan; one whose goal is a factor may change factors."""
-    return PlanSubmission(
-        plan=plan,
-        options=requested,
-        may_change_factors=goal.replication_factor is not None,
-    )
-
-
-def replica_sizes(operator: OperatorClient, queries: ClusterQueries) -> dict[TopicPartition, int]:
-    """Query the brokers for the size of each partition; print a note about silent ones."""
-    disks = queries.log_dirs(operator.cluster.brokers().values())
-    for line in proposal.silence_lines(disks):
-        print_note(line)
-    return proposal.sizes_of(disks)
 
 
 def _print(found: _Generated, preview: Preview | None, screen: Screen | None) -> None:

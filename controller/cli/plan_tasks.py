@@ -9,29 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from controller.actions.submission import PlanSubmission
 from controller.cli import options
 from controller.cli.context import CommandContext
 from controller.cli.execute import Execution
-from controller.cli.generate import (
-    DISABLE_RACK_AWARE,
-    EXCLUDE_TOPICS,
-    replica_sizes,
-    submission_of,
-)
-from controller.cli.options import argument, command
+from controller.cli.options import argument, command, flag, option
 from controller.cli.output import Exit, print_note
-from controller.core.model import BrokerId, count_text
+from controller.core.model import BrokerId, TopicPartition, count_text
 from controller.core.requests.submissions import RequestOptions
 from controller.planning.plan_goal import Assignment, Proposal, broker_loads, leader_counts
 from controller.planning.proposer import propose
 from controller.previews import proposal
+from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.plan_files import PlanFile
 from controller.units import names_text
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
+
+
+EXCLUDE_TOPICS: Final = option("REGEX", "Leave out topics whose whole name matches. Default: none.")
+DISABLE_RACK_AWARE: Final = flag("--disable-rack-aware", "Ignore racks.")
 
 
 @command("dry_run", "timeout", "all_rows", "as_json")
@@ -147,6 +147,23 @@ def _run(
         if code is Exit.DONE and wait and basis.left_out and not context.dry_run:
             return Exit.IN_PROGRESS
         return code
+
+
+def submission_of(plan: PlanFile, goal: proposal.Goal, requested: RequestOptions) -> PlanSubmission:
+    """Return the submission of a proposed plan; one whose goal is a factor may change factors."""
+    return PlanSubmission(
+        plan=plan,
+        options=requested,
+        may_change_factors=goal.replication_factor is not None,
+    )
+
+
+def replica_sizes(operator: OperatorClient, queries: ClusterQueries) -> dict[TopicPartition, int]:
+    """Query the brokers for the size of each partition; print a note about silent ones."""
+    disks = queries.log_dirs(operator.cluster.brokers().values())
+    for line in proposal.silence_lines(disks):
+        print_note(line)
+    return proposal.sizes_of(disks)
 
 
 # --- answers -------------------------------------------------------------------------------------
