@@ -288,7 +288,10 @@ RECORDS: Final[Mapping[str, Kind]] = {
             "before": (maybe(INTEGER), "bytes per second; null: the first rate"),
             "bytes_per_s": (INTEGER, "the rate from now on"),
             "evidence": (TEXT, "why"),
-            "signal": (maybe(TEXT), "probe, query, isr or answer; null: a bound was the reason"),
+            "signal": (
+                maybe(TEXT),
+                "probe, query, isr, offline or answer; null: a bound was the reason",
+            ),
             "value": (maybe(NUMBER), "what was measured, in the unit of the objective"),
             "objective": (maybe(NUMBER), "what the value is not to exceed"),
         },

@@ -173,7 +173,8 @@ def _take_copied(
     if not is_added and (state is None or report.broker != state.leader):
         return
     known = history.copied.setdefault(partition, {})
-    before, known[report.broker] = known.get(report.broker), report
+    before = known.get(report.broker)
+    known[report.broker] = report.after(before)
     if is_added and report.size > (0 if before is None else before.size):
         view.note_progress(partition, now)
     if state is None or state.leader not in known:

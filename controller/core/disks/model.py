@@ -34,6 +34,8 @@ from controller.core.model import (
 NEVER: Final = Instant(-math.inf)
 GROWTH_AFTER_S: Final = 5.0
 """Two reports that are closer in time give no rate."""
+SPEED_AFTER_S: Final = 2.0
+"""The time between two reports from which the speed of a copy is measured, in seconds."""
 GROWTH_HALVES_S: Final = 60.0
 """A rate that is not seen again halves in this time: producers send in bursts."""
 KEPT_S: Final = DELETE_DELAY_S + 5.0
@@ -46,6 +48,17 @@ class SizeReport(NamedTuple):
     at: Instant
     size: int
     broker: BrokerId
+    bytes_per_s: float | None = None
+    """How fast it grew since the report before; None: that is not known."""
+
+    def after(self, before: SizeReport | None) -> SizeReport:
+        """Return this report with how fast the replica grew."""
+        if before is None:
+            return self
+        elapsed = self.at - before.at
+        if elapsed < SPEED_AFTER_S:
+            return self._replace(bytes_per_s=before.bytes_per_s)
+        return self._replace(bytes_per_s=max(0, self.size - before.size) / elapsed)
 
 
 @dataclass(slots=True)

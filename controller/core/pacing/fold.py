@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, assert_never
 
 from controller.core import effects, wakeups
-from controller.core.model import Instant, ZkVersion
+from controller.core.model import BrokerId, Instant, ZkVersion
 from controller.core.pacing import drained_replicas, records
 from controller.core.pacing.controls import (
     DRAINS,
@@ -20,7 +21,7 @@ from controller.core.pacing.controls import (
     Pause,
     RequestLimits,
 )
-from controller.core.pacing.model import READINGS_KEPT
+from controller.core.pacing.model import READINGS_KEPT, GovernedRate
 from controller.core.pacing.throttle_settings import (
     Entity,
     EntityConfig,
@@ -89,8 +90,8 @@ def fold_record(view: ClusterView, record: records.PacingRecord, now: Instant) -
             view.pacing.pace, view.pacing.pace_since = record.in_flight_max, record.at
         case records.RateRecord(broker=broker):
             view.pacing_process.participants.note(broker_entity(broker))
-        case records.RatesJudgedRecord(rates=rates):
-            view.pacing_leadership.rates = dict(rates)
+        case records.RatesJudgedRecord(rates=rates, at=at):
+            _rates_judged(view, rates, at)
         case records.DrainsEndedRecord():
             process = view.pacing_process
             process.drains_ended = process.controls.drains.czxid
@@ -98,6 +99,14 @@ def fold_record(view: ClusterView, record: records.PacingRecord, now: Instant) -
             drained_replicas.judge_all(view)
         case _:
             assert_never(record)
+
+
+def _rates_judged(view: ClusterView, rates: Mapping[BrokerId, GovernedRate], at: Instant) -> None:
+    """Take rates as judged; those that ended are what later requests begin with."""
+    before, former = view.pacing_leadership.rates, view.pacing_process.former_rates
+    for broker in before.keys() - rates.keys():
+        former[broker] = replace(before[broker], changed_at=at)
+    view.pacing_leadership.rates = dict(rates)
 
 
 def _examine_tolerant(view: ClusterView, before: Limits) -> None:

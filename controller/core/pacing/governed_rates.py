@@ -15,10 +15,12 @@ missed at such a rate, fewer partitions are in flight instead.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
 from controller.core import effects, model, wakeups
+from controller.core.disks.model import SizeReport
 from controller.core.model import START, BrokerId, Instant, RequestId
 from controller.core.pacing import governor, isr_health, limits_in_force, records
 from controller.core.pacing.governor import RateBounds
@@ -86,8 +88,8 @@ def govern_rates(view: ClusterView, due: Worklist, now: Instant) -> Decision:
     brokers = governed_brokers(view)
     if not brokers:
         return Decision(tuple(_forgotten(view, now)))
-    needed = _needed_by_copies(view)
-    judged = {b: _judge(view, b, needed.get(b, 0.0), now) for b in brokers}
+    needed, speeds = _needed_by_copies(view), _speeds_of_copies(view)
+    judged = {b: _judge(view, b, needed.get(b, 0.0), speeds.get(b), now) for b in brokers}
     changes = [
         Change((_record_of(b, leadership.rates.get(b), rate),))
         for b, rate in judged.items()
@@ -133,7 +135,9 @@ def _record_of(
 # --- one broker ----------------------------------------------------------------------------------
 
 
-def _judge(view: ClusterView, broker: BrokerId, needed: float, now: Instant) -> GovernedRate:
+def _judge(
+    view: ClusterView, broker: BrokerId, needed: float, speed: _Speed | None, now: Instant
+) -> GovernedRate:
     bounds = _bounds_of(view, broker)
     floor = governor.floor_of(_bounds(view), needed * HEADROOM)
     known = view.pacing_leadership.rates.get(broker)
@@ -148,6 +152,8 @@ def _judge(view: ClusterView, broker: BrokerId, needed: float, now: Instant) -> 
         readings=readings,
         others=tuple(_other_signals(view, broker, now)),
         is_probed=_is_probed(view, broker),
+        is_queried=SignalKind.QUERY in view.pacing_process.expected,
+        is_unused=speed is not None and speed.is_small(rate),
         missing=_missing(view, broker, readings, rate, now),
     )
     return governor.judged(rate, measured, bounds, now)
@@ -178,7 +184,8 @@ def _first_rate(view: ClusterView, broker: BrokerId, floor: int, now: Instant) -
     applied = view.pacing_process.applied_throttles.get(broker_entity(broker))
     text = "" if applied is None else applied.ours.get(FOLLOWER_RATE, "")
     present = int(text) if text.isascii() and text.isdigit() else None
-    return governor.begun(present, floor, _bounds(view), now)
+    former = view.pacing_process.former_rates.get(broker)
+    return governor.begun(present, floor, _bounds(view), now, former)
 
 
 def readings_of(view: ClusterView, broker: BrokerId) -> tuple[Signal, ...]:
@@ -241,6 +248,11 @@ def _other_signals(view: ClusterView, broker: BrokerId, now: Instant) -> Iterato
             strain = answer.took_s / isr_health.SLOW_ANSWER_S
             what = f"broker {broker} took {answer.took_s:.1f} s to answer a request"
             yield _signal(SignalKind.ANSWER, strain, answer.at, what, broker)
+    offline = pacing.went_offline.get(broker)
+    if offline is not None and now - offline.at <= EVENT_S:
+        which = ", ".join(str(b) for b in sorted(offline.brokers))
+        what = f"{offline.partition} is without its replica on broker {which}, which went offline"
+        yield _signal(SignalKind.OFFLINE, 1.0, offline.at, what, broker)
     if pacing.recovering:
         what = f"{len(pacing.recovering)} partitions outside of the plan are catching up"
         yield _signal(SignalKind.ISR, 1.0, now, what, None)
@@ -278,6 +290,47 @@ def _needed_by_copies(view: ClusterView) -> dict[BrokerId, float]:
     return {
         b: max(received.get(b, 0.0), served.get(b, 0.0)) for b in received.keys() | served.keys()
     }
+
+
+@dataclass(slots=True)
+class _Speed:
+    """How fast a broker received and sent copies in flight, by its reports."""
+
+    received: float = 0.0
+    sent: float = 0.0
+    since: Instant = START
+    """The oldest report; with one missing, nothing is known."""
+    is_known: bool = True
+
+    def add(self, report: SizeReport | None, *, is_sent: bool) -> None:
+        """Count a copy."""
+        if report is None or report.bytes_per_s is None:
+            self.is_known = False
+            return
+        self.since = report.at if self.since == START else min(self.since, report.at)
+        if is_sent:
+            self.sent += report.bytes_per_s
+        else:
+            self.received += report.bytes_per_s
+
+    def is_small(self, rate: GovernedRate) -> bool:
+        """Return whether copies used a small share of a rate since it is in force."""
+        if not self.is_known or self.since < rate.changed_at + governor.SETTLE_S:
+            return False
+        return max(self.received, self.sent) < governor.USED * rate.bytes_per_s
+
+
+def _speeds_of_copies(view: ClusterView) -> dict[BrokerId, _Speed]:
+    """Return the speeds of brokers that receive or send copies, as far as they are reported."""
+    speeds: dict[BrokerId, _Speed] = {}
+    for partition, known in view.disks_process.copied.items():
+        reassignment = view.reassignments.by_partition.get(partition)
+        load = None if reassignment is None else reassignment.load
+        for broker in () if load is None else load.incoming:
+            speeds.setdefault(broker, _Speed()).add(known.get(broker), is_sent=False)
+            if load is not None and load.outgoing is not None:
+                speeds.setdefault(load.outgoing, _Speed()).add(known.get(broker), is_sent=True)
+    return speeds
 
 
 def _adapted_pace(

@@ -2,20 +2,26 @@
 The governor: the replication rate of a broker at which producers meet their latency objective.
 
 A signal compares a value with its objective: at a strain of 1.0 the objective is just met. The rate
-follows the strain by additive increase and multiplicative decrease, as a window of TCP does:
+follows the strain by multiplicative increase and decrease, with the rate that was too high
+remembered, as a window of TCP does:
 
-- While the objective was never missed, the rate doubles.
+- While the objective was never missed, the rate grows with each judgement, the less the more
+  strain there is. Kafka's quota is an average of some seconds, so a higher one begins with a burst
+  in which producers wait: the growth is never more than ``MOST_GROWTH``.
 - When it is missed, the rate falls by a little, and the rate before is remembered. From then on the
   rate returns quickly to a share of that one, and slowly above it.
-- When three readings in succession are far above the objective, the load has risen: the rate falls
-  to a tenth.
-- When there is far less strain than is usual near the remembered rate, the load has fallen: the
-  rate grows faster with each such judgement.
+- When three readings in succession are far above the objective, the rate was far too high, or the
+  load has risen: it falls to a tenth. What is remembered is less than the rate before: that may
+  have been twice what was possible.
+- When there is less strain near the remembered rate than is usual there, again and again, the load
+  has fallen: the rate grows, faster with each such judgement. How much less counts depends on how
+  much the strain varies there.
 
 A single reading decides nothing, as it may be a pause of the broker's garbage collector or wrong:
 the second highest of the latest ones counts. Readings begun before a rate took effect say nothing
 about it. A rate is never below what the copies in flight need to overtake the producers: such a
-copy would never end, and fewer copies at a time are the remedy (``governed_rates``).
+copy would never end, and fewer copies at a time are the remedy (``governed_rates``). It does not
+grow while the copies use a small share of it.
 
 The constants are those with which ``tests/core/pacing/broker_loads.py`` meets its goals.
 """
@@ -24,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import exp, log, sqrt
 from typing import Final
 
 from controller.core.model import Instant
@@ -40,7 +47,7 @@ HOLD_S: Final = 30.0
 READINGS_MIN: Final = 3
 """The readings of the probe that a judgement needs."""
 
-CALM: Final = 0.6
+CALM: Final = 0.5
 """The strain above which no rate grows."""
 SEVERE: Final = 2.0
 """The strain far above the objective."""
@@ -48,33 +55,57 @@ SLIGHT_CUT: Final = 0.85
 HARD_CUT: Final = 0.5
 """The cut where brokers are so slow that replicas leave the ISR or requests are not answered."""
 DEEP_CUT: Final = 0.1
+FAR_ABOVE: Final = 0.75
+"""The share of the rate before a deep cut that is remembered as too high."""
 
-FAST_GROWTH: Final = 2.0
-BACK_GROWTH: Final = 1.7
+MOST_GROWTH: Final = 0.7
+"""By which share a rate grows without strain."""
+LEAST_GROWTH: Final = 0.02
+"""The same near the strain above which none grows."""
 GROWTH: Final = 1.15
+"""The growth without readings, and on the way back to the rate that was too high."""
+UNREMARKABLE: Final = 0.15
+ORDINARY_RISE: Final = 1.5
+"""Up to this strain, and this multiple of the calmest one, it shows no effect of the copies."""
 FAST_UP_TO: Final = 0.5
 NEAR: Final = 0.85
 PASSED: Final = 1.1
-"""Shares of the rate that was too high: up to one the rate doubles, near it grows slowly, beyond
-the last it was not too high after all."""
+"""Shares of the rate that was too high: up to one growth is as if none were known, near it slow."""
+BEYOND: Final = 1.05
+"""Beyond the last, growth is this multiple of what the rate is of it: it was not too high."""
 SLOW_GROWTH: Final = 0.01
 SLOW_EVERY_S: Final = 15.0
 """Near the rate that was too high, such a share of it is added at such intervals."""
+USED: Final = 0.5
+"""The share of a rate that copies have to use before it grows."""
 
-QUIET: Final = 0.4
+QUIET: Final = 0.5
 """A strain above this is never quiet."""
 QUIET_RISE: Final = 3.0
-"""A multiple of the calmest strain below which the broker is quiet."""
+"""A multiple of the calmest strain below which the broker is quiet: that counts twice."""
 QUIET_FALL: Final = 0.25
-"""A share of the usual strain below which it is quiet, too."""
-QUIET_EVERY_S: Final = 7.0
+"""A share of the usual strain below which that is so, too."""
+QUIETER: Final = 0.75
+DEVIATIONS: Final = 2.0
+"""It is quiet also below this share of the usual strain, and by so many usual deviations."""
+QUIET_EVERY_S: Final = 5.0
 """The time between two judgements of quiet near the rate that was too high, in seconds."""
-QUICKENING: Final = 0.1
-"""What each further quiet judgement adds to the growth there."""
+QUIET_FROM: Final = 3
+"""The count of quiet judgements in succession from which the rate grows."""
+QUICKENING: Final = 0.05
+"""The growth there for each of them."""
 USUAL_WEIGHT: Final = 0.2
 """The weight of a judgement in the usual strain."""
+USUAL_WEIGHT_QUIET: Final = 0.05
+"""The same of a quiet judgement: what is usual is not to follow a load that has fallen at once."""
+STRAIN_MIN: Final = 0.001
 CALMEST_FADES: Final = 1.0005
 """How fast the calmest strain is forgotten with each judgement."""
+
+REMEMBERED_S: Final = 900.0
+"""The age up to which the last rate of earlier requests says what to begin with."""
+AGAIN: Final = 0.5
+"""The share of it that is the first one."""
 UNOPPOSED: Final = "no ISR shrank outside the plan, and brokers answer quickly"
 """The evidence for a rate that grows without a reading of latency."""
 
@@ -97,12 +128,29 @@ def with_floor(rate: GovernedRate, floor: int) -> GovernedRate:
     return rate if rate.floor == floor else replace(rate, floor=floor)
 
 
-def begun(present: int | None, floor: int, bounds: RateBounds, now: Instant) -> GovernedRate:
-    """Return the first rate: the present one within its bounds, or the lowest."""
-    if present is None:
-        return GovernedRate(floor, now, "the lowest rate, to begin with", floor=floor)
-    kept = min(max(present, floor), bounds.most)
-    return GovernedRate(kept, now, "the rate that was in force already", floor=floor)
+def begun(
+    present: int | None,
+    floor: int,
+    bounds: RateBounds,
+    now: Instant,
+    former: GovernedRate | None = None,
+) -> GovernedRate:
+    """
+    Return the first rate: the present one within its bounds, or the lowest.
+
+    After earlier requests of this daemon (``former``, of the time when they ended) it is a share of
+    their last rate, and what was learned of the broker is kept.
+    """
+    if former is None or now - former.changed_at > REMEMBERED_S:
+        former = GovernedRate(floor, now, "")
+    why, first = "the lowest rate, to begin with", floor
+    if present is not None:
+        why, first = "the rate that was in force already", present
+    elif former.bytes_per_s * AGAIN > floor:
+        first, age = round(former.bytes_per_s * AGAIN), now - former.changed_at
+        why = f"{AGAIN:.0%} of the rate {age:.0f} s ago, to begin with"
+    kept = replace(former, changed_at=now, why=why, by=None, floor=floor, quiet=0, is_missed=False)
+    return replace(kept, bytes_per_s=min(max(first, floor), bounds.most))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +163,10 @@ class Measured:
     """Those of the query and of the daemon itself: each counts by itself."""
     is_probed: bool = False
     """Whether there are to be readings of the probe."""
+    is_queried: bool = False
+    """Whether there are to be results of the query."""
+    is_unused: bool = False
+    """Whether copies use a small share of the rate."""
     missing: str = ""
     """Which reading is overdue, and why; empty if none is."""
 
@@ -141,23 +193,57 @@ def judged(  # noqa: PLR0911 - one case after another
         return _missed(rate, severe, DEEP_CUT, now)
     if measured.missing:
         return _changed(replace(rate, quiet=0), rate.floor, measured.missing, now)
-    is_known = len(settled) >= READINGS_MIN
-    if not is_known and (measured.is_probed or latest):
+    if len(settled) < READINGS_MIN and (measured.is_probed or latest):
         return rate
+    return _followed(rate, measured, latest, bounds, now)
+
+
+def _followed(
+    rate: GovernedRate,
+    measured: Measured,
+    latest: Sequence[Signal],
+    bounds: RateBounds,
+    now: Instant,
+) -> GovernedRate:
+    """Return a rate after the readings of the probe that are of it, or without any."""
+    settled = [s for s in latest if s.since >= rate.changed_at + SETTLE_S]
+    is_known = len(settled) >= READINGS_MIN
+    if not is_known and measured.is_queried and not _is_reported(rate, measured.others):
+        return rate
+    worst = max(measured.others, key=lambda s: s.strain, default=None)
     counts = sorted(settled, key=lambda s: s.strain)[-2] if is_known else worst
     if counts is not None and is_known and counts.strain > 1.0:
-        return _too_slow(rate, counts, latest[-READINGS_MIN:], now)
+        return _too_slow(rate, counts, settled[-READINGS_MIN:], now)
     if counts is None or (worst is not None and worst.strain > counts.strain):
         counts = worst
-    return _met(rate, counts, bounds, now, is_blind=not is_known)
+    is_blind = not is_known and not measured.is_queried
+    met = _met(rate, counts, bounds, now, is_blind=is_blind)
+    if met.bytes_per_s <= rate.bytes_per_s:
+        return met
+    if measured.is_unused:
+        return replace(rate, is_missed=False, strain=met.strain, calmest=met.calmest)
+    if any(s.strain > CALM for s in latest):
+        # Perhaps the burst with which the rate began: the next one is to be smaller.
+        return replace(met, bytes_per_s=min(met.bytes_per_s, round(rate.bytes_per_s * GROWTH)))
+    return met
 
 
 def idle(rate: GovernedRate, now: Instant) -> GovernedRate:
     """Return a rate while nothing is copied: what comes next begins with the lowest one."""
     if rate.bytes_per_s == rate.floor or now < rate.changed_at + HOLD_S:
         return rate
-    lowest = replace(rate, quiet=0, too_high=None, is_missed=False)
+    lowest = replace(rate, quiet=0, is_missed=False)
     return _changed(lowest, rate.floor, "nothing is being copied", now)
+
+
+def _is_reported(rate: GovernedRate, others: Sequence[Signal]) -> bool:
+    """
+    Return whether a result of the query shows the effect of the rate, if there is one.
+
+    Half of its range is enough: a percentile shows slow records also where they are few.
+    """
+    results = (s for s in others if s.kind is SignalKind.QUERY)
+    return any(s.at - (s.at - s.since) / 2 >= rate.changed_at + SETTLE_S for s in results)
 
 
 def _severe(readings: Sequence[Signal]) -> Signal | None:
@@ -180,7 +266,12 @@ def _too_slow(
 
 
 def _missed(rate: GovernedRate, by: Signal, cut: float, now: Instant) -> GovernedRate:
-    too_high = rate.too_high if rate.is_missed else rate.bytes_per_s
+    too_high = rate.too_high
+    if not rate.is_missed:
+        too_high = round(rate.bytes_per_s * (FAR_ABOVE if cut == DEEP_CUT else 1.0))
+        if rate.too_high is not None and too_high < rate.too_high * FAST_UP_TO:
+            # The objective may have been missed for another reason at so low a rate.
+            too_high = round(sqrt(too_high * rate.too_high))
     noted = replace(rate, too_high=too_high, is_missed=True, strain=by.strain, quiet=0)
     return _changed(noted, max(rate.floor, int(rate.bytes_per_s * cut)), by, now)
 
@@ -190,32 +281,38 @@ def _met(
 ) -> GovernedRate:
     """Let the rate grow, if there is room below the objective."""
     strain = 0.0 if worst is None else worst.strain
-    calmest = strain if rate.calmest is None else min(rate.calmest * CALMEST_FADES, strain)
-    noted = replace(rate, is_missed=False, strain=strain, calmest=calmest)
-    if strain > CALM:
-        return replace(noted, quiet=0)
-    usual = 0.0 if rate.usual is None else rate.usual
-    is_quiet = strain <= min(QUIET, max(calmest * QUIET_RISE, usual * QUIET_FALL))
+    noted = replace(rate, is_missed=False, strain=strain)
     if is_blind:
         # Only coarse signals would show that a rate is too high.
-        if now < rate.changed_at + SLOW_EVERY_S:
+        if strain > CALM or now < rate.changed_at + SLOW_EVERY_S:
             return noted
-        is_quiet = False
-    known, present = rate.too_high, rate.bytes_per_s
-    if known is not None and present > known * PASSED:
-        known = None
-    fast = present * (FAST_GROWTH if is_quiet else GROWTH)
+        known, growth = rate.too_high, GROWTH
+    else:
+        calmest = strain if rate.calmest is None else min(rate.calmest * CALMEST_FADES, strain)
+        noted = replace(noted, calmest=calmest)
+        if strain > CALM:
+            return replace(noted, quiet=0)
+        known, growth = rate.too_high, _growth(strain, calmest)
+    by, present = worst or UNOPPOSED, rate.bytes_per_s
     if known is None:
-        after = fast
+        after = present * growth
+    elif present > known * PASSED:
+        after = present * min(growth, present / known * BEYOND)
     elif present < known * FAST_UP_TO:
-        after = present * (FAST_GROWTH if is_quiet else BACK_GROWTH)
-        after = min(after, max(known * FAST_UP_TO, present * GROWTH))
+        after = min(present * growth, max(known * FAST_UP_TO, present * GROWTH))
     elif present < round(known * NEAR):
         after = min(present * GROWTH, known * NEAR)
     else:
-        return _near(noted, known, worst or UNOPPOSED, bounds, now, is_quiet=is_quiet)
-    noted = replace(noted, quiet=0, too_high=known)
-    return _changed(noted, min(round(after), bounds.most), worst or UNOPPOSED, now)
+        return _near(noted, known, by, bounds, now, is_blind=is_blind)
+    noted = replace(noted, quiet=0)
+    return _changed(noted, min(round(after), bounds.most), by, now)
+
+
+def _growth(strain: float, calmest: float) -> float:
+    """Return how fast a rate grows: the slower the more strain there is."""
+    room = MOST_GROWTH * (1.0 - strain / CALM)
+    ordinary = max(UNREMARKABLE, calmest * ORDINARY_RISE)
+    return 1.0 + max(LEAST_GROWTH, room * min(1.0, ordinary / max(strain, STRAIN_MIN)))
 
 
 def _near(  # noqa: PLR0913 - a judgement, its reason and its time
@@ -225,23 +322,38 @@ def _near(  # noqa: PLR0913 - a judgement, its reason and its time
     bounds: RateBounds,
     now: Instant,
     *,
-    is_quiet: bool,
+    is_blind: bool,
 ) -> GovernedRate:
     """Let a rate grow near the one that was too high: slowly, or faster where the load fell."""
     if now < max(rate.changed_at, rate.quiet_at) + QUIET_EVERY_S:
         return rate
-    usual = rate.strain
-    if rate.usual is not None:
-        usual = rate.usual * (1.0 - USUAL_WEIGHT) + rate.strain * USUAL_WEIGHT
-    quiet = rate.quiet + 1 if is_quiet else 0
-    noted = replace(rate, usual=usual, quiet=quiet, quiet_at=now)
-    if quiet > 1:
-        after = rate.bytes_per_s * (1.0 + QUICKENING * (quiet - 1))
+    noted = replace(rate, quiet=0, quiet_at=now) if is_blind else _compared(rate, now)
+    if noted.quiet >= QUIET_FROM:
+        after = rate.bytes_per_s * (1.0 + QUICKENING * noted.quiet)
     elif now >= rate.changed_at + SLOW_EVERY_S:
         after = rate.bytes_per_s + known * SLOW_GROWTH
     else:
         return noted
     return _changed(noted, min(round(after), bounds.most), by, now)
+
+
+def _compared(rate: GovernedRate, now: Instant) -> GovernedRate:
+    """Compare the strain with what is usual near the rate that was too high."""
+    strain = max(rate.strain, STRAIN_MIN)
+    usual = strain if rate.usual is None else rate.usual
+    quiet = max((rate.calmest or 0.0) * QUIET_RISE, usual * QUIET_FALL)
+    quieter = max(quiet, usual * min(QUIETER, exp(-DEVIATIONS * rate.deviation)))
+    is_quieter = strain <= min(QUIET, quieter)
+    counts_twice = strain <= min(QUIET, quiet)
+    weight = USUAL_WEIGHT_QUIET if is_quieter else USUAL_WEIGHT
+    apart = abs(log(strain / usual))
+    return replace(
+        rate,
+        usual=usual ** (1.0 - weight) * strain**weight,
+        deviation=rate.deviation * (1.0 - weight) + apart * weight,
+        quiet=rate.quiet + (2 if counts_twice else 1) if is_quieter else 0,
+        quiet_at=now,
+    )
 
 
 def _changed(rate: GovernedRate, after: int, by: Signal | str, now: Instant) -> GovernedRate:

@@ -249,13 +249,16 @@ def note_isr(
     after: model.PartitionState,
     now: Instant,
 ) -> None:
-    """Keep as evidence that the ISR of a partition without a reassignment lost live replicas."""
+    """Keep as evidence that the ISR of a partition without a reassignment lost replicas."""
     if before is None or partition in view.reassignments.by_partition:
         return
-    lost = view.live([r for r in before.isr if r not in after.isr], partition)
+    gone = [r for r in before.isr if r not in after.isr]
+    lost = view.live(gone, partition)
     if lost:
         brokers = frozenset((*lost, after.leader))
         view.pacing.isr_losses.append(IsrLoss(partition, now, brokers))
+    elif gone and after.leader != model.NO_LEADER:
+        view.pacing.went_offline[after.leader] = IsrLoss(partition, now, frozenset(gone))
 
 
 def note_answer(view: ClusterView, broker: BrokerId, took_s: float, now: Instant) -> None:

@@ -57,7 +57,7 @@ EVIDENCE_KEPT: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class IsrLoss:
-    """The ISR of a partition without a reassignment lost live replicas."""
+    """The ISR of a partition without a reassignment lost replicas."""
 
     partition: TopicPartition
     at: Instant
@@ -83,6 +83,8 @@ class SignalKind(StrEnum):
     """The operator's Prometheus query, for the whole cluster."""
     ISR = "isr"
     """ISRs of partitions without a reassignment that lost a replica."""
+    OFFLINE = "offline"
+    """Replicas that went offline: their leaders and clients move to other brokers."""
     ANSWER = "answer"
     """The time a broker takes to answer a controller request."""
 
@@ -141,9 +143,11 @@ class GovernedRate:
     calmest: float | None = None
     """The lowest strain of any judgement: that of a broker without copies, or nearly so."""
     usual: float | None = None
-    """The usual strain near the rate that was too high."""
+    """The usual strain near the rate that was too high: a geometric mean."""
+    deviation: float = 0.5
+    """How far strains there are from the usual one, as the mean of logarithms."""
     quiet: int = 0
-    """How many judgements near that rate in succession found less strain than is usual there."""
+    """The count of judgements near that rate in succession with less strain than is usual there."""
     quiet_at: Instant = START
     """When the last of them was."""
 
@@ -373,6 +377,8 @@ class PacingLedger(Ledger):
     """Topics of shrunk partitions whose settings are not known yet."""
     isr_losses: deque[IsrLoss] = field(default_factory=lambda: deque(maxlen=EVIDENCE_KEPT))
     slow_answers: deque[SlowAnswer] = field(default_factory=lambda: deque(maxlen=EVIDENCE_KEPT))
+    went_offline: dict[BrokerId, IsrLoss] = field(default_factory=dict)
+    """The last replicas that went offline, by the broker that leads the partition since then."""
 
 
 @dataclass(slots=True)
@@ -434,6 +440,8 @@ class PacingHistory(Ledger):
     participants: Participants = field(default_factory=Participants)
     readings: dict[tuple[SignalKind, BrokerId | None], deque[Signal]] = field(default_factory=dict)
     """What the probe and the query measured last, by kind and broker."""
+    former_rates: dict[BrokerId, GovernedRate] = field(default_factory=dict)
+    """The last rates of brokers that no request with a throttle ``auto`` concerns any more."""
     expected: frozenset[SignalKind] = frozenset()
     """The kinds of which there is to be a reading at all times."""
     unmeasured: Mapping[SignalKind, str] = field(default_factory=dict)

@@ -2,9 +2,11 @@
 A model of brokers under load, in which the governor is tuned: disk, network, and queues of produce.
 
 A broker writes what is produced and what it copies. Below its capacity a record waits the longer
-the nearer to it the broker is; above, a backlog grows and is worked off later. A replication quota
-follows a new rate with a lag. The probe of a broker waits for the next broker, too. Its readings
-arrive late, and some are wrong. Time goes in steps of a second.
+the nearer to it the broker is; above, a backlog grows and is worked off later. Copied bytes may
+come in bursts, as responses of a fetch are large: records wait for these also far below the
+capacity, the longer the more is copied (``burst_s``). A replication quota follows a new rate with a
+lag. The probe of a broker waits for the next broker, too. Its readings arrive late, and some are
+wrong. Time goes in steps of a second.
 """
 
 from __future__ import annotations
@@ -23,8 +25,15 @@ from controller.core.pacing.model import GovernedRate, Signal, SignalKind
 
 MB: Final = 1_000_000
 OBJECTIVE_S: Final = 0.5
-QUOTA_FOLLOWS: Final = 0.35
-"""The share of the way to a new rate that Kafka's quota goes in a second."""
+QUOTA_SAMPLES: Final = 3
+"""Kafka's replication quota is an average of so many seconds (``replication.quota.window.num``): a
+higher one begins with a burst."""
+SMOOTHNESS: Final = 0.8
+"""The least share of what the quota allows in a second that is copied then."""
+FASTEST: Final = 1.1
+"""What copies take at most, as a multiple of what producers leave."""
+FREE_MIN: Final = 0.1
+"""What producers leave to copies, as a share of the capacity, when they need all of it."""
 BASE_S: Final = 0.004
 """The time of an acknowledgement on an idle broker."""
 BUSIEST: Final = 0.98
@@ -47,8 +56,12 @@ class LoadedBroker:
     produced: float
     """Bytes per second, replication of others' partitions included."""
     rate: GovernedRate
+    burst_s: float = 0.0
+    """The time for which responses with copied bytes keep a record waiting at most."""
     copied: float = 0.0
     """The rate at which it copies now."""
+    sent: deque[float] = field(default_factory=lambda: deque(maxlen=QUOTA_SAMPLES - 1))
+    """What it copied in each of the last seconds that the quota counts."""
     backlog_s: float = 0.0
     waits_s: float = 0.0
     """The median of acknowledgements in this second."""
@@ -65,10 +78,15 @@ class LoadedBroker:
 
     def pass_second(self, random: Random) -> None:
         """Let a second pass."""
-        self.copied += (self.rate.bytes_per_s - self.copied) * QUOTA_FOLLOWS
+        allowed = self.rate.bytes_per_s * (len(self.sent) + 1) - sum(self.sent)
+        most = max(self.free, self.capacity * FREE_MIN) * FASTEST
+        self.copied = min(max(0.0, allowed) * random.uniform(SMOOTHNESS, 1.0), most)
+        self.sent.append(self.copied)
         use = (self.produced + self.copied) * random.lognormvariate(0.0, BURSTS) / self.capacity
         self.backlog_s = min(max(0.0, self.backlog_s + use - 1.0), BACKLOG_S)
-        self.waits_s = BASE_S / (1.0 - min(use, BUSIEST)) + self.backlog_s
+        share = min(1.0, self.copied / max(self.free, 1.0))
+        bursts = self.burst_s * math.sqrt(share)
+        self.waits_s = BASE_S / (1.0 - min(use, BUSIEST)) + bursts + self.backlog_s
         self.rates.append(self.rate.bytes_per_s)
         self.late.append(1.0 - _NORMAL.cdf(math.log(OBJECTIVE_S / self.waits_s) / SCATTER))
 
@@ -142,7 +160,7 @@ class LoadedCluster:
         broker.rate = after
 
 
-def random_cluster(seed: int, *, lies: float = 0.03) -> LoadedCluster:
+def random_cluster(seed: int, *, lies: float = 0.03, bursts_s: float = 0.0) -> LoadedCluster:
     """Make a cluster of unequal brokers, whose load may triple."""
     random = Random(seed)
     bounds = RateBounds(5 * MB, 1000 * MB)
@@ -152,6 +170,8 @@ def random_cluster(seed: int, *, lies: float = 0.03) -> LoadedCluster:
         produced = capacity * random.uniform(0.05, 0.28)
         first = governor.begun(None, bounds.least, bounds, Instant(cluster.now))
         cluster.brokers.append(LoadedBroker(BrokerId(number), capacity, produced, first))
+    for broker in cluster.brokers if bursts_s else ():
+        broker.burst_s = bursts_s * random.uniform(0.5, 1.0)
     return cluster
 
 

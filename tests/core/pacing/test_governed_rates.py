@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from controller.core.cycle import apply, observe
-from controller.core.disks.model import Copy
+from controller.core.disks.model import Copy, SizeReport
 from controller.core.model import (
     BrokerId,
     Instant,
@@ -29,6 +29,7 @@ from controller.core.pacing.throttle_settings import (
     AppliedThrottle,
     Entity,
 )
+from controller.core.reassignments.model import Load
 from controller.core.requests.submissions import AUTO
 from controller.core.worklist import Worklist
 from tests.core.builders import replicas
@@ -198,6 +199,51 @@ def test_other_signals_are_enough(rig: ThrottleRig) -> None:
     assert after == before // 2
     assert (rate(rig, 3) or 0) >= before
     assert "other-0" in rig.view.pacing_leadership.rates[BrokerId(2)].why
+
+
+def test_no_rate_grows_while_replicas_go_offline(rig: ThrottleRig) -> None:
+    """Their leaders and clients move to the other brokers."""
+    measure(rig, 12, {})
+    before = rate(rig, 2)
+    gone = IsrLoss(TopicPartition("other", 0), Instant(rig.now + 1), frozenset(replicas(9)))
+    rig.view.pacing.went_offline[BrokerId(2)] = gone
+    measure(rig, 12, {})
+    assert rate(rig, 2) == before
+    assert (rate(rig, 3) or 0) > (before or 0)
+    measure(rig, 12, {})
+    assert (rate(rig, 2) or 0) > (before or 0)
+
+
+def test_a_rate_grows_as_far_as_copies_use_it(rig: ThrottleRig) -> None:
+    """The reports of log directories show how fast they come."""
+    receiver, leader = BrokerId(4), BrokerId(2)
+    rig.view.reassignments.by_partition[ONE].load = Load((receiver,), leader)
+
+    def copy(bytes_per_s: float) -> None:
+        for _ in range(60):
+            report = SizeReport(rig.now, 1, receiver, bytes_per_s)
+            rig.view.disks_process.copied[ONE] = {receiver: report}
+            measure(rig, 1, {})
+
+    copy(20 * MB)
+    assert 20 * MB < (rate(rig, receiver) or 0) < 200 * MB
+    assert 20 * MB < (rate(rig, leader) or 0) < 200 * MB
+    copy(200 * MB)
+    assert (rate(rig, receiver) or 0) > 200 * MB
+
+
+def test_the_next_request_begins_where_the_last_one_was(rig: ThrottleRig) -> None:
+    """With a share of it: the load of producers is known to change."""
+    measure(rig, 30, {})
+    last = rate(rig, 4) or 0
+    assert last > 4 * LEAST
+    rig.end(ONE)
+    measure(rig, 5, {})
+    assert rate(rig, 4) is None
+    rig.want({TWO: (2, 3, 4)}, throttle=AUTO, request=RequestId("request_0000000002"))
+    assert rate(rig, 4) == round(last / 2)
+    (begun,) = [r for r in rig.decided if isinstance(r, RateRecord) and r.broker == 4][-1:]
+    assert begun.evidence.startswith("50% of the rate ")
 
 
 def test_a_fixed_throttle_beside_it_keeps_its_own(rig: ThrottleRig) -> None:
