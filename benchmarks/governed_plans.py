@@ -1,12 +1,13 @@
 """
 A throttle ``auto`` beside fixed ones: one data-bound plan under producers at three loads.
 
-Five brokers flush each append to the disk before they acknowledge it, and replicas fetch records of
-100 KB singly, so that copies and producers compete for the disk. Every broker receives and sends
-the same number of bytes, to and fro between two assignments. At a fixed rate a plan takes at least
-the bytes of a broker divided by the rate: the bound. A run is judged by the 99th percentile of the
-acknowledgements meanwhile, of producers with ``acks=all``; the best fixed rate is the one of the
-shortest run that met the objective.
+Five brokers send no more than a slow network takes, each through a queue of its own, and replicas
+fetch as much less at once as it is slower, so that copies and acknowledgements compete for it. The
+network is a namespace of this process, shaped by ``tc``: that takes the rights of root. Every
+broker sends the same number of bytes to each other one, to and fro between two assignments. At a
+fixed rate a plan takes at least the bytes of a broker divided by the rate: the bound. A run is
+judged by the 99th percentile of the acknowledgements meanwhile, of producers with ``acks=all``; the
+best fixed rate is the one of the shortest run that met the objective.
 
 Then two plans after one another keep the brokers busy while the load of the producers triples and
 falls again. The objective is met again when the last second with a worse percentile has passed.
@@ -17,7 +18,10 @@ asserted. Other work on the machine changes what is measured: ratios of one run 
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import os
+import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,13 +34,15 @@ from benchmarks.figures import Extent, Figure
 from integration.rigs.cluster import Cluster, ClusterOptions
 from integration.rigs.daemon_process import Daemon
 from integration.rigs.operator_actions import await_leases_gone, rates
-from integration.rigs.plans import configure, fill
+from integration.rigs.plans import fill
 from integration.rigs.requests import await_outcome, submit_request
 from integration.rigs.servers import BrokerOptions
 from integration.rigs.traffic import Acknowledgement, Traffic
 
 MB: Final = 1_000_000
 BROKERS: Final = 5
+PRODUCED_TO: Final = BROKERS * (BROKERS - 1)
+"""The partitions of a topic for producers."""
 OBJECTIVE_S: Final = 0.5
 GOAL: Final = 1.15
 """Times the duration of the best fixed rate, at most."""
@@ -45,11 +51,17 @@ MET_AGAIN_S: Final = 30.0
 """The time in which the objective is to be met again after the load has tripled."""
 DOUBLED_S: Final = 60.0
 """The time in which the rate is to have doubled after the load has fallen."""
-RECORD_BYTES: Final = 100_000
-PAYLOAD_BYTES: Final = 5_000
+RECORD_BYTES: Final = 10_000
+"""Each is a batch: of those that end a response only a part fits, which the quota counts, too."""
+PAYLOAD_BYTES: Final = 50_000
+SENT_PER_S: Final = 3 * MB
+"""What the network takes from a broker, in bytes per second."""
+FETCHED_BYTES: Final = 250_000
+"""The most that a replica fetches of a partition at once."""
+QUOTA_SAMPLES: Final = 3
+"""Kafka's replication quota is an average of so many seconds."""
 ENDS_WITHIN_S: Final = 1800.0
-FLUSH: Final = "flush.messages"
-"""The setting of a topic: appends after which a broker flushes to the disk."""
+CLONE_NEWNET: Final = 0x40000000
 AUTO: Final = "auto"
 UNTHROTTLED: Final = "no throttle"
 Throttle = int | str
@@ -75,17 +87,17 @@ class Load:
         return self.partitions // BROKERS * self.records * RECORD_BYTES
 
 
-RATES: Final = tuple(round(rate * MB) for rate in (0.5, 1, 2, 3, 4, 8))
+RATES: Final = tuple(round(rate * MB) for rate in (1, 1.25, 1.5, 1.75, 2, 3))
 """The fixed rates, in bytes per second and broker."""
 RATE_MIN: Final = MB // 4
 LOADS: Final[Mapping[Extent, Load]] = {
     Extent.ORDINARY: Load(
-        partitions=20, records=100, records_per_s={"middle": 100.0}, rounds=1, phase_s=60.0
+        partitions=20, records=1125, records_per_s={"middle": 75.0}, rounds=1, phase_s=60.0
     ),
     Extent.FULL: Load(
         partitions=20,
-        records=300,
-        records_per_s={"low": 30.0, "middle": 100.0, "high": 300.0},
+        records=3000,
+        records_per_s={"low": 25.0, "middle": 75.0, "high": 150.0},
         rounds=3,
         phase_s=120.0,
     ),
@@ -106,21 +118,63 @@ class Run:
         return self.p99_s <= OBJECTIVE_S
 
 
+@contextmanager
+def own_network() -> Iterator[None]:
+    """Have this thread, and what it starts, in a network of its own, which is a loopback alone."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        if libc.unshare(CLONE_NEWNET):
+            number = ctypes.get_errno()
+            raise OSError(number, f"no network of its own, as root has: {os.strerror(number)}")
+        try:
+            _run("ip link set lo up")
+            yield
+        finally:
+            libc.setns(before, CLONE_NEWNET)
+    finally:
+        os.close(before)
+
+
+def _run(command: str) -> None:
+    subprocess.run(command.split(), check=True)
+
+
+@contextmanager
+def slow_network(cluster: Cluster) -> Iterator[None]:
+    """Let each broker send so much, through a queue that is first in, first out."""
+    commands = ["qdisc add dev lo root handle 1: htb default 999"]
+    commands.append("class add dev lo parent 1: classid 1:999 htb rate 10gbit quantum 200000")
+    for number, broker in cluster.brokers.items():
+        rate = f"rate {SENT_PER_S}bps quantum 200000"
+        of_broker = f"match ip sport {broker.port.number} 0xffff"
+        commands += [
+            f"class add dev lo parent 1: classid 1:{number} htb {rate}",
+            f"qdisc add dev lo parent 1:{number} pfifo limit 10000",
+            f"filter add dev lo parent 1: protocol ip u32 {of_broker} flowid 1:{number}",
+        ]
+    try:
+        for command in commands:
+            _run(f"tc {command}")
+        yield
+    finally:
+        _run("tc qdisc del dev lo root")
+
+
 @dataclass(slots=True)
 class Course:
-    """A topic whose second replicas are moved to and fro."""
+    """A topic whose second replicas are moved to and fro, from each broker to each."""
 
     cluster: Cluster
     topic: str
     load: Load
-    _away: Iterator[int] = field(default_factory=lambda: itertools.cycle((2, 1)))
+    _away: Iterator[int] = field(default_factory=lambda: itertools.cycle((1, 0)))
 
     def __post_init__(self) -> None:
         """Create and fill the topic."""
-        self.cluster.create_topic(self.topic, self._assignment(1), {FLUSH: str(2**63 - 1)})
+        self.cluster.create_topic(self.topic, self._assignment(0))
         for number in range(self.load.partitions):  # one at a time: the client's queue is bounded
             fill(self.cluster, [(self.topic, number)], self.load.records, RECORD_BYTES)
-        configure(self.cluster, f"topics/{self.topic}", {FLUSH: "1"})
 
     def submit(self, throttle: Throttle) -> str:
         """Submit the next plan; return its request."""
@@ -128,9 +182,14 @@ class Course:
         options = {} if throttle == UNTHROTTLED else {"throttle": throttle}
         return submit_request(self.cluster, targets, **options)
 
-    def _assignment(self, distance: int) -> dict[int, list[int]]:
-        first = {n: n % BROKERS for n in range(self.load.partitions)}
-        return {n: [1 + b, 1 + (b + distance) % BROKERS] for n, b in first.items()}
+    def _assignment(self, shift: int) -> dict[int, list[int]]:
+        return {n: pair_of(n, shift) for n in range(self.load.partitions)}
+
+
+def pair_of(number: int, shift: int = 0) -> list[int]:
+    """Return the brokers of a partition: each is the first of some, with each other one in turn."""
+    first, apart = number % BROKERS, 1 + (number // BROKERS + shift) % (BROKERS - 1)
+    return [1 + first, 1 + (first + apart) % BROKERS]
 
 
 class Clients:
@@ -140,7 +199,7 @@ class Clients:
         """Create them while a broker is the controller."""
         self.cluster = cluster
         self._topics = [f"clients-{n}" for n in range(runs)]
-        led = {n: [1 + n, 1 + (n + 1) % BROKERS] for n in range(BROKERS)}
+        led = {n: pair_of(n) for n in range(PRODUCED_TO)}
         for topic in self._topics:
             cluster.create_topic(topic, led)
 
@@ -155,7 +214,7 @@ class Clients:
 def _traffic(cluster: Cluster, topic: str, records_per_s: float) -> Iterator[Traffic]:
     with Traffic(
         cluster.bootstrap_servers,
-        {topic: BROKERS},
+        {topic: PRODUCED_TO},
         records_per_s=records_per_s,
         payload_bytes=PAYLOAD_BYTES,
         give_up_after_s=300.0,
@@ -176,7 +235,7 @@ def p99(acknowledgements: Sequence[Acknowledgement]) -> float:
 
 def measured(course: Course, clients: Clients, throttle: Throttle, records_per_s: float) -> Run:
     """Carry out one plan beside producers."""
-    with clients.producing(records_per_s) as produced:
+    with clients.producing(records_per_s) as produced, slow_network(course.cluster):
         before = len(produced.acknowledgements)
         begun = time.monotonic()
         request = course.submit(throttle)
@@ -268,15 +327,18 @@ def reaction(
 ) -> Reaction:
     """Triple the load of the producers, and let it fall again."""
     cluster = clients.cluster
-    with ExitStack() as stack:
+    # Whether anything was lost is read when all is over, with a fast network.
+    with ExitStack() as producers, ExitStack() as stack:
         watch = stack.enter_context(RateWatch(cluster))
-        steady = stack.enter_context(clients.producing(records_per_s))
+        steady = producers.enter_context(clients.producing(records_per_s))
+        stack.enter_context(slow_network(cluster))
         stack.enter_context(always_moving(courses))
         time.sleep(load.phase_s)
         tripled_at = time.time()
-        with clients.producing(2 * records_per_s):
-            time.sleep(load.phase_s)
-            fallen_at = time.time()
+        added = producers.enter_context(clients.producing(2 * records_per_s))
+        time.sleep(load.phase_s)
+        fallen_at = time.time()
+        added.stop()
         time.sleep(load.phase_s)
         ended_at = time.time()
         seen = steady.acknowledgements
@@ -313,15 +375,14 @@ def measure(extent: Extent) -> list[Figure]:
     broker = BrokerOptions(
         inter_broker_protocol="2.6",
         extra={
-            "log.flush.interval.messages": "1",
-            "replica.fetch.max.bytes": str(RECORD_BYTES),
-            "replica.fetch.response.max.bytes": str(RECORD_BYTES),
+            "replica.fetch.max.bytes": str(FETCHED_BYTES),
+            "replication.quota.window.num": str(QUOTA_SAMPLES),
         },
     )
     options = ClusterOptions(brokers=BROKERS, broker=broker)
     figures: list[Figure] = []
-    with Cluster.running(options) as cluster, ExitStack() as stack:
-        runs = load.rounds * (len(load.records_per_s) * (len(RATES) + 2) + 2)
+    with own_network(), Cluster.running(options) as cluster, ExitStack() as stack:
+        runs = load.rounds * (len(load.records_per_s) * (len(RATES) + 3) + 2)
         clients = Clients(cluster, runs)
         courses = [Course(cluster, f"moved-{n}", load) for n in range(2)]
         daemon = Daemon(
@@ -345,7 +406,7 @@ def _sweep(
     course: Course, clients: Clients, load: Load, name: str, records_per_s: float
 ) -> list[Figure]:
     """Carry out the plan with each throttle in turn, and in reverse in every second round."""
-    throttles: list[Throttle] = [*RATES, AUTO, UNTHROTTLED]
+    throttles: list[Throttle] = [*RATES, AUTO, UNTHROTTLED, AUTO]
     runs: dict[Throttle, list[Run]] = {throttle: [] for throttle in throttles}
     for number in range(load.rounds):
         for throttle in throttles if number % 2 == 0 else reversed(throttles):
