@@ -96,7 +96,7 @@ class Broker:
 
     __slots__ = (
         "asking", "asks", "controller_epoch", "epoch", "hosted", "id", "is_alive", "joins_late",
-        "live", "logs", "lost", "session", "writing", "writing_at",
+        "live", "logs", "lost", "session", "session_ends", "writing", "writing_at",
     )  # fmt: skip
 
     def __init__(self, number: int, asks: int | None = None, *, joins_late: bool = False) -> None:
@@ -107,6 +107,8 @@ class Broker:
         """The version of AlterPartition that it sends; None: it writes ISRs to ZooKeeper."""
         self.is_alive = False
         self.session = -1
+        self.session_ends = 0.0
+        """When ZooKeeper ends the session of a process that died, at the latest."""
         self.epoch = -1
         self.controller_epoch = 0
         self.live: frozenset[int] = frozenset()
@@ -125,6 +127,7 @@ class Broker:
         other = Broker.__new__(Broker)
         other.id, other.is_alive, other.session = self.id, self.is_alive, self.session
         other.epoch, other.controller_epoch = self.epoch, self.controller_epoch
+        other.session_ends = self.session_ends
         other.live, other.lost = self.live, self.lost
         other.writing, other.writing_at = self.writing, self.writing_at
         other.asking, other.asks, other.joins_late = self.asking, self.asks, self.joins_late
@@ -137,6 +140,7 @@ class Broker:
             self.id,
             self.is_alive,
             self.session,
+            self.session_ends,
             self.epoch,
             self.controller_epoch,
             tuple(sorted(self.live)),

@@ -130,6 +130,8 @@ class DaemonStore:
         """The multi of this cycle at which the connection breaks, before or after it is written."""
         self.refuses: int | None = None
         """The multi of this cycle that ZooKeeper refuses for another reason than a race."""
+        self.is_resigning = False
+        """Whether the role is given back in this cycle."""
 
     def form(self) -> Any:
         """Return the canonical form of what is not in lanes or in the server."""
@@ -256,7 +258,7 @@ class DaemonStore:
         if claim is None:
             self.put("claims", ("events", (p.Deposed("the controller role was not ours"),)))
             return
-        self.claim = None
+        self.claim, self.is_resigning = None, True
         self.put("claims", ("resign", claim.version))
 
     # --- reads: the server ---------------------------------------------------------------------

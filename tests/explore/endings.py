@@ -34,14 +34,18 @@ def is_ended(system: System) -> bool:  # noqa: PLR0911 - one condition each
     return (
         assignment.replicas in _wanted(system)
         and holders - _forgotten(system) == set(assignment.replicas)
-        and set(state.isr) == set(assignment.replicas)
+        and set(state.isr) - _forgotten(system) == set(assignment.replicas)
         and state.leader in system.brokers
         and system.brokers[state.leader].leads(PARTITION)
     )
 
 
 def _forgotten(system: System) -> set[int]:
-    """Return who may have a log that Kafka's controller died without deleting: nobody knows."""
+    """
+    Return who may have a log that Kafka's controller died without deleting: nobody knows.
+
+    One that it was adding, and was in sync, stays in the ISR until the next leader epoch.
+    """
     assignment = system.assignment()
     every = set(system.brokers) if "kafka dies" in system.shape.faults else set()
     return every - set(assignment.replicas)

@@ -118,6 +118,8 @@ class Duties(p.KafkaDuties):
         fabric, by = Fabric(system), broker
         super().__init__(by, fabric, epoch, fence, Context)  # type: ignore[arg-type] # enough of both
         self.broker = broker
+        self.unknown = {b.id: b.epoch for b in system.brokers.values() if b.lost}
+        """Registrations of brokers that lost their log before its election: it cannot know that."""
         if system.shape.is_kafka_busy:
             self._reassignments = Slow(self._cluster)
 
@@ -154,6 +156,7 @@ class Duties(p.KafkaDuties):
         context, moves = self._cluster, self._reassignments
         return (
             self.broker.id,
+            self.unknown,
             context.epoch,
             self.is_due,
             {broker: known.epoch for broker, known in context.live.items()},

@@ -116,12 +116,25 @@ def _news(system: System) -> Iterator[str]:  # noqa: C901, PLR0912 - one kind ea
                 yield from _answered(system, request.request, answer)
             case ("handed", number, entries):
                 yield from entries_handed(system, number, entries)
+            case ("resigned", number):
+                yield from _resigned(system, number)
             case ("deleted", number, _, epoch):
                 if epoch == DURING_DELETE:
                     yield from logs_deleted(system, number)
                 state = system.state()
                 if epoch != DURING_DELETE and state is not None and number in state.isr:
                     yield f"broker {number} deletes the log of a member of the ISR {state.isr}"
+
+
+def _resigned(system: System, number: int) -> Iterator[str]:
+    """Judge that no replica which a daemon knows to have lost its log is left to Kafka's."""
+    daemon, state = system.daemons[number], system.state()
+    if daemon is None or state is None or not any(_is_complete(system, m) for m in state.isr):
+        return
+    view = daemon.reactor.view
+    for member in state.isr if view.tenure.accepted_by_broker else ():
+        if member in view.cluster.brokers and _is_known_lost(system, view, member):
+            yield f"the role is given back, and ISR member {member} is known to have lost its log"
 
 
 def _nothing_lost(system: System) -> Iterator[str]:
@@ -397,10 +410,13 @@ def _topic_written(system: System, session: int, old: Znode, new: Znode) -> Iter
     limit = replicas_max(system.shape)
     if len(after.target_replicas) > limit:
         yield f"{len(after.target_replicas)} replicas serve or copy, at most {limit} may: {after}"
-    state = system.state()
-    if not set(state.isr) <= set(after.replicas):
+    state, is_kafka = system.state(), session in {b.session for b in system.brokers.values()}
+    # Kafka's controller takes what it was adding out of the ISR in its next write (U1, U3): a
+    # broker that dies between the two leaves it there.
+    excused = set(before.adding_replicas) if is_kafka else set()
+    if not set(state.isr) - excused <= set(after.replicas):
         yield f"the assignment {after} lacks a member of the ISR {state.isr}"
-    if session in {b.session for b in system.brokers.values()}:
+    if is_kafka:
         yield from step_begun(system, before, after)
         return  # Kafka's controller forgets the deletions that it could not send
     yield from step_decided(system, session, before, after)

@@ -126,7 +126,7 @@ MUTANTS: Final = (
         NATIVE,
         "orphans = self.orphans(given_up)",
         "orphans = self.orphans(phase.given_up)",
-        ("move, broker 1 dies", "move, broker 3 dies", "move, broker 2 dies"),
+        ("move, broker 1 hangs",),
     ),
     Mutant(
         "end the record of an orphan before its deletion",
@@ -623,6 +623,13 @@ FINDINGS: Final = (
         "        or may_have_requested_before(view, partition, state)\n    ):",
         "    ):",
         ("leadership moves, lags, late write of a lost log",),
+    ),
+    Mutant(
+        "claim the role every ten minutes for an orphan that cannot be deleted",
+        "controller.core.role.tenure_reset",
+        "min(2 * reassignments.orphans_retry_s, ORPHAN_RETRY_MOST_S)",
+        "min(2 * reassignments.orphans_retry_s, 600.0)",
+        ("move, broker 1 hangs",),
     ),
 )
 DEFAULT: Final = ("move", "swap", "RF 1 to 2")

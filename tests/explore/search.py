@@ -128,8 +128,8 @@ def edges(system: System, budget: Budget) -> Iterator[Edge]:  # noqa: C901, PLR0
                 yield Edge(("reply twice", *first[1:]), cost=DELAY)
             if first[0] == "expand" and "late write" in shape.faults:
                 yield Edge(("prepare", *first[1:]), cost=DELAY)
-            for timer in timers if "early timer" in shape.faults else ():
-                yield Edge(timer, cost=DELAY)
+        for timer in timers if budget.delays and "timer" in (shape.delayed or ()) else ():
+            yield Edge(timer, cost=DELAY)
     else:
         for actor in enabled:
             yield Edge(actor)
@@ -173,6 +173,8 @@ def _faults(  # noqa: C901, PLR0912 - one kind each
     faults = system.shape.faults
     for broker in system.mortals() if "kill" in faults else ():
         yield Edge(("kill", broker.id, True), cost=FAULT)
+    for broker in system.mortals() if "hang" in faults else ():
+        yield Edge(("hang", broker.id), cost=FAULT)
     for broker in system.mortals() if "bounce" in faults and system.is_held() else ():
         if PARTITION in broker.logs:
             yield Edge(("bounce", broker.id), cost=FAULT)

@@ -77,7 +77,8 @@ def native(
         throttle=throttle,
         tolerates=tolerates,
         elects=elects,
-        announces=announces,
+        # A follower may lag when the plan comes: nothing else says that it is back.
+        announces=announces or "slow" in faults,
         acts_early=acts_early,
     )
 
@@ -156,6 +157,9 @@ MOVE: Final = ((1, 2), (2, 3))
 STEPS: Final = ((1, 2, 3), (3, 4, 5))
 DEATHS: Final = frozenset({"crash", "kill"})
 RECREATE: Final = frozenset({"delete topic", "create topic"})
+HANG: Final = frozenset({"hang"})
+EARLY: Final = frozenset({"timer"})
+"""Time passes before everything that is under way has arrived."""
 PAUSE: Final = frozenset({"pause"})
 DRAIN: Final = frozenset({"drain"})
 THROTTLE: Final = frozenset({"throttle", "unthrottle"})
@@ -222,8 +226,11 @@ LARGE: Final = (
     native("throttle of all set and lifted", *MOVE, operator=2, operations=THROTTLE, throttle=0),
     native("topic created again", *MOVE, operator=2, operations=RECREATE),
     native("move, broker dies", *MOVE, faults=frozenset({"kill"})),
+    native("move, broker hangs", *MOVE, faults=HANG),
     native("move, late", *MOVE, delays=1),
     native("move, late, a record", *MOVE, delays=1, records=1),
+    native("move, early timers", *MOVE, delays=2, delayed=EARLY),
+    native("move, a late request of a dead daemon", *MOVE, faults=frozenset({"crash", "stray"})),
     native("move, disk lost", *MOVE, faults=frozenset({"lose log"})),
     native("move, answers lost", *MOVE, faults=frozenset({"lose answer", "slow"})),
     native(
@@ -274,6 +281,7 @@ LARGE: Final = (
     ),
     delegated("delegated swap, late request", (1, 2), (3, 4), delays=1, delayed=CALLS),
     delegated("delegated move, late", *MOVE, delays=1),
+    delegated("delegated move, early timers", *MOVE, delays=2, delayed=EARLY),
     delegated("delegated move, ISR asked", *MOVE, faults=OF_CALLS, asks=0),
     delegated("delegated move, ISR asked with ids", *MOVE, faults=OF_CALLS, asks=3),
     delegated("delegated move, two faults", *MOVE, faults=OF_CALLS, struck=2),
@@ -355,6 +363,7 @@ FOCUSED: Final = (
     native("move, broker 1 dies", *MOVE, faults=KILL, mortal=(1,)),
     native("move, broker 2 dies", *MOVE, faults=KILL, mortal=(2,)),
     native("move, broker 3 dies", *MOVE, faults=KILL, mortal=(3,)),
+    native("move, broker 1 hangs", *MOVE, faults=HANG, mortal=(1,)),
     native("RF 1 moves, broker 1 dies", (1,), (2,), faults=KILL, mortal=(1,)),
     native("RF 1 to 2, broker 2 dies", (1,), (1, 2), faults=KILL, mortal=(2,)),
     native("swap, broker 1 dies", (1, 2), (3, 4), faults=KILL, mortal=(1,)),

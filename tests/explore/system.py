@@ -15,6 +15,7 @@ and sends it at once. It does not carry out reassignments: it is slow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -119,6 +120,10 @@ TOPIC: Final = "t"
 PARTITION: Final = p.TopicPartition(TOPIC, 0)
 TOPIC_PATH: Final = p.paths.topic_path(TOPIC)
 STATE_PATH: Final = p.paths.state_path(PARTITION)
+SESSION_S: Final = 18.0
+"""``zookeeper.session.timeout.ms`` of brokers: ZooKeeper ends the session of a dead one by then."""
+HANGS_S: Final = 21_600.0
+"""How long a broker that carries out nothing may keep its session, until somebody restarts it."""
 DIRECTORIES: Final = (
     p.paths.BROKER_IDS,
     p.paths.TOPICS,
@@ -266,7 +271,7 @@ class System:
     def register(self, broker: Broker) -> None:
         """Start a broker's process."""
         self.zookeeper.close_session(broker.session)
-        broker.is_alive = True
+        broker.is_alive, broker.session_ends = True, 0.0
         broker.session = self.zookeeper.open_session()
         data = (
             b'{"version":4,"host":"x","port":9092,"jmx_port":-1,"timestamp":"0",'
@@ -515,17 +520,26 @@ class System:
         """
         Yield the daemons that wait for a timer, the earliest first.
 
-        One that a shape sets to never does not fire: nobody waits years for the end of a plan.
+        One that a shape sets to never does not fire: nobody waits years for the end of a plan. Nor
+        does one after the end of a dead broker's session, which is then the next to come.
         """
+        until = self._next_session_end()
         due = [
             (at, n)
             for n, d in enumerate(self.daemons)
             if d is not None
             and (at := d.reactor.wakes_at()) is not None
             and at < self.clock.t + NEVER_S
+            and at <= until
         ]
         for _, number in sorted(due):
             yield ("timer", number)
+
+    def _next_session_end(self) -> float:
+        """Return when the first session of a dead broker ends."""
+        dead = (b for b in self.brokers.values() if not b.is_alive)
+        ends = (b.session_ends for b in dead if self.zookeeper.is_open(b.session))
+        return min(ends, default=math.inf)
 
     def do(self, action: Action, fault: Action | None = None) -> None:  # noqa: C901, PLR0912, PLR0915 - one arm per action
         """Carry out an action; ``fault`` strikes the daemon in it."""
@@ -631,6 +645,7 @@ class System:
                 self._answer_call(call, fault, fate)
             case ("expire broker", number):
                 self.zookeeper.close_session(self.brokers[number].session)
+                self.brokers[number].session_ends = 0.0
             case ("expire", session):
                 self.zookeeper.close_session(session)
             case ("restart", number):
@@ -653,6 +668,8 @@ class System:
                 self._produce(self.brokers[number])
             case ("kill", number, keeps_log):
                 self._kill(self.brokers[number], keeps_log=keeps_log)
+            case ("hang", number):
+                self._kill(self.brokers[number], keeps_log=True, within_s=HANGS_S)
             case ("bounce", number):
                 self._kill(self.brokers[number], keeps_log=False)
                 self.register(self.brokers[number])
@@ -703,6 +720,7 @@ class System:
     def _run(self, number: int, events: Sequence[Any], fault: Action | None) -> None:
         daemon = self.daemon(number)
         daemon.points.fatal = daemon.store.refuses = None
+        daemon.store.is_resigning = False
         daemon.store.breaks = None
         match fault:
             case ("die", at):
@@ -715,6 +733,8 @@ class System:
             daemon.run(events)
         except DiedError:
             self._crash(number)
+        if daemon.store.is_resigning:
+            self.news.append(("resigned", number))
         self._pass_answers(daemon)
         self._take_calls(number, daemon)
         if self.daemons[number] is None:
@@ -840,10 +860,30 @@ class System:
         """Let Kafka's controller carry out an event; return whether its broker lives on."""
         kafka = self.kafka
         assert kafka is not None
-        if kafka.run(fatal, failover=failover):
-            return True
-        self._kill(kafka.broker, keeps_log=True)
-        return False
+        lives_on = kafka.run(fatal, failover=failover)
+        self._forgive(kafka)
+        if not lives_on:
+            self._kill(kafka.broker, keeps_log=True)
+        return lives_on
+
+    def _forgive(self, kafka: Duties) -> None:
+        """
+        Promise nothing where Kafka's controller makes a broker lead that lost its log before.
+
+        A broker that restarts before its session ends stays in the ISR if no controller sees both
+        its registrations. One that is elected after that takes it for in sync: that is Kafka's
+        protocol. ``laws`` judges daemons that give the role back and know of the restart.
+        """
+        state = self.state()
+        leader = None if state is None else self.brokers.get(state.leader)
+        if (
+            leader is not None
+            and leader.leads(PARTITION)
+            and PARTITION in leader.lost
+            and leader.hosted[PARTITION].leader_epoch == state.leader_epoch
+            and kafka.unknown.get(leader.id) == leader.epoch
+        ):
+            self.committed = ()
 
     def _depose_kafka(self) -> None:
         """End the tenure of Kafka's controller where the role is not its broker's any more."""
@@ -945,8 +985,9 @@ class System:
         leader.hosted[PARTITION] = replica._replace(waiting=(*replica.waiting, log.end))
         self.advance(leader)
 
-    def _kill(self, broker: Broker, *, keeps_log: bool) -> None:
+    def _kill(self, broker: Broker, *, keeps_log: bool, within_s: float = SESSION_S) -> None:
         broker.end()
+        broker.session_ends = self.clock.t + within_s
         for daemon in self.daemons:
             link = None if daemon is None else daemon.channels.links.get(broker.id)
             if daemon is not None and link is not None and link.answer is not None:

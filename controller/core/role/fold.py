@@ -138,9 +138,23 @@ def _brokers(view: ClusterView, event: records.BrokersRead, now: Instant) -> Non
         # Its directories may be others now.
         disk_space.invalidate_disks(view)
     disk_fold.brokers_left(view, left)
-    view.reassignments.orphans_after = START
-    view.reassignments.orphans_left.clear()
+    _retry_orphans(view, left | joined | changed)
     topic_fold.follow_protocol(view)
+
+
+def _retry_orphans(view: ClusterView, brokers: set[BrokerId]) -> None:
+    """
+    End the back-off if an orphan may be deletable since these brokers came or went.
+
+    They have the orphan, or a replica of its partition, which was awaited or which may lead now.
+    """
+    reassignments = view.reassignments
+    for broker, partition in reassignments.orphans:
+        assignment = view.topics.known_assignment(partition)
+        if broker in brokers or assignment is None or not brokers.isdisjoint(assignment.replicas):
+            reassignments.orphans_after = START
+            reassignments.orphans_left.clear()
+            return
 
 
 def _touch(view: ClusterView, brokers: set[BrokerId]) -> None:

@@ -29,7 +29,7 @@ CEDED_S: Final = 10.0
 """The back-off before another claim when the role was given back for a client's request."""
 ORPHAN_RETRY_S: Final = 60.0
 """The back-off before another claim for orphans that a tenure could not delete."""
-ORPHAN_RETRY_MOST_S: Final = 600.0
+ORPHAN_RETRY_MOST_S: Final = 86400.0
 """
 The upper bound of that back-off, which doubles with each tenure without success: replicas may lag
 for days, or a leader be dead.

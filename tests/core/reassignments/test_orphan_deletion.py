@@ -362,8 +362,8 @@ def with_orphans() -> Driver:
 def test_orphans_that_cannot_be_deleted_take_the_role_ever_more_seldom() -> None:
     """A replica may lag for days, and each claim holds up what only a broker does in the role."""
     driver = with_orphans()
-    waits = [claim_for_orphans(driver, {ORPHAN_ON_4}) for _ in range(6)]
-    assert waits == [60.0, 120.0, 240.0, 480.0, 600.0, 600.0]
+    waits = [claim_for_orphans(driver, {ORPHAN_ON_4}) for _ in range(13)]
+    assert waits == [60.0 * 2**n for n in range(11)] + [24 * 3600.0] * 2
 
 
 def test_an_orphan_on_a_failed_disk_is_no_reason_to_try_others_more_often() -> None:
@@ -384,19 +384,30 @@ def test_orphans_of_a_partition_without_a_leader_take_the_role_ever_more_seldom(
     assert waits == [60.0, 120.0, 240.0]
 
 
-@pytest.mark.parametrize("news", ["broker", "isr", "ended", "another"])
+@pytest.mark.parametrize("news", ["replica", "orphan", "isr", "ended", "another"])
 def test_orphans_are_tried_soon_again_where_there_is_news_of_them(news: str) -> None:
-    """A broker that came, an ISR that grew, one that was deleted, or one more."""
+    """A broker that left or came, an ISR that grew, an orphan that was deleted, or one more."""
     driver = with_orphans()
     other = replace(ORPHAN_ON_4, broker=BrokerId(5))
     orphans = {ORPHAN_ON_4, other} if news == "ended" else {ORPHAN_ON_4}
     assert [claim_for_orphans(driver, orphans) for _ in range(2)] == [60.0, 120.0]
-    if news == "broker":
-        driver.observe(live(1, 2, 3, 4, 5))
+    if news in {"replica", "orphan"}:
+        driver.observe(live(1, 4, 5) if news == "replica" else live(1, 2, 5))
         assert driver.view.reassignments.orphans_after <= driver.now
+        driver.observe(live(1, 2, 4, 5))
     if news in {"ended", "another"}:
         orphans ^= {other}
     assert claim_for_orphans(driver, orphans, (1, 2) if news == "isr" else (1,)) == 60.0
+
+
+def test_a_broker_without_a_replica_is_no_news_of_orphans() -> None:
+    """Else a rolling restart of the cluster would have the role claimed at each broker."""
+    driver = with_orphans()
+    assert [claim_for_orphans(driver, {ORPHAN_ON_4}) for _ in range(2)] == [60.0, 120.0]
+    driver.observe(live(1, 2, 3, 4, 5))
+    driver.observe(live(1, 2, 3, 4))
+    assert driver.view.reassignments.orphans_after - driver.now == 120.0
+    assert claim_for_orphans(driver, {ORPHAN_ON_4}) == 240.0
 
 
 def test_a_replica_that_comes_and_goes_is_news_of_orphans_once() -> None:
