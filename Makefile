@@ -137,8 +137,8 @@ forecasts: $(READY) ## how many previews forecast the time of their plans on rea
 bench: $(READY) ## measure; FULL=1 with more rounds and the largest shapes
 	$(BIN)/python -m benchmarks $(if $(FULL),--full)
 
-bench-pipeline: $(SPARK) ## measure plans of whole clusters; SHAPES=SMJ, SEEDS=1,2, MEMORY=8g
-	$(BIN)/python -m benchmarks.pipeline $(if $(SHAPES),--shapes $(SHAPES)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MEMORY),--memory $(MEMORY))
+bench-pipeline: $(SPARK) ## measure plans of whole clusters; SHAPES=SMJ, SEEDS=1,2, MEMORY=8g, RATED=1
+	$(BIN)/python -m benchmarks.pipeline $(if $(SHAPES),--shapes $(SHAPES)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MEMORY),--memory $(MEMORY)) $(if $(RATED),--rated)
 
 diagram: $(READY) ## docs/reference/phases.md, drawn from the transition table
 	$(BIN)/python -m docs.generate.phases > docs/reference/phases.md

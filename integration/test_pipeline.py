@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,6 +162,24 @@ def test_the_documented_sequence_agrees_with_the_disks(filled: Cluster, tmp_path
     check_shelf(Daemon(*zookeeper[1:], tmp_path / "next", "--reports-dir", str(shelf)), ended)
     check_other_times(requests[0], zookeeper, tmp_path)
     check_stock(filled, plan / "plan.json")
+
+
+def test_rates_are_measured_by_the_growth_of_logs(filled: Cluster, tmp_path: Path) -> None:
+    """The growth of the leaders' logs is what producers write; consumers stay unknown."""
+    zookeeper = ("--zookeeper", filled.zookeeper_connect)
+    snapshot = tmp_path / "snapshot"
+    with Traffic(
+        filled.bootstrap_servers, TOPICS, records_per_s=1_000, payload_bytes=1_000
+    ) as writing:
+        begun, first = time.monotonic(), len(writing.acknowledged)
+        said = pipeline("snapshot", "--measure-rates", "20s", "--out", snapshot, *zookeeper)
+        written = (len(writing.acknowledged) - first) / (time.monotonic() - begun) * 1_000
+        writing.stop()
+    assert "bytes out to consumers: unknown for" in said.stdout
+    total = "SELECT sum(bytes_in_per_s) AS n, count(bytes_in_per_s) AS known FROM t"
+    (rates,) = read(snapshot / "rates", f"{total} WHERE topic IN ('orders', 'clicks')")
+    assert rates["known"] == sum(TOPICS.values())
+    assert 0.5 * written < rates["n"] < 2 * written
 
 
 def check_shelf(daemon: Daemon, requests: list[dict[str, Any]]) -> None:
