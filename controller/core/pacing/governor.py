@@ -47,7 +47,7 @@ HOLD_S: Final = 30.0
 READINGS_MIN: Final = 3
 """The readings of the probe that a judgement needs."""
 
-CALM: Final = 0.5
+CALM: Final = 0.4
 """The strain above which no rate grows."""
 SEVERE: Final = 2.0
 """The strain far above the objective."""
@@ -79,7 +79,7 @@ SLOW_EVERY_S: Final = 15.0
 USED: Final = 0.5
 """The share of a rate that copies have to use before it grows."""
 
-QUIET: Final = 0.5
+QUIET: Final = 0.4
 """A strain above this is never quiet."""
 QUIET_RISE: Final = 3.0
 """A multiple of the calmest strain below which the broker is quiet: that counts twice."""
@@ -104,7 +104,7 @@ CALMEST_FADES: Final = 1.0005
 
 REMEMBERED_S: Final = 900.0
 """The age up to which the last rate of earlier requests says what to begin with."""
-AGAIN: Final = 0.5
+AGAIN: Final = 1 / 3
 """The share of it that is the first one."""
 UNOPPOSED: Final = "no ISR shrank outside the plan, and brokers answer quickly"
 """The evidence for a rate that grows without a reading of latency."""
@@ -148,7 +148,7 @@ def begun(
         why, first = "the rate that was in force already", present
     elif former.bytes_per_s * AGAIN > floor:
         first, age = round(former.bytes_per_s * AGAIN), now - former.changed_at
-        why = f"{AGAIN:.0%} of the rate {age:.0f} s ago, to begin with"
+        why = f"a third of the rate {age:.0f} s ago, to begin with"
     kept = replace(former, changed_at=now, why=why, by=None, floor=floor, quiet=0, is_missed=False)
     return replace(kept, bytes_per_s=min(max(first, floor), bounds.most))
 

@@ -241,9 +241,9 @@ def test_the_next_request_begins_where_the_last_one_was(rig: ThrottleRig) -> Non
     measure(rig, 5, {})
     assert rate(rig, 4) is None
     rig.want({TWO: (2, 3, 4)}, throttle=AUTO, request=RequestId("request_0000000002"))
-    assert rate(rig, 4) == round(last / 2)
+    assert rate(rig, 4) == round(last / 3)
     (begun,) = [r for r in rig.decided if isinstance(r, RateRecord) and r.broker == 4][-1:]
-    assert begun.evidence.startswith("50% of the rate ")
+    assert begun.evidence.startswith("a third of the rate ")
 
 
 def test_a_fixed_throttle_beside_it_keeps_its_own(rig: ThrottleRig) -> None:

@@ -69,9 +69,10 @@ def test_the_rate_grows_as_fast_after_judgements_without_readings() -> None:
 
 def test_the_more_strain_the_slower_the_rate_grows() -> None:
     """It is not to pass the objective by far."""
-    found = [after(RATE, *[s] * 4).bytes_per_s for s in (0.02, 0.2, 0.3, 0.45, 0.55)]
+    found = [after(RATE, *[s] * 4).bytes_per_s for s in (0.02, 0.15, 0.25, 0.35, 0.45)]
     assert found == sorted(found, reverse=True)
-    assert found[-2:] == [107 * MB, 100 * MB]
+    assert found[-2] < 110 * MB
+    assert found[-1] == 100 * MB
 
 
 def test_a_rate_that_began_with_a_burst_grows_less_the_next_time() -> None:
@@ -188,8 +189,8 @@ def test_later_requests_begin_with_a_share_of_the_last_rate() -> None:
     """What was too high is remembered, too; after a while nothing is."""
     last = replace(RATE, bytes_per_s=60 * MB, too_high=70 * MB, is_missed=True)
     found = governor.begun(None, 5 * MB, BOUNDS, LATER, last)
-    assert (found.bytes_per_s, found.too_high, found.is_missed) == (30 * MB, 70 * MB, False)
-    assert found.why == "50% of the rate 10 s ago, to begin with"
+    assert (found.bytes_per_s, found.too_high, found.is_missed) == (20 * MB, 70 * MB, False)
+    assert found.why == "a third of the rate 10 s ago, to begin with"
     assert governor.begun(80 * MB, 5 * MB, BOUNDS, LATER, last).bytes_per_s == 80 * MB
     assert governor.begun(None, 40 * MB, BOUNDS, LATER, last).bytes_per_s == 40 * MB
     late = Instant(START + governor.REMEMBERED_S + 1)
@@ -237,7 +238,7 @@ def test_writes_are_few(settled: list[LoadedCluster]) -> None:
             times = [at for at, changed in cluster.writes if changed == broker.id]
             apart = [later - earlier for earlier, later in itertools.pairwise(times)]
             assert min(apart) >= governor.INTERVAL_S
-            assert len(times) <= 400 / 10
+            assert len(times) <= 400 / 8
 
 
 @pytest.mark.parametrize(("bursts_s", "share"), [(0.0, 0.65), (0.15, 0.45)])
