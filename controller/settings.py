@@ -239,8 +239,8 @@ class Settings(BaseModel):
     outcomes_kept: Count = 200
     """Number of outcomes of ended requests to keep."""
     stop_replica_timeout_s: Seconds = 60.0
-    """Time for a broker to acknowledge the deletion of a dropped replica; after it, the replica is
-    recorded as an orphan."""
+    """Time for a broker to acknowledge that a dropped replica fetches no more, and as long for its
+    deletion; after it, the replica is recorded as an orphan."""
     config_refresh_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = 60.0
     """Maximum age of topic settings in a decision. Settings in use are read again at half this age;
     older ones count as unknown, and partitions that need them wait. Settings that contain throttles

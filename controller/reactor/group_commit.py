@@ -19,7 +19,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from controller.core import model
-from controller.core.leadership.records import IsrRecord, StateCreatedRecord, StateRecord
+from controller.core.leadership.records import (
+    IsrRecord,
+    StateCreatedRecord,
+    StateRecord,
+    StateReliedRecord,
+)
 from controller.core.reassignments.records import SpecEndedRecord, SpecRecord
 from controller.core.records import Change, Record
 from controller.core.requests.model import PlanNode
@@ -54,7 +59,9 @@ _ASSIGNMENT_BYTES = 60
 _ENTRY_BYTES = 50
 """Estimate for an entry of a plan, without its topic's name and its brokers."""
 
-_OnTopic = SpecRecord | SpecEndedRecord | StateRecord | StateCreatedRecord | IsrRecord
+_OnTopic = (
+    SpecRecord | SpecEndedRecord | StateRecord | StateCreatedRecord | StateReliedRecord | IsrRecord
+)
 
 Entries = dict[model.TopicPartition, model.Replicas | None]
 """Entries of a plan that change; None removes one."""
@@ -353,7 +360,7 @@ def _relies_on_topic(record: Record) -> TypeGuard[_OnTopic]:
     (``docs/decisions/0002``).
     """
     match record:
-        case StateRecord() | StateCreatedRecord() | IsrRecord():
+        case StateRecord() | StateCreatedRecord() | StateReliedRecord() | IsrRecord():
             return True
         case SpecRecord(spec=spec):
             return spec.version is None and spec.route is not model.Route.FOREIGN

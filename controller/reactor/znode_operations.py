@@ -58,7 +58,7 @@ def is_paperwork(multis: Iterable[Iterable[ports.Operation]]) -> bool:
 def operations_of(  # noqa: C901, PLR0911, PLR0912 - one arm per record
     record: Record, view: ClusterView
 ) -> list[ports.Operation]:
-    """Return the operations of a record; none for merged and volatile records."""
+    """Return the operations of a record; none for merged ones, and a check at most for volatile."""
     match record:
         case leadership.StateRecord(partition=partition, expected_version=expected):
             data = topics.encode_state(

@@ -60,7 +60,7 @@ PHASE_MEANINGS: Final[Mapping[str, str]] = {
     "A2": "topic znode and partition state written, LeaderAndIsr and UpdateMetadata sent",
     "A2-syncing": "the added replicas copy, until the ISR contains the step's target",
     "B3": "one write excluded the dropped replicas from the ISR and moved the leader",
-    "B5": "StopReplica (stop, then delete) sent to the dropped replicas",
+    "B5": "StopReplica sent to the dropped replicas: to stop, then to delete",
     "placing": "the target is reached; replicas are moved to the log directories that the entry "
     "names",
     "ended": "B6 to B8: the topic znode is final, the record deleted, UpdateMetadata sent",

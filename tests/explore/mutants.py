@@ -47,7 +47,7 @@ OUTBOX: Final = "controller.reactor.outbox"
 DRAINED: Final = "controller.core.pacing.drained_replicas"
 DRAINS: Final = "controller.core.requests.drains"
 
-JOINS_LATE: Final = "an excluded replica joins late"
+JOINS_LATE: Final = "an excluded replica joins late, news late"
 
 MUTANTS: Final = (
     # drains
@@ -89,8 +89,8 @@ MUTANTS: Final = (
     Mutant(
         "delete while a last fetch may be handled",
         NATIVE,
-        "deletes=not leaders_write_isr(self.view),",
-        "deletes=True,",
+        "may_join = leaders_write_isr(self.view) and not phase.is_led_anew",
+        "may_join = False",
         (JOINS_LATE,),
     ),
     Mutant(
@@ -111,7 +111,7 @@ MUTANTS: Final = (
     Mutant(
         "await no deletion",
         NATIVE,
-        "waiting=stopped,",
+        "waiting=live,",
         "waiting=frozenset(),",
     ),
     Mutant(

@@ -201,8 +201,12 @@ def _faults(  # noqa: C901, PLR0912 - one kind each
         if "reconnect" in faults:
             yield Edge(("reconnect", number), cost=FAULT)
     for broker in system.brokers.values() if "join late" in faults else ():
-        if broker.leads(PARTITION) and broker.hosted[PARTITION].partition_epoch != -2:
-            for follower in broker.hosted[PARTITION].joining:
+        replica = broker.hosted.get(PARTITION)
+        if replica is None or not broker.leads(PARTITION) or replica.partition_epoch == -2:
+            continue
+        # Kafka's ``isFollowerInSync``: it holds what was there when the leader epoch began.
+        if broker.logs[PARTITION].high_watermark <= replica.epoch_start:
+            for follower in replica.joining:
                 yield Edge(("join late", broker.id, follower), cost=FAULT)
     for broker in system.brokers.values() if "slow" in faults else ():
         replica = broker.hosted.get(PARTITION)

@@ -168,6 +168,13 @@ REPLACE: Final = frozenset({"replace topic"})
 SMALL: Final = (
     native("move", *MOVE),
     native("move, daemon dies or breaks", *MOVE, faults=IN_DAEMON),
+    native(
+        "an excluded replica joins late, jump",
+        (1, 2, 3),
+        (1, 4),
+        faults=frozenset({"join late"}),
+        options=replace(OPTIONS, step_size=None),
+    ),
     native("an excluded replica joins late", (1, 2), (1, 3), faults=frozenset({"join late"})),
     native("swap", (1, 2), (3, 4)),
     native("jump", *MOVE, faults=IN_DAEMON, options=replace(OPTIONS, step_size=None)),
@@ -213,6 +220,22 @@ SMALL: Final = (
 )
 
 LARGE: Final = (
+    native(
+        "an excluded replica joins late, news late",
+        (1, 2),
+        (1, 3),
+        faults=frozenset({"join late"}),
+        records=1,
+        delays=1,
+        delayed=frozenset({"watch", "link"}),
+    ),
+    native(
+        "an excluded replica joins late, a broker dies",
+        (1, 2),
+        (1, 3),
+        faults=frozenset({"join late", "kill"}),
+        struck=2,
+    ),
     native(
         "drain, daemon dies or breaks",
         (1,),

@@ -16,7 +16,7 @@ and sends it at once. It does not carry out reassignments: it is slow.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -646,6 +646,7 @@ class System:
             case ("expire broker", number):
                 self.zookeeper.close_session(self.brokers[number].session)
                 self.brokers[number].session_ends = 0.0
+                self._end_fetches(self.brokers)
             case ("expire", session):
                 self.zookeeper.close_session(session)
             case ("restart", number):
@@ -661,6 +662,7 @@ class System:
                 at = daemon.reactor.wakes_at()
                 assert at is not None
                 self.clock.t = max(self.clock.t, at)
+                self._end_fetches(self.brokers)
                 self._run(number, (), fault)
             case ("hold", actor):
                 self.held |= {actor}
@@ -829,17 +831,17 @@ class System:
             return None
         answer = broker.handle(request, epoch, self.news)
         if isinstance(request, p.StopReplica) and self.shape.asks is None:
-            self._end_fetches(number)
+            self._end_fetches((number,))
         if broker.leads(PARTITION):
             self.advance(broker)
         return answer
 
-    def _end_fetches(self, follower: int) -> None:
-        """Let leaders be done with the last fetch of a follower that fetches no more."""
+    def _end_fetches(self, followers: Collection[int]) -> None:
+        """Let leaders be done with the last fetches of followers: they stopped, or time passed."""
         for broker in self.brokers.values():
             replica = broker.hosted.get(PARTITION)
-            if replica is not None and follower in replica.joining:
-                joining = tuple(f for f in replica.joining if f != follower)
+            if replica is not None and replica.joining:
+                joining = tuple(f for f in replica.joining if f not in followers)
                 broker.hosted[PARTITION] = replica._replace(joining=joining)
 
     # --- Kafka's controller --------------------------------------------------------------------

@@ -98,8 +98,6 @@ class DataRules:
         if partition.topic in self._doomed:
             return
         for member in state.isr:
-            if (partition, member) in self._fabric.joined_late:
-                continue
             log = self._fabric.brokers[member].copy(partition)
             self._judge.applies(Rule.NOTHING_LOST)
             if log is None or not log.holds(committed):
@@ -148,8 +146,6 @@ class DataRules:
         # before Kafka 2.6 nothing fences it (KIP-570).
         is_daemons = self._fabric.brokers[broker].controller_epoch in self._znodes.claims
         if not (is_daemons or self._fabric.fences_stop_replica):
-            return
-        if (partition, broker) in self._fabric.joined_late:
             return
         self._judge.ensure(
             broker not in state.isr,

@@ -7,6 +7,7 @@ accepted, acknowledged or deleted); ``invariants`` judges them.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -167,7 +168,8 @@ class Fabric:
         znode, present = (self.zookeeper.get(p) for p in (paths.CONTROLLER, paths.CONTROLLER_EPOCH))
         if znode is None or present is None or int(present.data) != epoch:
             return False
-        return all(b.session_id != znode.ephemeral_owner for b in self.brokers.values())
+        is_claimed = present.mzxid >= znode.czxid  # The epoch follows, where it is another write.
+        return is_claimed and json.loads(znode.data)["brokerid"] not in self.brokers
 
     def strike(self, what: str) -> None:
         """Count what took effect: what is drawn may never do."""

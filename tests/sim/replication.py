@@ -236,6 +236,9 @@ class Replication:
             if incarnation != self._broker.incarnation or replica.leader_epoch != epoch:
                 return
             is_leading = self._broker.hosted.get(partition) is replica and replica.log.is_online
+            hosted = self._fabric.brokers[follower].hosted.get(partition)
+            if hosted is None or not hosted.is_fetching:
+                return  # It fetches no more, and its last fetch was handled.
             if is_leading and follower not in replica.isr and replica.log.high_watermark <= end:
                 self._fabric.strike("excluded_joins")
                 self._fabric.joined_late.add((partition, follower))

@@ -80,7 +80,7 @@ class NativeContext(ReplicaPlacement):
             case phases.Syncing():
                 return self.syncing(budget)
             case phases.Shrinking() as phase:
-                return self.excluding(phase.excluded_at, phase.excluded)
+                return self.excluding(phase.excluded_at, phase)
             case phases.Stopping() as phase:
                 return self.stopping(phase, budget)
             case phases.Placing() as phase:
@@ -157,7 +157,7 @@ class NativeContext(ReplicaPlacement):
     def starting(self, phase: phases.Starting) -> Change | Blocked | None:
         """Watch the copies, or wait for the leader's acknowledgement of the exclusion first."""
         if phase.excluded_at is not None:
-            return self.excluding(phase.excluded_at, phase.excluded)
+            return self.excluding(phase.excluded_at, phase)
         # No deletion depends on this acknowledgement, so the copies are watched at once; the ISR
         # cannot contain a new replica before the leader has it.
         return self.change(
@@ -165,26 +165,35 @@ class NativeContext(ReplicaPlacement):
             effects=(effects.ReadStates((self.partition,), effects.ReadPurpose.WATCH),),
         )
 
-    def excluding(self, epoch: model.LeaderEpoch, excluded: Replicas) -> Change | Blocked | None:
+    def excluding(
+        self, epoch: model.LeaderEpoch, phase: phases.Starting | phases.Shrinking
+    ) -> Change | Blocked | None:
         """Wait for the leader's acknowledgement of A1 (or B3), then stop the excluded replicas."""
         if (blocked := self.unacknowledged(epoch)) is not None:
             return blocked
         dropping = self.assignment.removing_replicas
-        self.ensure_excluded(excluded)
-        live = self.view.live(dropping, self.partition)
+        self.ensure_excluded(phase.excluded)
+        live = frozenset(self.view.live(dropping, self.partition))
+        may_join = leaders_write_isr(self.view) and not phase.is_led_anew
+        cause = "the leader acknowledged the exclusion"
+        change = self.stop_dropped(live, cause, (False,) if may_join else (False, True))
+        return change if may_join else self.relying(change)
+
+    def stop_dropped(self, live: frozenset[BrokerId], cause: str, sent: tuple[bool, ...]) -> Change:
+        """Return StopReplica to these dropped replicas, without or with deletion, or both."""
+        dropping = self.assignment.removing_replicas
         phase = phases.Stopping(
-            waiting=frozenset(live),
-            given_up=frozenset(dropping) - frozenset(live),
+            waiting=live,
+            given_up=frozenset(dropping) - live,
             deadline=Instant(self.now + self.view.options.stop_replica_timeout_s),
-            deletes=not leaders_write_isr(self.view),
+            deletes=True in sent,
         )
-        # A copy that may join the ISR meanwhile is watched at once: its state is relied on again.
-        copies = self.in_sync_gate(self.assignment.target_replicas) is not None
-        watched = () if phase.deletes or not copies else self.watch()
-        stop = self.stop(live, (False, True) if phase.deletes else (False,))
+        # The state is relied on when they are deleted, and a copy may join the ISR meanwhile.
+        watched = self.watch() if leaders_write_isr(self.view) else ()
+        stops = self.stop(tuple(r for r in dropping if r in live), sent)
         return self.change(
-            self.phase(phase, "the leader acknowledged the exclusion"),
-            effects=(*stop, effects.SetTimer(STOP_TIMER, phase.deadline), *watched),
+            self.phase(phase, cause),
+            effects=(*stops, effects.SetTimer(STOP_TIMER, phase.deadline), *watched),
         )
 
     def unacknowledged(self, epoch: model.LeaderEpoch) -> Blocked | None:
@@ -211,27 +220,19 @@ class NativeContext(ReplicaPlacement):
             f"{self.partition}: {ids(dropping)} would be deleted, {ids(excluded)} was excluded",
         )
 
-    def deleting(
-        self, stopped: frozenset[BrokerId], given_up: frozenset[BrokerId]
-    ) -> Change | Blocked:
+    def deleting(self, stopped: frozenset[BrokerId]) -> Change | Blocked:
         """
         Delete replicas that fetch no more, while the ISR is as known.
 
         A leader that writes the ISR itself may be handling a last fetch when it acknowledges the
-        exclusion, and add the replica once more (``leader_selection.without_strangers``).
+        exclusion, and add the replica once more (``leader_selection.without_strangers``). Nothing
+        proves that it is done with that fetch; the time that the replica takes to stop, and the
+        check of the state after it, leave a moment in which no controller may die.
         """
         if (blocked := self.unacknowledged(self.state.leader_epoch)) is not None:
             return blocked
         self.ensure_excluded(self.assignment.removing_replicas)
-        deleting = phases.Stopping(
-            waiting=stopped,
-            given_up=given_up,
-            deadline=Instant(self.now + self.view.options.stop_replica_timeout_s),
-        )
-        deletions = self.stop(tuple(sorted(stopped)), (True,))
-        sent = (*deletions, effects.SetTimer(STOP_TIMER, deleting.deadline))
-        change = self.change(self.phase(deleting, "they fetch no more"), effects=sent)
-        return self.relying(change)
+        return self.relying(self.stop_dropped(stopped, "the replicas fetch no more", (True,)))
 
     def relying(self, change: Change) -> Change:
         """Return a change that is valid only while the ISR is as known, if leaders write it."""
@@ -260,7 +261,7 @@ class NativeContext(ReplicaPlacement):
             stopped = frozenset(live) - given_up
             given_up = frozenset(dropping) - stopped
             if stopped:
-                return self.deleting(stopped, given_up)
+                return self.deleting(stopped)
         target = self.assignment.target_replicas
         orphans = self.orphans(given_up)
         if self.in_sync_gate(target) is None:
@@ -307,7 +308,7 @@ class NativeContext(ReplicaPlacement):
         return self.change(
             *moved,
             write,
-            self.phase(phases.Shrinking(write.leader_epoch, dropping), cause),
+            self.phase(phases.Shrinking(write.leader_epoch, dropping, bool(moved)), cause),
             effects=self.send_state(target, ()),
         )
 

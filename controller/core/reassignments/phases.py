@@ -89,6 +89,8 @@ class Starting:
     """The epoch at which this tenure took the dropped replicas out of the ISR, or None."""
     excluded: Replicas = ()
     """The excluded replicas; only these may be deleted once the leader acknowledged that epoch."""
+    is_led_anew: bool = False
+    """Whether the same write moved the leader: the new one has handled no fetch of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ class Shrinking:
 
     excluded_at: LeaderEpoch
     excluded: Replicas = ()
+    is_led_anew: bool = False
+    """As in ``Starting``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,8 @@ class StepStart(PartitionContext):
             isr = tuple(r for r in self.state.isr if r not in assignment.removing_replicas)
             write = self.state_record(leader, isr)
             dropped = assignment.removing_replicas
-            phase = phases.Starting(write.leader_epoch, write.leader_epoch, dropped)
+            epoch, is_led_anew = write.leader_epoch, leader != self.state.leader
+            phase = phases.Starting(epoch, epoch, dropped, is_led_anew)
             recipients = assignment.target_replicas
         new = tuple(r for r in assignment.adding_replicas if r in recipients)
         return self.change(
