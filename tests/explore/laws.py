@@ -127,9 +127,15 @@ def _news(system: System) -> Iterator[str]:  # noqa: C901, PLR0912 - one kind ea
 
 
 def _resigned(system: System, number: int) -> Iterator[str]:
-    """Judge that no replica which a daemon knows to have lost its log is left to Kafka's."""
+    """
+    Judge that no replica which a daemon knows to have lost its log is left to Kafka's.
+
+    Where the last one in sync lost it, no record is left to lose.
+    """
     daemon, state = system.daemons[number], system.state()
-    if daemon is None or state is None or not any(_is_complete(system, m) for m in state.isr):
+    if daemon is None or state is None or not system.committed:
+        return
+    if not any(_is_complete(system, member) for member in state.isr):
         return
     view = daemon.reactor.view
     for member in state.isr if view.tenure.accepted_by_broker else ():
