@@ -225,9 +225,9 @@ class NativeContext(ReplicaPlacement):
         Delete replicas that fetch no more, while the ISR is as known.
 
         A leader that writes the ISR itself may be handling a last fetch when it acknowledges the
-        exclusion, and add the replica once more (``leader_selection.without_strangers``). Nothing
-        proves that it is done with that fetch; the time that the replica takes to stop, and the
-        check of the state after it, leave a moment in which no controller may die.
+        exclusion, and add the replica once more (``leader_selection.without_strangers``). The check
+        of the state finds that, but for a write that comes even later: no answer of Kafka's proves
+        that the leader is done with the fetch (``docs/reference/verification.md``).
         """
         if (blocked := self.unacknowledged(self.state.leader_epoch)) is not None:
             return blocked
