@@ -53,8 +53,8 @@ class WorkLeft:
     """Bytes per second that producers add to what is copied."""
     throttled_s: float = 0.0
     """Seconds that the throttles in force take for it at least."""
-    partitions: int = 0
-    """Whose steps take some time besides their copies."""
+    steps: int = 0
+    """Steps to come: each takes some time besides its copies."""
     at_once: int = 1
     """The limit on partitions in flight."""
     ending_s: float = 0.0
@@ -80,7 +80,7 @@ def time_left(work: WorkLeft, parts: Iterable[Estimate] = ()) -> Estimate:
             return Estimate(why=STILL if work.rate < 1.0 else OUTGROWN)
         low = max(low, work.bytes / (FASTER * net))
         high = max(high, work.bytes / (SLOWER * net))
-    high += STEP_HIGH_S * ceil(work.partitions / max(1, work.at_once)) + work.ending_s
+    high += STEP_HIGH_S * ceil(work.steps / max(1, work.at_once)) + work.ending_s
     known = [part for part in parts if not part.why]
     return Estimate(
         max((low, *(part.low_s for part in known))), max((high, *(part.high_s for part in known)))

@@ -11,9 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import ceil
 from typing import NamedTuple
 
 from controller.core.model import NO_LEADER, BrokerId, Replicas, RequestId, TopicPartition
+from controller.core.pacing.limits_in_force import step_size_of
 from controller.core.reassignments.model import Reassignment
 from controller.core.view import ClusterView
 from controller.telemetry.cluster_counts import Incremental, copying_to, visit_all
@@ -34,6 +36,8 @@ class RequestVolume:
     """Open partitions whose size is not."""
     uncounted: int = 0
     """Partitions that were copied and ended before a broker reported their size."""
+    steps: int = 0
+    """Steps to come of all open partitions, those in flight included."""
     to_brokers: Counter[BrokerId] = field(default_factory=Counter)
     """The remaining bytes, by receiving broker."""
 
@@ -117,10 +121,21 @@ def partition_volume(
     return PartitionVolume(moved, left)
 
 
+def steps_left(view: ClusterView, partition: TopicPartition, *, step_size: int | None) -> int:
+    """Return how many steps a reassignment still takes, one in flight included."""
+    reassignment = view.reassignments.by_partition[partition]
+    assignment = view.topics.known_assignment(partition)
+    if assignment is None or step_size is None:
+        return 1
+    missing = len(_without(reassignment.spec.target, assignment.replicas))
+    return max(1, ceil(missing / step_size) + bool(assignment.adding_replicas))
+
+
 class _Counting:
     def __init__(self, view: ClusterView, held: Held) -> None:
         self._view = view
         self._held = held
+        self._step_sizes: dict[RequestId, int | None] = {}
         self.requests = defaultdict[RequestId, RequestVolume](RequestVolume)
         self.brokers = defaultdict[BrokerId, BrokerVolume](
             BrokerVolume, {b: BrokerVolume() for b in view.cluster.brokers}
@@ -130,6 +145,10 @@ class _Counting:
     def add(self, partition: TopicPartition, reassignment: Reassignment) -> None:
         spec = reassignment.spec
         volume = self.requests[spec.request]
+        if spec.request not in self._step_sizes:
+            self._step_sizes[spec.request] = step_size_of(self._view, spec)
+        step_size = self._step_sizes[spec.request]
+        volume.steps += steps_left(self._view, partition, step_size=step_size)
         self._load(partition, reassignment)
         found = partition_volume(self._view, partition, self._held)
         if found is None:

@@ -45,6 +45,7 @@ from controller.telemetry.copy_volumes import (
     RequestVolume,
     Volumes,
     partition_volume,
+    steps_left,
     volumes_of,
 )
 from controller.telemetry.json_values import Clocks
@@ -236,7 +237,9 @@ class _Figures:
             bytes=None if volume is None else sum(volume.left.values()),
             rate=sum(known) if known else None,
             growth=growth * len(known),
-            partitions=1,
+            steps=steps_left(
+                view, partition, step_size=limits_in_force.step_size_of(view, reassignment.spec)
+            ),
             blocked=blocked,
         )
         estimate = time_left(work, [estimate for _, estimate, _ in found])
@@ -299,7 +302,7 @@ class _Figures:
             bytes=None if None in left else sum(b or 0.0 for b in left),
             rate=self._rates.pace,
             growth=sum(self._growth.values()),
-            partitions=sum(known[name].open for name in estimates),
+            steps=sum(self._steps(name) for name in estimates),
             at_once=limits_in_force.in_flight_max(view),
         )
         whole = time_left(work, estimates.values()).document() if estimates else NOTHING_LEFT
@@ -335,6 +338,10 @@ class _Figures:
             return None
         return volume.remaining * (1 + unknown / max(1, volume.known))
 
+    def _steps(self, name: RequestId) -> int:
+        """Return the steps to come of a request; an entry to be accepted counts as one."""
+        return self._volume(name).steps + self._unjudged[name]
+
     def _estimate(self, name: RequestId) -> Estimate:
         view, wait = self._view, self._work.waits.get(name)
         at_once = limits_in_force.in_flight_max_of(view, name)
@@ -348,7 +355,7 @@ class _Figures:
             rate=self._rates.paces.get(name),
             growth=self._growth[name],
             throttled_s=max((left / rate for left, rate in throttled if rate), default=0.0),
-            partitions=view.requests.by_id[name].open + self._unjudged[name],
+            steps=self._steps(name),
             at_once=min(limits_in_force.in_flight_max(view), at_once or sys.maxsize),
             ending_s=START_HIGH_S,
             blocked=wait.detail if wait is not None and is_held else "",

@@ -34,8 +34,8 @@ def test_throttle_is_a_bound() -> None:
 
 def test_steps_take_time_besides_their_copies() -> None:
     """As many at once as the limit permits."""
-    assert time_left(replace(WORK, partitions=100, at_once=10)).high_s == 1010.0
-    empty = WorkLeft(bytes=0.0, rate=None, partitions=100, at_once=7)
+    assert time_left(replace(WORK, steps=100, at_once=10)).high_s == 1010.0
+    empty = WorkLeft(bytes=0.0, rate=None, steps=100, at_once=7)
     assert time_left(empty) == Estimate(0.0, 15.0)
 
 
@@ -66,7 +66,7 @@ ESTIMATES = st.builds(
         rate=st.none() | st.floats(0, 1e10),
         growth=st.floats(0, 1e9),
         throttled_s=st.floats(0, 1e8),
-        partitions=st.integers(0, 10**6),
+        steps=st.integers(0, 10**6),
         at_once=st.integers(0, 1000),
         blocked=st.sampled_from(["", "", "", "paused"]),
     ),

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+
 from controller.core.core_settings import EngineName
 from controller.core.model import BrokerId, TopicPartition
 from controller.core.reassignments.phases import AwaitingController, Syncing
@@ -32,8 +34,8 @@ def volumes(
 def of_request(
     view: ClusterView, held: Mapping[TopicPartition, Mapping[BrokerId, int]] | None = None
 ) -> RequestVolume:
-    """Count what there is to copy of the request, not by broker."""
-    return replace(volumes(view, held).requests[REQUEST], to_brokers=Counter())
+    """Count what there is to copy of the request, not by broker or step."""
+    return replace(volumes(view, held).requests[REQUEST], to_brokers=Counter(), steps=0)
 
 
 def two_to_copy(engine: EngineName) -> ViewBuilder:
@@ -50,7 +52,28 @@ def test_replicas_out_of_sync_remain(engine: EngineName) -> None:
     """Target replicas that must still be copied, in flight or pending."""
     found = volumes(two_to_copy(engine).view).requests
     to_brokers = Counter({BrokerId(4): 1000, BrokerId(5): 1000})
-    assert found == {REQUEST: RequestVolume(remaining=2000, known=1, to_brokers=to_brokers)}
+    assert found == {
+        REQUEST: RequestVolume(remaining=2000, known=1, steps=2, to_brokers=to_brokers)
+    }
+
+
+@pytest.mark.parametrize(("step_size", "steps"), [(1, 3), (2, 2), (3, 2), (None, 1)])
+def test_steps_to_come(step_size: int | None, steps: int) -> None:
+    """The one in flight, and those which add the other replicas."""
+    built = a_view(1, 2, 3, 4, 5, 6)
+    built.with_partition(tp(), (1, 2, 3, 4), adding=(4,), state=partition_state(1, (1, 2, 3)))
+    built.with_reassignment(tp(), (4, 5, 6), Syncing(), step=1)
+    view = built.view
+    view.options = replace(view.options, step_size=step_size)
+    assert volumes(view).requests[REQUEST].steps == steps
+
+
+def test_order_alone_is_a_step() -> None:
+    """It copies nothing, but it takes some time."""
+    built = a_view(1, 2, 3)
+    built.with_partition(tp(), (1, 2, 3), state=partition_state(1, (1, 2, 3)))
+    built.with_reassignment(tp(), (3, 2, 1), Syncing())
+    assert volumes(built.view).requests[REQUEST].steps == 1
 
 
 def test_part_of_a_copy_counts_as_moved(engine: EngineName) -> None:
