@@ -86,7 +86,7 @@ def test_operator_drains_a_broker_in_the_browser(
         assert "replicas to copy" in window.words
         has_no_faults(window)
         window.press("Drain broker 2 as alice")
-        assert "Broker 2 is drained" in window.words
+        assert "Broker 2 is being drained" in window.words
         (request,) = re.findall(r"drain-\w{16}", window.words)
         eventually(
             lambda: all(2 not in cluster.replicas(topic, n) for n in range(PARTITIONS)),

@@ -17,7 +17,7 @@ from controller.core.model import BrokerId, TopicPartition
 from controller.core.pacing.controls import Drain, Drains
 from controller.errors import InvalidInputError
 from controller.previews.cluster_queries import ClusterQueries
-from controller.previews.holds import since_words
+from controller.previews.holds import drain_words
 from controller.units import MS_PER_S, ids, parse_throttle
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ def _print(context: CommandContext, found: list[DrainedBroker]) -> Exit:
 
 def _lines(found: DrainedBroker) -> Iterable[str]:
     away = "" if found.is_live else ", which is not live,"
-    yield f"broker {found.broker}{away} is drained since {since_words(found.drain)}"
+    left = len(found.held) + len(found.reassigning)
+    yield f"broker {found.broker}{away} {drain_words(found.drain, left)}"
     yield str(found)
 
 

@@ -13,7 +13,7 @@ from controller.core.model import RequestId, count_text, request_text
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Drain, Evacuation, Pause, Pauses
 from controller.core.reason_kinds import COPYING, PATIENT
-from controller.previews.holds import evacuation_words, pause_lines, since_words
+from controller.previews.holds import drain_words, evacuation_words, left_words, pause_lines
 from controller.telemetry.advice import (
     OPEN_STATES,
     count_words,
@@ -262,11 +262,11 @@ def held_lines(status: Mapping[str, Any]) -> Iterator[str]:
 def drain_lines(status: Mapping[str, Any]) -> Iterator[str]:
     """Describe the drained brokers, with what is left on each."""
     for found in status.get("drains", ()):
-        drain = Drain(found["reason"], found["by"], found["since_ms"])
-        replicas = found["replicas"]
-        left = f"{count_text(replicas, 'replica')} left" if replicas else "empty"
+        about = Drain(found["reason"], found["by"], found["since_ms"])
+        moving = found.get("reassignments", 0)
+        left = left_words(found["replicas"] - moving, moving, is_live=found["live"])
         hold = f" ({found['hold']})" if found["hold"] else ""
-        yield f"broker {found['broker']} is drained since {since_words(drain)}; {left}{hold}"
+        yield f"broker {found['broker']} {drain_words(about, found['replicas'])}; {left}{hold}"
 
 
 def evacuation_lines(status: Mapping[str, Any]) -> Iterator[str]:

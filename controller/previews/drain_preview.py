@@ -20,7 +20,6 @@ from controller.core.model import (
     BrokerId,
     Replicas,
     TopicPartition,
-    count_text,
 )
 from controller.core.pacing import drained_replicas
 from controller.core.pacing.controls import Drain, Drains
@@ -33,7 +32,7 @@ from controller.core.topics.model import Topic
 from controller.core.view import ClusterView
 from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.entries import read_entries
-from controller.previews.holds import by_reason
+from controller.previews.holds import by_reason, left_words
 from controller.previews.plan_changes import PlanValidation
 from controller.previews.plan_facts import DryRun, forecast_of
 from controller.previews.proposal import sizes_of
@@ -81,17 +80,14 @@ class DrainedBroker:
         return tuple(p for p in (*self.held, *self.reassigning) if p not in others)
 
     def __str__(self) -> str:
+        left = left_words(len(self.held), len(self.reassigning), is_live=self.is_live)
         if self.is_empty:
-            return f"broker {self.broker} is empty: it can be shut down"
-        has = (
-            f"still has {count_text(len(self.held), 'replica')}" if self.held else "has no replica"
-        )
-        moving = f", {count_text(len(self.reassigning), 'reassignment')} of it"
+            return f"broker {self.broker} is {left}"
         parts = [f"{names_text(self.reassigned)} being reassigned"] if self.reassigned else []
         parts += [f"{names_text(self.waiting)} not accepted yet"] if self.waiting else []
         parts += [f"{names_text(self.pending)} waiting for a step"] if self.pending else []
         what = "; ".join((*parts, *self.reasons()))
-        return f"broker {self.broker} {has}{moving if self.reassigning else ''}: {what}"
+        return f"broker {self.broker} has {left}: {what}"
 
     def reasons(self) -> Iterator[str]:
         """Name the partitions that wait, by reason."""

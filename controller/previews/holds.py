@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from controller.core.model import TopicPartition, request_text
+from controller.core.model import TopicPartition, count_text, request_text
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Controls, Drain, Evacuation, Pause, Pauses, Quiesce
 from controller.core.requests.submissions import Window
@@ -31,6 +31,24 @@ def since_words(hold: Pause | Quiesce | KillSwitch | Drain | Evacuation) -> str:
     by = f" by {hold.by}" if hold.by else ""
     why = f": {hold.reason}" if hold.reason else ""
     return f"{show_time(hold.since_ms)}{by}{why}"
+
+
+def drain_words(about: Drain, left: int) -> str:
+    """Return since when, by which user and why a broker is drained; as long as it is not empty."""
+    return f"{'is being' if left else 'is'} drained since {since_words(about)}"
+
+
+def left_words(replicas: int, reassignments: int, *, is_live: bool) -> str:
+    """
+    Return what a drained broker has left, and what follows once that is nothing.
+
+    ``reassignments`` involve it, though it does not have a replica of their partitions.
+    """
+    if not (replicas or reassignments):
+        return f"empty: it {'can be shut down' if is_live else 'need not return'}"
+    left = f"{count_text(replicas, 'replica') if replicas else 'no replica'} left"
+    involve = f"{count_text(reassignments, 'reassignment')} still involve"
+    return f"{left}, {involve}{'s' if reassignments == 1 else ''} it" if reassignments else left
 
 
 def evacuation_words(about: Evacuation, verdict: object = None) -> str:

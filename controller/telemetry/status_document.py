@@ -20,7 +20,7 @@ from controller.core.disks.disk_space import reserved_in, unguarded_brokers
 from controller.core.model import BlockedBy, RequestId
 from controller.core.pacing import limits_in_force
 from controller.core.pacing.controls import UNTHROTTLED
-from controller.core.pacing.drained_replicas import replicas_left
+from controller.core.pacing.drained_replicas import drained_brokers, replicas_held, replicas_left
 from controller.core.pacing.operator_holds import request_hold
 from controller.core.reason_kinds import BLOCKING, LASTING
 from controller.core.requests.drain_targets import hold_of
@@ -137,7 +137,8 @@ def _loads_of(
 ) -> list[dict[str, Any]]:
     """Return the work of each broker, with its rack and what it has; also of dead ones."""
     loads = {load["broker"]: load for load in progress.latest.brokers}
-    for broker in assigned.dead(view):
+    # A dead broker that is drained has no replica any more, and is of interest all the same.
+    for broker in (*assigned.dead(view), *drained_brokers(view)):
         loads.setdefault(broker, {"broker": broker, **IDLE})
     leaders = assigned.leaders
     return [
@@ -304,8 +305,14 @@ def controls_of(view: ClusterView) -> dict[str, Any]:
 
 
 def _drains_of(view: ClusterView, clocks: Clocks) -> list[dict[str, Any]]:
-    """Return the drained brokers with the number of replicas that are left on each."""
-    drains, left = view.pacing_process.controls.drains, replicas_left(view)
+    """
+    Return the drained brokers with the number of replicas that are left on each.
+
+    ``reassignments`` are those among them that it does not have, and of which a reassignment leads
+    to it or off it.
+    """
+    drains = view.pacing_process.controls.drains
+    left, held = replicas_left(view), replicas_held(view)
     hold = hold_of(view, clocks.now) if drains.brokers else None
     return [
         {
@@ -314,6 +321,7 @@ def _drains_of(view: ClusterView, clocks: Clocks) -> list[dict[str, Any]]:
             "request": drains.request,
             "live": broker in view.cluster.brokers,
             "replicas": left[broker],
+            "reassignments": left[broker] - held[broker],
             "hold": None if hold is None else hold.detail,
         }
         for broker, drain in sorted(drains.brokers.items())

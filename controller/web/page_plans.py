@@ -361,7 +361,7 @@ def words_of(wanted: Wanted, entries: int) -> TaskWords:
             return TaskWords(
                 f"the drain of {broker}: {count_text(entries, 'partition')} now",
                 f"Drain {broker}",
-                f"{broker.capitalize()} is drained",
+                f"{broker.capitalize()} is being drained",
                 "It stays open until the drain is stopped; the overview says how many replicas "
                 "are left.",
                 (

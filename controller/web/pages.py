@@ -22,7 +22,7 @@ from controller.core.model import RequestId, count_text, request_text
 from controller.core.pacing.controls import Evacuation
 from controller.core.reason_kinds import BLOCKING, COPYING
 from controller.core.reassignments.phases import LABELS
-from controller.previews.holds import evacuation_words
+from controller.previews.holds import evacuation_words, left_words
 from controller.telemetry.advice import (
     OPEN_STATES,
     PHASE_MEANINGS,
@@ -356,7 +356,7 @@ def _running(partition: Document) -> list[Document | None]:
 
 def _brokers(status: Document, surveyed: SurveyedCluster | None) -> list[dict[str, Any]]:
     """Return the brokers: of too many, the dead and evacuated ones and those with work."""
-    dead = set(status["dead_brokers"])
+    live = set(status["brokers"])
     evacuated = {found["broker"]: _evacuation_words(found) for found in status["evacuations"]}
     facts = surveyed or SurveyedCluster()
 
@@ -376,7 +376,7 @@ def _brokers(status: Document, surveyed: SurveyedCluster | None) -> list[dict[st
         return {
             **load,
             "leaders": leaders,
-            "is_dead": broker in dead,
+            "is_dead": broker not in live,
             "evacuated": evacuated.get(broker, ""),
             "size": known.size,
             "problem": known.problem,
@@ -488,6 +488,7 @@ def _environment() -> Environment:
         phase_title=lambda phase: f"{phase}: {PHASE_MEANINGS.get(phase, '')}",
         state_words=state_words,
         dots_of=dots_of,
+        left_words=left_words,
         remedy=advice_for,
         remedy_for=remedy_for,
         time_left=lambda of: show_estimate(of["eta_s"], of["no_estimate"]),

@@ -55,8 +55,8 @@ def test_a_drain_is_written_and_says_what_is_left(terminal: Terminal) -> None:
     drains = terminal.cluster.controls.drains
     assert (drains.brokers, drains.throttle) == ({FOUR: SWAP}, 50_000_000)
     assert result.stdout.splitlines() == [
-        f"broker 4 is drained since 2025-06-15 15:06:40Z by {USER}: disk swap",
-        "broker 4 still has 3 replicas: t-0, t-1, u-0 not accepted yet",
+        f"broker 4 is being drained since 2025-06-15 15:06:40Z by {USER}: disk swap",
+        "broker 4 has 3 replicas left: t-0, t-1, u-0 not accepted yet",
     ]
 
 
@@ -86,7 +86,7 @@ def test_what_is_being_reassigned_is_counted(terminal: Terminal) -> None:
     terminal.cluster.assign(tp(0), (1, 4, 2), adding=(2,), removing=(4,))
     last = terminal.run("drain").stdout.splitlines()[-1]
     assert last == (
-        "broker 4 still has 3 replicas: t-0 being reassigned; u-0 not accepted yet; "
+        "broker 4 has 3 replicas left: t-0 being reassigned; u-0 not accepted yet; "
         "t-1 waiting for a step"
     )
 
@@ -139,7 +139,7 @@ def test_a_dead_broker_is_drained_as_long_as_it_has_replicas(terminal: Terminal)
     terminal.cluster.brokers -= {4}
     result = terminal.run("drain", "4")
     assert result.exit_code == 2
-    assert "broker 4, which is not live, is drained since" in result.stdout
+    assert "broker 4, which is not live, is being drained since" in result.stdout
     unknown = terminal.run("drain", "4", "9")
     assert unknown.exit_code == 1
     assert unknown.stderr.startswith("reassigner: there is no broker 9: it is not live")
@@ -147,7 +147,10 @@ def test_a_dead_broker_is_drained_as_long_as_it_has_replicas(terminal: Terminal)
     for partition, target in ((tp(0), (1, 2)), (tp(1), (3, 2)), (tp(0, "u"), (3, 1))):
         terminal.cluster.assign(partition, target)
     again = terminal.run("drain", "4", "--wait")
-    assert (again.exit_code, again.stdout.splitlines()[-1]) == (0, EMPTY), "it is drained"
+    assert (again.exit_code, again.stdout.splitlines()[-1]) == (
+        0,
+        "broker 4 is empty: it need not return",
+    ), "it is drained"
 
 
 def test_drains_are_listed(terminal: Terminal) -> None:
@@ -157,8 +160,8 @@ def test_drains_are_listed(terminal: Terminal) -> None:
     result = terminal.run("drain")
     assert result.exit_code == 2
     assert [line.split(":")[0] for line in result.stdout.splitlines()[1::2]] == [
-        "broker 3 still has 1 replica",
-        "broker 4 still has 3 replicas",
+        "broker 3 has 1 replica left",
+        "broker 4 has 3 replicas left",
     ]
 
 
@@ -200,7 +203,7 @@ def test_waiting_ends_when_the_broker_is_empty(terminal: Terminal) -> None:
     result = terminal.run("drain", "4", "--wait")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert "broker 4 still has 1 replica: t-0 waiting for a step" in lines
+    assert "broker 4 has 1 replica left: t-0 waiting for a step" in lines
     assert lines[-1] == EMPTY
 
 
@@ -231,7 +234,7 @@ def test_a_reassignment_to_the_broker_counts_as_left(terminal: Terminal) -> None
     move(terminal, tp(2), 1, 4)
     result = terminal.run("drain", "4")
     assert result.exit_code == 2
-    last = "broker 4 has no replica, 1 reassignment of it: t-2 not accepted yet"
+    last = "broker 4 has no replica left, 1 reassignment still involves it: t-2 not accepted yet"
     assert result.stdout.splitlines()[-1] == last
 
 
@@ -244,7 +247,10 @@ def test_a_broker_is_empty_when_its_replicas_are_replaced(terminal: Terminal) ->
     spec = ReassignmentSpec(replicas(1, 2), before, REQUEST, Route.REQUEST, ZkVersion(0))
     terminal.cluster.specs[tp(0)] = spec
     last = terminal.run("drain").stdout.splitlines()[-1]
-    assert last == "broker 4 has no replica, 1 reassignment of it: t-0 being reassigned"
+    assert (
+        last
+        == "broker 4 has no replica left, 1 reassignment still involves it: t-0 being reassigned"
+    )
 
 
 def test_what_a_reassignment_waits_for_is_said(terminal: Terminal) -> None:

@@ -116,6 +116,27 @@ def test_holds_of_operators_are_shown() -> None:
     assert any(line.startswith("new reassignments are disabled") for line in lines)
 
 
+def test_a_drain_says_whether_it_is_over() -> None:
+    """A dead broker has no replica any more, and reassignments that involve it: it is not empty."""
+    about = {"reason": "swap", "by": "ann", "since_ms": 1_750_000_000_000, "hold": None}
+    rows = [(1, 11, 1, True), (2, 10, 10, False), (3, 0, 0, True), (4, 0, 0, False)]
+    status = a_status(
+        drains=[
+            {**about, "broker": b, "replicas": left, "reassignments": moving, "live": is_live}
+            for b, left, moving, is_live in rows
+        ]
+    )
+    lines = Terminal(FakeCluster(statuses=[status])).run("status").stdout.splitlines()
+    since = "since 2025-06-15 15:06:40Z by ann: swap"
+    for line in (
+        f"broker 1 is being drained {since}; 10 replicas left, 1 reassignment still involves it",
+        f"broker 2 is being drained {since}; no replica left, 10 reassignments still involve it",
+        f"broker 3 is drained {since}; empty: it can be shut down",
+        f"broker 4 is drained {since}; empty: it need not return",
+    ):
+        assert line in lines
+
+
 def test_a_cancellation_has_no_counts_of_its_own() -> None:
     """It has none: they are those of the requests it cancels."""
     done = {**a_request(), "id": "cancel-1", "state": "done"}

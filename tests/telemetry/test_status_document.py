@@ -36,6 +36,7 @@ from controller.core.pacing.controls import (
     QueueOrder,
     Quiesce,
 )
+from controller.core.pacing.drained_replicas import judge_all
 from controller.core.pacing.model import GovernedRate, Signal, SignalKind
 from controller.core.pacing.records import ControlsRead
 from controller.core.reassignments.model import Orphan
@@ -56,6 +57,7 @@ from tests.core.builders import replicas, tp
 from tests.telemetry.builders import (
     REQUEST,
     START,
+    ViewBuilder,
     a_view,
     measured,
     partition_state,
@@ -554,9 +556,24 @@ def test_drained_brokers_are_listed_with_what_is_left() -> None:
     }
     about["hold"] = None
     assert status(view)["drains"] == [
-        {"broker": 5, **about, "live": BrokerId(5) in view.cluster.brokers, "replicas": 1},
-        {"broker": 6, **about, "live": BrokerId(6) in view.cluster.brokers, "replicas": 0},
+        {"broker": 5, **about, "live": False, "replicas": 1, "reassignments": 0},
+        {"broker": 6, **about, "live": False, "replicas": 0, "reassignments": 0},
     ]
+
+
+def test_a_dead_broker_that_is_drained_stays_among_the_brokers() -> None:
+    """Its replicas are dropped before their successors have copied: only reassignments are left."""
+    view = a_view(1, 2).with_partition(tp(0), (1,)).view
+    drains = Drains({BrokerId(5): Drain("swap", "ann", 1)}, czxid=Zxid(7))
+    observe(view, ControlsRead(Controls(drains=drains)), Instant(0.0))
+    ViewBuilder(view).with_reassignment(tp(0), (1, 2), original=(1, 5))
+    running = view.reassignments.by_partition[tp(0)]
+    running.spec = replace(running.spec, request=drains.request)
+    judge_all(view)
+    found = status(view)
+    assert [(d["replicas"], d["reassignments"]) for d in found["drains"]] == [(1, 1)]
+    assert [load["broker"] for load in found["broker_loads"]] == [1, 2, 5]
+    assert found["dead_brokers"] == []
 
 
 def test_evacuated_brokers_are_listed_with_author_and_reason() -> None:

@@ -442,8 +442,8 @@ def test_drained_brokers_are_at_the_top() -> None:
     drains = Drains({BrokerId(b): Drain("<swap>", "ann@desk") for b in (5, 6)})
     observe(view, ControlsRead(Controls(drains=drains)), Instant(0.0))
     html = page(view)
-    assert "broker 5 is drained by ann@desk: &lt;swap&gt; <small>1 replica left" in html
-    assert "broker 6 is drained by ann@desk: &lt;swap&gt; <small>empty" in html
+    assert "broker 5 is being drained by ann@desk: &lt;swap&gt; <small>1 replica left" in html
+    assert "broker 6 is drained by ann@desk: &lt;swap&gt; <small>empty: it need not return" in html
 
 
 def test_evacuated_brokers_are_named_in_the_table_of_brokers() -> None:

@@ -82,7 +82,7 @@ def test_brokers_are_drained_after_a_preview(steerable: Served) -> None:
     assert steerable.plans.drained == []
     draft = body.partition('name="draft" value="')[2].partition('"')[0]
     status, body = page.send(SUBMIT, draft=draft)
-    assert (status, "Broker 5,6 is drained" in body) == (HTTPStatus.OK, True)
+    assert (status, "Broker 5,6 is being drained" in body) == (HTTPStatus.OK, True)
     ((wanted, by),) = steerable.plans.drained
     assert (list(wanted.brokers), by) == ([5, 6], author("alice"))
     assert (wanted.about.reason, wanted.about.approved_by) == ("<swap>", "bob")

@@ -76,6 +76,15 @@ def replicas_left(view: ClusterView) -> Counter[BrokerId]:
     return left
 
 
+def replicas_held(view: ClusterView) -> Counter[BrokerId]:
+    """Count the replicas that each drained broker has by the topic znodes."""
+    drained, held = drained_brokers(view), Counter[BrokerId]()
+    for partition in view.pacing_session.on_drained:
+        assignment = view.topics.known_assignment(partition)
+        held.update(drained.intersection(() if assignment is None else assignment.replicas))
+    return held
+
+
 def judge(view: ClusterView, partition: TopicPartition) -> None:
     """Note a partition again after a change of its replicas or of its reassignment."""
     drained, session = drained_brokers(view), view.pacing_session
