@@ -182,11 +182,13 @@ def path_of(name: str) -> Path:
     return ROOT / name if name == "README.md" else GUIDE / name
 
 
+@pytest.mark.smoke
 def test_every_document_has_a_table() -> None:
     """Also one that is new."""
     assert PAGES.keys() == {"README.md", *(path.name for path in GUIDE.glob("*.md"))}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", PAGES)
 def test_every_listed_command_is_run_or_has_a_reason(name: str) -> None:
     """And what is run is what the document lists."""
