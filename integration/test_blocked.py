@@ -218,7 +218,7 @@ def test_a_dead_target_is_named(cluster: Cluster, make_topic: MakeTopic, daemons
         submit(cluster, plan_of(targets))
         await_copying(daemon, topic)
         cluster.brokers[4].kill()
-        assert await_wait(daemon, topic, "broker_dead")["detail"] == "replica 4 is not live"
+        assert await_wait(daemon, topic, "broker_dead")["detail"] == "broker 4 is not live"
         await_metric(daemon, "stalled_partitions", "broker_dead", 1)
         eventually(lambda: lines(daemon, "blocked", "broker_dead"), within_s=20)
         cluster.start_brokers(4)

@@ -300,4 +300,4 @@ def test_topics_of_a_public_endpoint_avoid_the_broker(
         assert len((cluster.topic(name) or {})["partitions"]) == 12
         assert on_broker(cluster, [name]) == []
         last = said(cluster, "drain", str(DRAINED), "--wait", code=LEFT).splitlines()[-1]
-        assert f"{wide}-0 blocked by no_target: it has 5 replicas" in last
+        assert f"{wide}-0 blocked: it has 5 replicas" in last

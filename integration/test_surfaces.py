@@ -242,7 +242,7 @@ def test_a_copy_beside_a_dead_replica_is_shown(
         assert {c["broker"]: c["no_estimate"] for c in partition["copies"]}[4] is not None
         for words in (("status",), ("explain", f"{topic}-0")):
             found = reassigner(cluster, *words).stdout
-            assert "broker_dead: " in found
+            assert "(broker_dead" in found
             assert "meanwhile copying to 3" in found
         page = daemon.get("/")[1]
         assert "meanwhile copying to 3" in page

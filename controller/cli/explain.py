@@ -22,7 +22,7 @@ from controller.cli.status_text import (
     copy_words,
     pace_words,
     partition_state,
-    wait_words,
+    reason_words,
 )
 from controller.cli.terminal_tables import Fields, Paragraph, Part, Words
 from controller.core import model
@@ -34,8 +34,9 @@ from controller.telemetry.advice import (
     PHASE_MEANINGS,
     advice_for,
     governed_words,
-    phase_words,
+    phase_of,
     remedy_for,
+    wait_word,
 )
 from controller.telemetry.json_values import step_document
 from controller.units import ids, show_bytes, show_rate, show_throttle, show_time
@@ -57,7 +58,9 @@ STYLES: Final = {
     "not live": "red",
     "refused": "yellow",
     "orphan": "yellow",
-    "waits for": "yellow",
+    "blocked": "yellow",
+    "held up": "yellow",
+    "waiting": "yellow",
     "STALLED": "red",
     "what to do": "bold",
 }
@@ -123,7 +126,11 @@ class Explanation:
     @property
     def headline(self) -> str:
         """The state in a sentence."""
-        return f"{self.facts.partition} is {WORDS[self.facts.standing]}"
+        facts, moved = self.facts, self._moved()
+        is_begun = facts.has_moved if moved is None else bool(moved.get("begun"))
+        if facts.standing is PartitionStanding.WAITING and is_begun:
+            return f"{facts.partition} is being reassigned, between two steps"
+        return f"{facts.partition} is {WORDS[facts.standing]}"
 
     def _moved(self) -> Mapping[str, Any] | None:
         return None if self.live is None else self.live["reassignment"]
@@ -182,7 +189,7 @@ def _rows(facts: PartitionFacts, live: Mapping[str, Any] | None) -> Iterator[tup
         yield from _live_rows(moved)
     refused = None if live is None else live["not_accepted_because"]
     if refused is not None:
-        yield from _wait_rows(refused, advice_for(refused["by"]), stalled=False)
+        yield from _wait_rows(refused, advice_for(refused["by"]))
 
 
 def _recorded_rows(facts: PartitionFacts) -> Iterator[tuple[str, str]]:
@@ -237,12 +244,13 @@ def _orphan_words(orphan: Orphan | str, live: frozenset[model.BrokerId]) -> str:
 
 def _live_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     meaning = PHASE_MEANINGS.get(moved["phase"], "")
-    words, label = phase_words(moved["phase"]), moved["phase"]
+    words, label = phase_of(moved), moved["phase"]
     yield "phase", f"{words} since {show_time(moved['phase_since'])} ({label}: {meaning})"
     yield "step", f"{moved['step']} of {moved['steps']}"
     yield from _byte_rows(moved)
     if moved["blocked_on"] is not None:
-        yield from _wait_rows(moved["blocked_on"], remedy_for(moved), stalled=moved["stalled"])
+        is_begun, advice = bool(moved.get("begun")), remedy_for(moved)
+        yield from _wait_rows(moved["blocked_on"], advice, stalled=moved["stalled"], begun=is_begun)
         if beside_words(moved):
             yield "state", beside_words(moved)
         return
@@ -274,9 +282,10 @@ def _byte_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _wait_rows(
-    blocked: Mapping[str, Any], advice: str | None, *, stalled: bool
+    blocked: Mapping[str, Any], advice: str | None, *, stalled: bool = False, begun: bool = False
 ) -> Iterator[tuple[str, str]]:
-    yield "waits for", wait_words(blocked) + (", STALLED" if stalled else "")
+    word = wait_word(blocked["by"], begun=begun)
+    yield word, reason_words(blocked) + (", STALLED" if stalled else "")
     if advice is not None:
         yield "what to do", advice
 

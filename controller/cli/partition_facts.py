@@ -70,6 +70,12 @@ class PartitionFacts:
         return PartitionStanding.IDLE if self.planned is None else PartitionStanding.NOT_ACCEPTED
 
     @property
+    def has_moved(self) -> bool:
+        """Whether its reassignment made a step, as far as its record says."""
+        original = self.spec.original if isinstance(self.spec, ReassignmentSpec) else None
+        return original is not None and self.assignment.replicas != original
+
+    @property
     def target(self) -> Replicas | None:
         """The target replicas, None without a reassignment."""
         if isinstance(self.spec, ReassignmentSpec):

@@ -28,9 +28,10 @@ from controller.telemetry.advice import (
     advice_for,
     count_words,
     effect_words,
-    phase_words,
+    phase_of,
     remedy_for,
     state_words,
+    wait_word,
 )
 from controller.units import ids, show_bytes, show_duration, show_estimate, show_rate, show_time
 
@@ -47,7 +48,7 @@ def status_screen(status: Document, *, verbose: bool = False) -> Iterator[Part]:
     yield _in_flight(status, verbose=verbose)
     yield from _requests(status)
     yield _brokers(status)
-    yield _reasons(status, title="\nwaiting", is_urgent=False)
+    yield _reasons(status, title="\nwaiting or held up", is_urgent=False)
 
 
 def age(status: Document, since: object) -> str:
@@ -113,7 +114,7 @@ def _troubles(status: Document, *, verbose: bool) -> Part:
             Column("phase", lambda p: p.get("phase", "") if verbose else ""),
             Column("for", lambda p: age(status, _since(p)), is_number=True),
             Column("", lambda p: Words("STALLED" if _is_stalled(p) else "", "red")),
-            Column("waits for", lambda p: Words(_trouble_text(p)), folds=True),
+            Column("why", lambda p: Words(_trouble_text(p)), folds=True),
         ),
         rows=sorted(found, key=lambda p: not _is_stalled(p)),
     )
@@ -146,7 +147,7 @@ def _trouble_text(partition: Document) -> str:
         if words[0]:
             words += [_copied_text(_volume(partition)), _rate_text(partition)]
         beside = ", ".join(filter(None, words))
-        return f"{blocked['by']}: {blocked['detail']}" + (f"; {beside}" if beside else "")
+        return f"{blocked['detail']} ({blocked['by']})" + (f"; {beside}" if beside else "")
     copied, rate = _copied_text(_volume(partition)), _rate_text(partition)
     return ", ".join(filter(None, (_activity(partition), copied, rate)))
 
@@ -154,9 +155,9 @@ def _trouble_text(partition: Document) -> str:
 def _activity(partition: Document) -> str:
     blocked = partition["blocked_on"]
     if blocked is not None:
-        return f"waits: {blocked['by']}"
+        return f"{wait_word(blocked['by'], begun=True)}: {blocked['by']}"
     if partition.get("state") != COPYING:
-        return phase_words(partition["phase"])
+        return phase_of(partition)
     return status_text.copying_words(partition)
 
 
@@ -286,10 +287,10 @@ def _brokers(status: Document) -> Part:
         title="\nbrokers",
         columns=(
             Column("broker", lambda r: str(r["broker"]), is_number=True),
-            Column("copies", _copies_cell, is_number=True),
+            Column("copies", lambda r: _count_cell(r, "incoming"), is_number=True),
             number("to receive", "in_bytes_remaining", show_bytes),
             Column("rate in", lambda r: _rate_text(r, "in_bytes_per_s"), is_number=True),
-            number("serves", "outgoing"),
+            Column("serves", lambda r: _count_cell(r, "outgoing"), is_number=True),
             number("to remove", "out_bytes_remaining", show_bytes),
             Column("rate out", lambda r: _rate_text(r, "out_bytes_per_s"), is_number=True),
             number("throttle", "throttle_bytes_per_s", show_rate),
@@ -298,11 +299,11 @@ def _brokers(status: Document) -> Part:
     )
 
 
-def _copies_cell(row: Document) -> Words:
-    """Return the number of replicas that a broker copies, and of blocked ones among them."""
-    blocked = row.get("incoming_blocked") or 0
+def _count_cell(row: Document, key: str) -> Words:
+    """Return how many replicas a broker copies or serves, and how many of them are blocked."""
+    blocked = row.get(f"{key}_blocked") or 0
     then = (Words(f" ({blocked} blocked)", "yellow"),) if blocked else ()
-    return Words(number_text(row.get("incoming")), "", then)
+    return Words(number_text(row.get(key)), "", then)
 
 
 def _waiting_partitions(status: Document) -> Iterator[Document]:

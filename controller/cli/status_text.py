@@ -19,9 +19,10 @@ from controller.telemetry.advice import (
     count_words,
     effect_words,
     governor_lines,
-    phase_words,
+    phase_of,
     state_words,
     throttle_words,
+    wait_word,
 )
 from controller.units import ids, show_bytes, show_estimate, show_rate, show_time
 
@@ -107,14 +108,25 @@ def unanswered_line(status: Mapping[str, Any]) -> str:
 
 
 def blocked_lines(status: Mapping[str, Any]) -> Iterator[str]:
-    """Count blocked and stalled partitions by reason, and those that wait by design."""
-    reasons = status.get("blocked") or {}
-    in_turn = {by: count for by, count in reasons.items() if by in PATIENT}
-    blocked = {by: count for by, count in reasons.items() if by not in PATIENT}
-    stalled = status.get("stalled") or {}
-    for title, counts in (("waiting", in_turn), ("blocked", blocked), ("stalled", stalled)):
-        if counts:
-            yield f"{title}: " + ", ".join(f"{by} {count}" for by, count in counts.items())
+    """Count the partitions that wait, are held up, blocked or stalled, by reason."""
+    in_flight = status.get("blocked_in_flight") or {}
+    found: dict[str, dict[str, int]] = {
+        "in flight, held up": {},
+        "waiting, by reason": {},
+        "blocked": {},
+        "stalled": dict(status.get("stalled") or {}),
+    }
+    for by, count in (status.get("blocked") or {}).items():
+        if by in PATIENT:
+            begun = min(in_flight.get(by, 0), count)
+            found["in flight, held up"][by] = begun
+            found["waiting, by reason"][by] = count - begun
+        else:
+            found["blocked"][by] = count
+    for title, counts in found.items():
+        words = ", ".join(f"{by} {count}" for by, count in counts.items() if count)
+        if words:
+            yield f"{title}: {words}"
 
 
 def orphan_lines(status: Mapping[str, Any]) -> Iterator[str]:
@@ -132,11 +144,13 @@ def work_line(status: Mapping[str, Any]) -> str:
     partitions = status["partitions"]
     undecided = partitions.get("undecided", 0)
     more = f", {undecided} not accepted yet" if undecided else ""
-    copying = partitions.get(COPYING, 0)
-    copies = f" ({copying} copying)" if copying else ""
+    between = partitions.get("between_steps", 0)
+    details = ((partitions.get(COPYING, 0), COPYING), (between, "between two steps"))
+    shown = ", ".join(f"{number} {what}" for number, what in details if number)
     total = pace_words(status["total"]) if "total" in status and is_busy(status) else ""
     return (
-        f"{count_text(partitions['in_flight'], 'partition')} in flight{copies}, "
+        f"{count_text(partitions['in_flight'], 'partition')} in flight"
+        f"{f' ({shown})' if shown else ''}, "
         f"{partitions['waiting']} waiting{more}{f'; {total}' if total else ''}"
     )
 
@@ -183,7 +197,7 @@ def name_of(partition: Mapping[str, Any]) -> str:
 
 def phase_text(partition: Mapping[str, Any], *, verbose: bool = False) -> str:
     """Return the phase of a partition in words, and its name in the log and in Kafka."""
-    words, name = phase_words(partition["phase"]), partition["phase"]
+    words, name = phase_of(partition), partition["phase"]
     return f"{words} ({name})" if verbose and words != name else words
 
 
@@ -202,7 +216,7 @@ def partition_line(partition: Mapping[str, Any], *, verbose: bool = False) -> st
 
 def waiting_line(partition: Mapping[str, Any]) -> str:
     """Describe a pending partition, one of each reason."""
-    return f"{name_of(partition)}: waits for {wait_words(partition['blocked_on'])}"
+    return f"{name_of(partition)}: {wait_words(partition['blocked_on'])}"
 
 
 def partition_state(partition: Mapping[str, Any]) -> str:
@@ -210,7 +224,7 @@ def partition_state(partition: Mapping[str, Any]) -> str:
     blocked = partition["blocked_on"]
     if blocked is not None:
         beside = beside_words(partition)
-        return f"waits for {wait_words(blocked)}" + (f"; {beside}" if beside else "")
+        return wait_words(blocked, begun=True) + (f"; {beside}" if beside else "")
     if partition.get("state") != COPYING:
         return ""
     return f"{copying_words(partition)} (since {show_time(partition['phase_since'])})"
@@ -229,12 +243,16 @@ def beside_words(partition: Mapping[str, Any]) -> str:
     return f"meanwhile {COPYING} to {ids(running)}" if running else ""
 
 
-def wait_words(blocked: Mapping[str, Any]) -> str:
-    """Describe a blocked reason, and its start."""
+def wait_words(blocked: Mapping[str, Any], *, begun: bool = False) -> str:
+    """Describe why a partition does not continue, or begin, and since when."""
+    return f"{wait_word(blocked['by'], begun=begun)}: {reason_words(blocked)}"
+
+
+def reason_words(blocked: Mapping[str, Any]) -> str:
+    """Return a blocked reason, with its name and its start."""
     since = blocked.get("since")
-    return f"{blocked['by']}: {blocked['detail']}" + (
-        f" (since {show_time(since)})" if since else ""
-    )
+    more = f", since {show_time(since)}" if since else ""
+    return f"{blocked['detail']} ({blocked['by']}{more})"
 
 
 # --- pauses and the kill switch ------------------------------------------------------------------
@@ -348,7 +366,11 @@ def broker_lines(status: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
                 f"{show_bytes(left)} left" if left else "",
                 rate_words(row, "in_bytes_per_s"),
             )
-            serves = _load(outgoing, rate_words(row, "out_bytes_per_s"))
+            serves = _load(
+                outgoing,
+                f"{row['outgoing_blocked']} blocked" if row.get("outgoing_blocked") else "",
+                rate_words(row, "out_bytes_per_s"),
+            )
             dropped = row.get("out_bytes_remaining")
             removes = f", {show_bytes(dropped)} to remove" if dropped else ""
             yield row["broker"], f"broker {row['broker']}: in {receives}, out {serves}{removes}"

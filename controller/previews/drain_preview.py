@@ -93,8 +93,8 @@ class DrainedBroker:
         """Name the partitions that wait, by reason."""
         for blocked, some in by_reason(self.blocked).items():
             by = blocked.by
-            waits = f"waiting ({by})" if by in PATIENT else f"blocked by {by}"
-            yield f"{names_text(some)} {waits}: {blocked.detail}"
+            word = "held up" if by in PATIENT else "blocked"
+            yield f"{names_text(some)} {word}: {blocked.detail} ({by})"
 
     def document(self) -> dict[str, Any]:
         """Return it for ``--json``."""

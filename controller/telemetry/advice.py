@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from controller.core.model import BlockedBy, count_text
+from controller.core.reason_kinds import BLOCKING
 from controller.units import ids, show_latency, show_rate, show_time
 
 
@@ -131,6 +132,26 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
 def phase_words(phase: str) -> str:
     """Return a phase in words; one of another release as it is."""
     return PHASE_WORDS.get(phase, phase)
+
+
+def phase_of(partition: Mapping[str, Any]) -> str:
+    """Return the phase of a partition in words; between two steps it is still in flight."""
+    is_between = partition["phase"] == "pending" and partition.get("begun")
+    return "between two steps" if is_between else phase_words(partition["phase"])
+
+
+def wait_word(by: str, *, begun: bool) -> str:
+    """
+    Return what a partition is called that has a reason: blocked, held up or waiting.
+
+    It is blocked where an operator or a broker has to act, in any phase. Otherwise it is held up in
+    flight, and waiting before its first step.
+    """
+    try:
+        is_blocking = BlockedBy(by) in BLOCKING
+    except ValueError:  # of another release
+        is_blocking = True
+    return "blocked" if is_blocking else "held up" if begun else "waiting"
 
 
 def tone_of(state: str) -> str:

@@ -93,6 +93,8 @@ class WorkCounts:
     """In flight, pending and not accepted yet, by reason; without those that copy."""
     examples: dict[str, list[Example]] = field(default_factory=dict)
     """The first few for each of these reasons."""
+    blocked_in_flight: Counter[str] = field(default_factory=Counter)
+    """Those of them that are in flight."""
     moving: Counter[RequestId] = field(default_factory=Counter)
     """In flight, by request."""
     waiting: Counter[RequestId] = field(default_factory=Counter)
@@ -100,6 +102,8 @@ class WorkCounts:
     undecided: int = 0
     """Entries of the legacy plan, and partitions on drained brokers, not accepted yet."""
     in_flight: list[TopicPartition] = field(default_factory=list)
+    between_steps: Counter[RequestId] = field(default_factory=Counter)
+    """Those in flight that are between two steps, by request."""
     copying: int = 0
     """In flight, with a replica that is being copied; it may be blocked besides."""
     stalled: dict[TopicPartition, str] = field(default_factory=dict)
@@ -125,6 +129,7 @@ class WorkCounts:
         """Count a blocked partition; the view has them in the order of acceptance."""
         by = reason.by.value
         self.blocked[by] += 1
+        self.blocked_in_flight[by] += is_begun
         self.note_wait(request, reason)
         waits = self.by_request.setdefault(request, {})
         waits.setdefault(reason.by, RequestWait(0, reason.detail)).partitions += 1
@@ -186,6 +191,8 @@ def work_counts(
         if is_begun:
             found.moving[request] += 1
             found.in_flight.append(partition)
+            if not reassignment.in_flight:
+                found.between_steps[request] += 1
         else:
             found.waiting[request] += 1
         gained = gained_at(partition) if is_begun else None

@@ -52,6 +52,8 @@ class BrokerVolume:
     """Those among them that are not copied now, as their partition is blocked."""
     outgoing: int = 0
     """Partitions that it serves to copying brokers now."""
+    outgoing_blocked: int = 0
+    """Those among them of which nothing is copied now."""
     in_remaining: int = 0
     """Bytes that it has to receive."""
     out_remaining: int = 0
@@ -177,6 +179,7 @@ class _Counting:
         blocked = reassignment.blocked
         is_blocked = blocked is not None and not blocked.is_copying
         running = copying_to(self._view, partition, reassignment) if is_blocked else ()
+        self.brokers[state.leader].outgoing_blocked += is_blocked and not running
         for broker in receivers:
             self.brokers[broker].incoming += 1
             self.brokers[broker].incoming_blocked += is_blocked and broker not in running

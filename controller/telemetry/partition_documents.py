@@ -114,6 +114,7 @@ class PartitionDocuments:
             **partition._asdict(),
             "request": spec.request,
             "phase": label_of(reassignment.phase),
+            "begun": reassignment.begun,
             "state": _state_of(reassignment, blocked),
             "copying_to": list(copying_to(view, partition, reassignment)),
             "step": step,
@@ -279,7 +280,7 @@ def _state_of(reassignment: Reassignment, blocked: Blocked | None) -> str:
         return COPYING
     if blocked is not None:
         return "blocked"
-    return "moving" if reassignment.in_flight else "waiting"
+    return "moving" if reassignment.begun else "waiting"
 
 
 def step_numbers(

@@ -97,6 +97,7 @@ def status_of(  # noqa: PLR0913 - what it is made of
         "partitions": {
             "in_flight": len(work.in_flight),
             "copying": work.copying,
+            "between_steps": work.between_steps.total(),
             "waiting": work.waiting.total(),
             "undecided": work.undecided,
         },
@@ -112,6 +113,7 @@ def status_of(  # noqa: PLR0913 - what it is made of
         },
         "orphans": _orphans_of(view),
         "blocked": dict(sorted(work.blocked.items())),
+        "blocked_in_flight": dict(sorted((+work.blocked_in_flight).items())),
         "stalled": dict(sorted(Counter(work.stalled.values()).items())),
         "waiting": [
             _example(by, example, clocks)
@@ -231,6 +233,7 @@ def _request(  # noqa: PLR0913, PLR0917 - what is known of it
             **counts,
             "total": request.total + without_target,
             "in_flight": in_flight,
+            "between_steps": min(work.between_steps[name], in_flight),
             "waiting": waiting,
         },
         "refusals": [

@@ -29,11 +29,13 @@ from controller.telemetry.advice import (
     advice_for,
     count_words,
     governor_lines,
+    phase_of,
     phase_words,
     remedy_for,
     state_words,
     throttle_words,
     tone_of,
+    wait_word,
 )
 from controller.telemetry.gauges import LOADS
 from controller.telemetry.partition_documents import BLOCKED, IN_FLIGHT, Filter
@@ -146,6 +148,7 @@ def render_page(  # noqa: PLR0913 - what it shows
         ended=_with_undone(ended, status),
         linked=_ids(status["requests"], ended),
         blocked=sum(n for by, n in status["blocked"].items() if by in BLOCKING),
+        held_up=sum(n for by, n in status["blocked_in_flight"].items() if by not in BLOCKING),
         reports=reports,
         is_still=is_still,
         is_accepted=is_accepted,
@@ -485,6 +488,8 @@ def _environment() -> Environment:
         cluster_name=str,
         colors=COLORS,
         phase_words=phase_words,
+        phase_of=phase_of,
+        wait_word=wait_word,
         phase_title=lambda phase: f"{phase}: {PHASE_MEANINGS.get(phase, '')}",
         state_words=state_words,
         dots_of=dots_of,

@@ -39,7 +39,7 @@ def explained(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 - a document's va
         "phase_since": SINCE,
         "step": 2,
         "steps": 4,
-        "blocked_on": {"by": "broker_dead", "detail": "replica 4 is not live", "since": SINCE},
+        "blocked_on": {"by": "broker_dead", "detail": "broker 4 is not live", "since": SINCE},
         "stalled": True,
     }
     return {
@@ -81,12 +81,31 @@ def test_a_partition_in_flight_is_explained_whole() -> None:
         "  target      3,4,5",
         f"  phase       copying since {SHOWN} (A2-syncing: {PHASE_MEANINGS['A2-syncing']})",
         "  step        2 of 4",
-        f"  waits for   broker_dead: replica 4 is not live (since {SHOWN}), STALLED",
+        f"  blocked     broker 4 is not live (broker_dead, since {SHOWN}), STALLED",
         f"  what to do  {advice_for(BlockedBy.BROKER_DEAD, REQUEST)}",
         "  steps to come, if nothing changes:",
         "    3. 0,3,4,5: add 5, drop 2",
         "    4. 3,4,5: drop 0",
     ]
+
+
+def test_a_partition_between_two_steps_is_being_reassigned() -> None:
+    """By the daemon, and by ZooKeeper alone where the record has the original replicas."""
+    cluster = a_moving_cluster().assign(tp(), (0, 2, 3))
+    words = "t-0 is being reassigned, between two steps\n"
+    document = explained()
+    blocked = {"by": "paused", "detail": "everything is paused", "since": SINCE}
+    document["reassignment"] |= {"phase": "pending", "begun": True, "blocked_on": blocked}
+    cluster.explanations[tp()] = document
+    printed = Terminal(cluster).run("explain", "t-0").stdout
+    assert printed.startswith(words)
+    assert f"  phase       between two steps since {SHOWN} (pending: " in printed
+    assert f"  held up     everything is paused (paused, since {SHOWN}), STALLED\n" in printed
+    cluster.leader = None
+    assert Terminal(cluster).run("explain", "t-0").stdout.startswith(words)
+    cluster.assign(tp(), (0, 1, 2))
+    printed = Terminal(cluster).run("explain", "t-0").stdout
+    assert printed.startswith("t-0 is to be reassigned, no step is in flight\n")
 
 
 def test_the_remedy_names_the_request_and_the_brokers() -> None:
@@ -128,7 +147,7 @@ def test_a_partition_that_copies_is_not_explained_as_blocked(*, stalled: bool) -
     cluster.explanations[tp()] = document
     printed = Terminal(cluster).run("explain", "t-0").stdout
     assert f"  state       copying to 4 (since {SHOWN})\n" in printed
-    assert "waits for" not in printed
+    assert "blocked" not in printed
     assert ("STALLED" in printed) is stalled
     remedy = advice_for(BlockedBy.REPLICA_NOT_IN_ISR, REQUEST)
     assert remedy is not None
@@ -257,7 +276,7 @@ def test_an_entry_that_is_not_accepted_says_what_it_waits_for() -> None:
     )
     printed = Terminal(cluster).run("explain", "t-0").stdout
     assert "t-0 is in the plan, not accepted yet" in printed
-    assert "  waits for   config_unknown: min.insync.replicas is unknown: refused\n" in printed
+    assert "  blocked     min.insync.replicas is unknown: refused (config_unknown)\n" in printed
     assert "    1. 1,2,3: add 3\n    2. 1,3: drop 2\n" in printed
 
 

@@ -81,9 +81,9 @@ def busy() -> dict[str, Any]:
     }
     paused = {**a_request(waiting=3, total=3), "id": "request_0000000004", "state": "waiting"}
     ended = {**a_request(done=12, cancelled=3, total=15), "id": "request_0000000002"}
-    dead = blocked("broker_dead", "replica 4 is not live")
+    dead = blocked("broker_dead", "broker 4 is not live")
     full = blocked("disk_full", f"{LONG}-3 needs 12 GB on broker 2 /data/1, which has 3 GB free")
-    total = {"bytes_per_s": 50_000_000, "eta_s": None, "no_estimate": "replica 4 is not live"}
+    total = {"bytes_per_s": 50_000_000, "eta_s": None, "no_estimate": "broker 4 is not live"}
     return a_status(
         at=AT,
         total=total,
@@ -328,8 +328,8 @@ def test_all_rows_are_shown_on_demand(tmp_path: Path) -> None:
 def test_what_needs_attention_comes_first(tmp_path: Path) -> None:
     """Stalled, blocked, in flight, requests, and what only waits for its turn."""
     printed = status(a_terminal(tmp_path, 200))
-    marks = ["needs attention", "STALLED", "disk_full: ", "what to do", "in flight\n"]
-    marks += ["requests\n", "brokers\n", "\nwaiting\n"]
+    marks = ["needs attention", "STALLED", "(disk_full)", "what to do", "in flight\n"]
+    marks += ["requests\n", "brokers\n", "\nwaiting or held up\n"]
     places = [printed.index(mark) for mark in marks]
     assert places == sorted(places)
 

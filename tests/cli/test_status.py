@@ -16,11 +16,12 @@ BUSY = a_status(
     in_flight=[a_partition(blocked_on=FULL, stalled=True)],
     waiting=[{"topic": "t", "partition": 1, "request": "r", "blocked_on": FULL}],
     blocked={"limit": 7},
+    blocked_in_flight={"limit": 1},
     stalled={"limit": 1},
 )
 LINE = (
     "t-0: copying, step 1 of 3, replicas 1,2,3 -> 2,3, isr 1,2, leader 1, "
-    "waits for limit: full (since 2026-01-02 03:04:05Z), STALLED"
+    "held up: full (limit, since 2026-01-02 03:04:05Z), STALLED"
 )
 
 
@@ -44,8 +45,9 @@ def test_status_of_a_busy_leader() -> None:
         "leader, engine native, controller since 2026-01-02 03:04:05Z at epoch 9",
         "request legacy-000000000000002a: in flight, 1 of 2 done, 1 in flight, 0 waiting",
         LINE,
-        "t-1: waits for limit: full (since 2026-01-02 03:04:05Z)",
-        "waiting: limit 7",
+        "t-1: waiting: full (limit, since 2026-01-02 03:04:05Z)",
+        "in flight, held up: limit 1",
+        "waiting, by reason: limit 6",
         "stalled: limit 1",
         "1 partition in flight, 0 waiting",
     ]

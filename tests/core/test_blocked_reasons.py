@@ -127,7 +127,7 @@ def test_a_dead_replica_that_is_added_is_waited_for() -> None:
     view = built.with_reassignment(tp(), (1, 2, 3), Syncing(), original=(1, 2)).view
     spec = view.reassignments.by_partition[tp()].spec
     assert sync_gate(view, tp(), spec, state, spec.target) == Blocked(
-        BlockedBy.BROKER_DEAD, "replica 3 is not live"
+        BlockedBy.BROKER_DEAD, "broker 3 is not live"
     )
 
 

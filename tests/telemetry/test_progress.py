@@ -141,7 +141,7 @@ def test_producers_lengthen_the_estimate_or_end_it(played: Played) -> None:
 
 @pytest.mark.parametrize(
     ("by", "detail"),
-    [(BlockedBy.BROKER_DEAD, "replica 4 is not live"), (BlockedBy.DISK_FULL, "no room")],
+    [(BlockedBy.BROKER_DEAD, "broker 4 is not live"), (BlockedBy.DISK_FULL, "no room")],
 )
 def test_what_waits_for_something_else_has_no_estimate(
     played: Played, by: BlockedBy, detail: str
@@ -160,7 +160,7 @@ def test_what_waits_for_something_else_has_no_estimate(
 def test_a_copy_beside_a_dead_replica_goes_on(played: Played) -> None:
     """Its progress and its end are shown, and that the step waits."""
     copying(played, 90 * MB)
-    why = "replica 2 is not live"
+    why = "broker 2 is not live"
     dead = Blocked(BlockedBy.BROKER_DEAD, why)
     played.view.reassignments.by_partition[tp()].wait(dead, played.clock.at)
     status = played.go(0)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from controller.cli.status_text import status_lines
 from controller.core.core_settings import EngineName, Options
 from controller.core.cycle import apply, observe
 from controller.core.model import (
@@ -88,7 +89,11 @@ def status(view: ClusterView) -> dict[str, Any]:
 def an_idle_broker(broker: int) -> dict[str, int | None]:
     """Return the document of a broker without copies, as far as a standby knows it."""
     zeros = dict.fromkeys(
-        ("incoming", "incoming_blocked", "outgoing", "in_bytes_remaining", "out_bytes_remaining"), 0
+        (
+            *("incoming", "incoming_blocked", "outgoing", "outgoing_blocked"),
+            *("in_bytes_remaining", "out_bytes_remaining"),
+        ),
+        0,
     )
     unknown = dict.fromkeys(("in_bytes_per_s", "out_bytes_per_s", "throttle_bytes_per_s"))
     what_it_has = dict.fromkeys(("rack", "replicas", "leaders"))
@@ -121,7 +126,13 @@ def test_an_idle_standby_says_so() -> None:
         "total": {"bytes_per_s": None, "window_s": 30.0, "eta_s": None, "no_estimate": None},
         "requests": [],
         "undone": {},
-        "partitions": {"in_flight": 0, "copying": 0, "waiting": 0, "undecided": 0},
+        "partitions": {
+            "in_flight": 0,
+            "copying": 0,
+            "between_steps": 0,
+            "waiting": 0,
+            "undecided": 0,
+        },
         "controls": {
             "paused": {"everything": None, "requests": {}, "brokers": {}, "quiesce": None},
             "disabled": False,
@@ -146,6 +157,7 @@ def test_an_idle_standby_says_so() -> None:
         },
         "governor": None,
         "blocked": {},
+        "blocked_in_flight": {},
         "stalled": {},
         "drains": [],
         "evacuations": [],
@@ -206,7 +218,7 @@ def test_partition_in_flight_has_all_fields(engine: EngineName) -> None:
     )
     view.reassignments.by_partition[tp()].blocked_since = Instant(995.0)
     document = status(view)
-    counts = {"in_flight": 1, "copying": 1, "waiting": 0, "undecided": 0}
+    counts = {"in_flight": 1, "copying": 1, "between_steps": 0, "waiting": 0, "undecided": 0}
     assert document["partitions"] == counts
     assert document["blocked"] == {"replica_not_in_isr": 1}
     assert document["in_flight"] == [
@@ -215,6 +227,7 @@ def test_partition_in_flight_has_all_fields(engine: EngineName) -> None:
             "partition": 0,
             "request": REQUEST,
             "phase": "A2-syncing",
+            "begun": True,
             "state": "blocked",
             "copying_to": [4],
             "step": 2,
@@ -274,6 +287,33 @@ def test_each_reason_has_a_few_examples() -> None:
     ]
 
 
+def test_a_partition_between_two_steps_is_in_flight() -> None:
+    """It is held up, also where everything is paused; one that has not begun waits."""
+    built = a_view(1, 2, 3).with_partition(tp(0), (1, 2, 3)).with_partition(tp(1), (1, 2))
+    built.with_reassignment(tp(0), (2, 3), original=(1, 2), step=1)
+    view = built.with_reassignment(tp(1), (2, 3), original=(1, 2)).view
+    assert status(view)["in_flight"][0]["state"] == "moving"
+    observe(view, ControlsRead(Controls(pauses=Pauses(Pause("lunch", "ann")))), Instant(0.0))
+    document = status(view)
+    counts = document["partitions"]
+    assert (counts["in_flight"], counts["between_steps"], counts["waiting"]) == (1, 1, 1)
+    assert document["requests"][0]["partitions"]["between_steps"] == 1
+    assert (document["blocked"], document["blocked_in_flight"]) == ({"paused": 2}, {"paused": 1})
+    (partition,) = document["in_flight"]
+    assert (partition["phase"], partition["begun"]) == ("pending", True)
+    lines = list(status_lines(document))
+    for line in (
+        "1 partition in flight (1 between two steps), 1 waiting",
+        "in flight, held up: paused 1",
+        "waiting, by reason: paused 1",
+        "t-1: waiting: everything is paused by ann: lunch (paused, since 2026-01-02 03:03:55Z)",
+    ):
+        assert any(found.startswith(line) for found in lines), line
+    (line,) = (found for found in lines if found.startswith("t-0: "))
+    assert line.startswith("t-0: between two steps, step 1 of 2, ")
+    assert "held up: everything is paused by ann: lunch (paused, since " in line
+
+
 def test_a_request_counts_its_partitions() -> None:
     """Total, done, in flight, waiting and refused come together."""
     built = a_view(1).with_reassignment(tp(0), (4,), Syncing(), step=1)
@@ -290,6 +330,7 @@ def test_a_request_counts_its_partitions() -> None:
         "total": 5,
         "done": 2,
         "in_flight": 1,
+        "between_steps": 0,
         "waiting": 1,
         "refused": 1,
         "cancelled": 0,

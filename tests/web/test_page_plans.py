@@ -56,7 +56,7 @@ def test_a_drain_is_previewed_and_stands() -> None:
     cluster = FakeCluster().assign(A, (1, 2)).assign(B, (2, 3)).assign(T, (1, 2, 3, 4))
     shown = plans_of(cluster).preview(drains(1))
     assert (shown.entries, shown.changes[0][:11]) == (1, "a-0: 1,2 ->")
-    assert "t-0 blocked by no_target: it has 4 replicas" in shown.notes[0]
+    assert "t-0 blocked: it has 4 replicas" in shown.notes[0]
     assert cluster.controls.drains == Drains()
     with pytest.raises(InvalidInputError, match="there is no broker 9"):
         plans_of(cluster).preview(drains(1, 9))

@@ -300,13 +300,24 @@ def test_every_broker_is_shown_with_what_it_has() -> None:
     assert 'title="&lt;not allowed&gt;"' in html
 
 
+def test_blocked_copies_are_marked_in_the_table_of_brokers() -> None:
+    """The tile of copies does not count them."""
+    state = partition_state(1, (1, 2))
+    built = a_view(1, 2).with_partition(tp(), (1, 2, 3), adding=(3,), state=state)
+    view = built.with_reassignment(tp(), (2, 3), Syncing(), original=(1, 2), step=1).view
+    view.reassignments.by_partition[tp()].blocked = Blocked(BlockedBy.BROKER_DEAD, "3 is dead")
+    html = page(view)
+    assert html.count('1 <span class="bad">(blocked)</span>') == 2
+    assert "No replica is being copied." in html
+
+
 def test_a_partition_that_copies_is_not_shown_as_blocked() -> None:
     """Its state is copying; without progress for too long it is stalled."""
     view = a_busy_view()
     copies = Blocked(BlockedBy.REPLICA_NOT_IN_ISR, "replica 3 is not in ISR", is_copying=True)
     view.reassignments.by_partition[tp()].wait(copies, Instant(0.0))
     html = page(view)
-    assert "<h2>Blocked and waiting <small>0 blocked, 0 waiting by design</small></h2>" in html
+    assert "<small>0 blocked, 0 in flight and held up, 0 waiting</small></h2>" in html
     assert "No partition is blocked." in html
     assert "<h2>Copying <small>1 partition</small></h2>" in html
     assert "no report of its bytes yet" in html

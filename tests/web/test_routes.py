@@ -202,15 +202,32 @@ def test_one_partition_has_a_page(served: Served) -> None:
     with served.cycling(view):
         response, page = served.fetch("/partition?partition=t-0")
         assert response.status == HTTPStatus.OK
-        assert "It waits: &lt;3&gt; is dead" in page
+        assert "Blocked: &lt;3&gt; is dead" in page
         assert "What to do: start the broker again" in page
         assert "Steps to come" in page
+        assert '<ol start="1">' in page
         assert f"/history?request={REQUEST}" in page
         assert '<a href="/partition?partition=t-0">t-0</a>' in served.fetch("/")[1]
         response, page = served.fetch("/partition?partition=nothing-7")
         assert response.status == HTTPStatus.NOT_FOUND
         assert "There is no such partition." in page
     assert served.fetch("/partition?partition=nothing")[0].status == HTTPStatus.BAD_REQUEST
+
+
+def test_the_page_of_a_partition_says_since_when_it_is_blocked(served: Served) -> None:
+    """Its phase began before that. Steps to come are numbered from the one in flight on."""
+    served.is_running()
+    state = partition_state(1, (1, 2))
+    built = a_view(1, 2, 4).with_partition(tp(), (1, 2, 3), adding=(3,), state=state)
+    built.with_reassignment(tp(), (3, 4), Syncing(), original=(1, 2), since=960.0, step=1)
+    running = built.view.reassignments.by_partition[tp()]
+    running.blocked, running.blocked_since = Blocked(BlockedBy.BROKER_DEAD, "dead"), Instant(970.0)
+    with served.cycling(built.view):
+        page = served.fetch("/partition?partition=t-0")[1]
+    words = re.sub(r"<[^>]+>", "", page)
+    ((since, blocked_since),) = re.findall(r"copying since (.*), blocked since (.*)", words)
+    assert since != blocked_since
+    assert '<ol start="2">' in page
 
 
 def test_every_page_names_the_cluster(served: Served) -> None:

@@ -168,7 +168,10 @@ def _not_in_isr(
     """Return the block of lagging replicas; those that stay are said to, as they bring nothing."""
     dead = tuple(r for r in lagging if not view.is_live(r, partition))
     if dead:
-        return _broker_dead(view, dead, f"{_replica_text(dead, staying)} is not live")
+        stay = tuple(r for r in dead if r in staying)
+        where = "" if stay == dead else f"on {ids(stay)} "
+        whose = f", whose replica {where}stays," if stay else ""
+        return _broker_dead(view, dead, f"broker {ids(dead)}{whose} is not live")
     conflict = id_conflict(view, partition, lagging)
     if conflict is not None:
         return Blocked(BlockedBy.REPLICA_NOT_IN_ISR, conflict)

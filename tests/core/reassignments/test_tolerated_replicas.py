@@ -88,7 +88,7 @@ def test_a_dead_replica_is_tolerated_as_well() -> None:
     submit(driver, wanted(2, 3, 4))
     driver.observe(BrokersRead({b: driver.registration(b) for b in replicas(1, 2, 4)}))
     driver.catch_up(tp(), 1, 2, 4)
-    assert blocked(driver) == (BlockedBy.BROKER_DEAD, "replica 3, which stays, is not live")
+    assert blocked(driver) == (BlockedBy.BROKER_DEAD, "broker 3, whose replica stays, is not live")
     tolerate(driver, 3)
     assert not is_open(driver)
     assert isr(driver) == (2, 4)
