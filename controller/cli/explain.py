@@ -29,6 +29,7 @@ from controller.core import model
 from controller.core.model import ReassignmentSpec, TopicPartition
 from controller.core.reason_kinds import COPYING
 from controller.core.reassignments.model import Orphan
+from controller.doctor.findings import why_orphaned
 from controller.errors import InvalidInputError
 from controller.telemetry.advice import (
     PHASE_MEANINGS,
@@ -239,7 +240,8 @@ def _orphan_words(orphan: Orphan | str, live: frozenset[model.BrokerId]) -> str:
     if isinstance(orphan, str):
         return f"a record cannot be decoded: {orphan}"
     there = "live" if orphan.broker in live else "not live"
-    return f"broker {orphan.broker} ({there}) may still have an old log: {orphan.reason}"
+    why = why_orphaned(orphan.reason)
+    return f"broker {orphan.broker} ({there}) may still hold an old copy, as {why}"
 
 
 def _live_rows(moved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -7,12 +7,14 @@ Rates, shares and estimates are those of the status; nothing is computed here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
-from controller.core.model import RequestId, count_text, request_text
+from controller.core.model import BrokerId, RequestId, count_text, request_text
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Drain, Evacuation, Pause, Pauses
 from controller.core.reason_kinds import COPYING, PATIENT
+from controller.doctor.findings import NOTHING, old_copies_text
 from controller.previews.holds import drain_words, evacuation_words, left_words, pause_lines
 from controller.telemetry.advice import (
     OPEN_STATES,
@@ -130,13 +132,22 @@ def blocked_lines(status: Mapping[str, Any]) -> Iterator[str]:
 
 
 def orphan_lines(status: Mapping[str, Any]) -> Iterator[str]:
-    """Name the logs that may be left on brokers, with what to do about them."""
+    """Name the logs that may be left on each broker, and what to do if that is anything."""
     orphans = status.get("orphans", ())
-    for orphan in orphans[:ORPHANS_SHOWN]:
-        where = f"{name_of(orphan)} on broker {orphan['broker']}"
-        yield f"orphan {where}: {orphan['reason']}; what to do: {orphan['what_to_do']}"
-    if len(orphans) > ORPHANS_SHOWN:
-        yield "and more orphans: reassigner doctor --all-rows"
+    found: dict[tuple[BrokerId, str], list[str]] = {}
+    for orphan in orphans:
+        alike = orphan["broker"], orphan["what_to_do"]
+        found.setdefault(alike, []).append(name_of(orphan))
+    named = list(islice(found.items(), ORPHANS_SHOWN))
+    for (broker, advice), names in named:
+        action, _, then = advice.partition(f"{NOTHING}: ")
+        yield old_copies_text(broker, names) + (
+            f"; what to do: {action}" if action else f": {then}"
+        )
+    more = status.get("orphans_total", len(orphans)) - sum(len(names) for _, names in named)
+    if more > 0:
+        copies = count_text(more, "more old copy", "more old copies")
+        yield f"and {copies}: reassigner doctor --all-rows"
 
 
 def work_line(status: Mapping[str, Any]) -> str:

@@ -60,7 +60,7 @@ CHECKS: Final[Mapping[SnapshotCheck, tuple[str, ...]]] = {
     partition_checks.controller_replicas: (paths.BROKER_IDS,),
     partition_checks.foreign_reassignments: (paths.REASSIGNMENTS,),
     partition_checks.unexplained_replicas: (paths.REASSIGNMENTS,),
-    partition_checks.orphans: (paths.TOPICS, paths.BROKER_IDS),
+    partition_checks.old_copies: (paths.TOPICS, paths.BROKER_IDS),
     partition_checks.stray_logs: (paths.TOPICS, paths.ORPHANS, paths.DELETIONS),
     znode_checks.orphan_throttles: (*_THROTTLED, paths.LEADER),
     znode_checks.left_throttles: (*_THROTTLED, paths.LEADER),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -20,6 +21,10 @@ CLIENTS_WAIT: Final = (
     "(`controller_endpoint = public` answers them)"
 )
 """What a tenure of the native engine means for clients, without the public endpoint."""
+
+
+NOTHING: Final = "nothing"
+"""With this, advice begins where nothing has to be done."""
 
 
 class Severity(StrEnum):
@@ -61,6 +66,23 @@ def info(check: str, subject: str, evidence: str, advice: str) -> Finding:
     return Finding(check, Severity.INFO, subject, evidence, advice)
 
 
+def old_copies_text(broker: BrokerId, names: Sequence[str]) -> str:
+    """Say of which partitions a broker may still hold copies that are to be deleted."""
+    held = f"old copies of {len(names)} partitions"
+    if len(names) == 1:
+        held = f"an old copy of {names[0]}"
+    return f"broker {broker} may still hold {held}"
+
+
+def why_orphaned(reason: str) -> str:
+    """Return the reason of an orphan record in a sentence."""
+    known = {
+        "not live": "its broker was not live",
+        "not confirmed": "nothing confirmed its deletion",
+    }
+    return known.get(reason, f"it was {reason}")
+
+
 def orphan_advice(engine: EngineName | None, *, is_live: bool, path: str | None) -> str:
     """
     Return what to do about the log of an orphan on a broker that may be live.
@@ -69,7 +91,8 @@ def orphan_advice(engine: EngineName | None, *, is_live: bool, path: str | None)
     is not known to have it.
     """
     if engine is EngineName.NATIVE:
-        return "nothing: the daemon has the broker delete it when no live replica lags"
+        when = "no live replica lags" if is_live else "that broker is back"
+        return f"{NOTHING}: the deletion follows when {when}"
     removal = (
         f"stop the broker, run `rm -r {path or 'DIRECTORY'}` on its machine, and start it; the "
         "daemon then ends the record"
@@ -79,7 +102,7 @@ def orphan_advice(engine: EngineName | None, *, is_live: bool, path: str | None)
     if path is not None:
         return f"no request of Kafka deletes it: {removal}"
     if is_live:
-        return "nothing: the daemon ends the record when the broker reports no log of it"
+        return f"{NOTHING}: the daemon ends the record when the broker reports no log of it"
     return "start the broker: if it has the log, its directory is named then"
 
 

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from controller.core.model import BrokerId, TopicAssignment, TopicPartition, count_text, ids
+from controller.core.reassignments.model import Orphan
 from controller.doctor.broker_answers import Disks
-from controller.doctor.findings import Finding, Severity, critical, orphan_advice, warning
+from controller.doctor.findings import (
+    NOTHING,
+    Finding,
+    Severity,
+    critical,
+    info,
+    old_copies_text,
+    orphan_advice,
+    warning,
+    why_orphaned,
+)
 from controller.doctor.snapshot import Snapshot
+
+NAMED_MAX: Final = 10
+"""Partitions that one finding names."""
 
 
 def foreign_reassignments(snapshot: Snapshot) -> Iterator[Finding]:
@@ -248,8 +263,28 @@ def offline_replicas(snapshot: Snapshot) -> Iterator[Finding]:
             )
 
 
+def old_copies(snapshot: Snapshot) -> Iterator[Finding]:
+    """Find the same as ``orphans``; of what the daemon ends by itself, one remark for a broker."""
+    by_daemon: dict[tuple[BrokerId, str], list[str]] = {}
+    for orphan, finding in _orphan_findings(snapshot):
+        if finding.advice.startswith(NOTHING):
+            names = by_daemon.setdefault((orphan.broker, finding.advice), [])
+            names.append(str(orphan.partition))
+        else:
+            yield finding
+    for (broker, advice), names in by_daemon.items():
+        subject, evidence = f"broker {broker}", old_copies_text(broker, names)
+        more = ", and more" if len(names) > NAMED_MAX else ""
+        listed = f": {', '.join(names[:NAMED_MAX])}{more}" if len(names) > 1 else ""
+        yield info("orphan", subject, evidence.removeprefix(f"{subject} ") + listed, advice)
+
+
 def orphans(snapshot: Snapshot) -> Iterator[Finding]:
     """Find records of replicas whose deletion no broker confirmed."""
+    return (finding for _, finding in _orphan_findings(snapshot))
+
+
+def _orphan_findings(snapshot: Snapshot) -> Iterator[tuple[Orphan, Finding]]:
     znodes = snapshot.znodes
     for orphan in sorted(znodes.orphans, key=lambda o: (o.broker, o.partition)):
         topic = znodes.topics.get(orphan.partition.topic)
@@ -272,12 +307,9 @@ def orphans(snapshot: Snapshot) -> Iterator[Finding]:
                         f"that broker is live and still has {_directory(disks, orphan.partition)}"
                     )
             advice = orphan_advice(snapshot.engine, is_live=is_live, path=path)
-        yield warning(
-            "orphan",
-            f"{orphan.partition} on broker {orphan.broker}",
-            f"recorded because {orphan.reason}; {state}",
-            advice,
-        )
+        subject = f"{orphan.partition} on broker {orphan.broker}"
+        evidence = f"recorded because {why_orphaned(orphan.reason)}; {state}"
+        yield orphan, warning("orphan", subject, evidence, advice)
 
 
 def stray_logs(snapshot: Snapshot) -> Iterator[Finding]:

@@ -112,6 +112,7 @@ def status_of(  # noqa: PLR0913 - what it is made of
             for topic in sorted(view.deletions_session.markers or ())[:DELETIONS_MAX]
         },
         "orphans": _orphans_of(view),
+        "orphans_total": len(view.reassignments.orphans),
         "blocked": dict(sorted(work.blocked.items())),
         "blocked_in_flight": dict(sorted((+work.blocked_in_flight).items())),
         "stalled": dict(sorted(Counter(work.stalled.values()).items())),

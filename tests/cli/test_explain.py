@@ -292,7 +292,7 @@ def test_records_of_a_partition_are_listed() -> None:
         "  record      cannot be decoded: not JSON",
         "  state       cannot be decoded: the node is empty",
         "  topic       is queued for deletion, which waits for broker 9",
-        "  orphan      broker 3 (live) may still have an old log: not live",
+        "  orphan      broker 3 (live) may still hold an old copy, as its broker was not live",
         "  orphan      a record cannot be decoded: the node is empty",
     ):
         assert line in printed

@@ -181,13 +181,17 @@ def test_status_shows_bytes_and_brokers() -> None:
 
 
 def test_orphans_are_named_with_what_to_do() -> None:
-    """The first few; older daemons report none."""
+    """By broker, the first few; nothing has to be done about some. Older daemons report none."""
     orphan = {"topic": "t", "partition": 0, "broker": 5, "reason": "dead", "what_to_do": "this"}
     assert list(orphan_lines({})) == []
     (line,) = orphan_lines({"orphans": [orphan]})
-    assert line == "orphan t-0 on broker 5: dead; what to do: this"
-    many = list(orphan_lines({"orphans": [orphan] * (ORPHANS_SHOWN + 1)}))
-    assert many[-1] == "and more orphans: reassigner doctor --all-rows"
+    assert line == "broker 5 may still hold an old copy of t-0; what to do: this"
+    alike = [{**orphan, "partition": n, "what_to_do": "nothing: it ends"} for n in range(11)]
+    (line,) = orphan_lines({"orphans": alike})
+    assert line == "broker 5 may still hold old copies of 11 partitions: it ends"
+    rows = [{**orphan, "broker": b} for b in range(ORPHANS_SHOWN + 1)]
+    many = list(orphan_lines({"orphans": rows, "orphans_total": ORPHANS_SHOWN + 200}))
+    assert many[-1] == "and 200 more old copies: reassigner doctor --all-rows"
     assert len(many) == ORPHANS_SHOWN + 1
 
 

@@ -7,9 +7,12 @@ import pytest
 from controller.core.core_settings import EngineName
 from controller.core.model import BrokerId, Zxid
 from controller.doctor.broker_answers import Disks
-from controller.doctor.partition_checks import orphans, stray_logs
+from controller.doctor.findings import Severity
+from controller.doctor.partition_checks import old_copies, orphans, stray_logs
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
+
+RECORDED = "recorded because its broker was not live"
 
 
 @pytest.mark.parametrize(
@@ -37,13 +40,13 @@ from tests.doctor.builders import SnapshotBuilder, found, subjects
 )
 def test_an_orphan_says_how_its_broker_stands(built: SnapshotBuilder, state: str) -> None:
     """It decides whether anybody can do something about it now."""
-    assert found(orphans, built) == [("t-0 on broker 2", f"recorded because not live; {state}")]
+    assert found(orphans, built) == [("t-0 on broker 2", f"{RECORDED}; {state}")]
 
 
 @pytest.mark.parametrize(
     ("engine", "advice"),
     [
-        (EngineName.NATIVE, "nothing: the daemon has the broker delete it"),
+        (EngineName.NATIVE, "nothing: the deletion follows when no live replica lags"),
         (
             EngineName.DELEGATED,
             "no request of Kafka deletes it: stop the broker, run `rm -r DIRECTORY` on its machine",
@@ -71,6 +74,26 @@ def test_orphan_without_a_log_ends_by_itself() -> None:
     dead = SnapshotBuilder(1).partition(tp(), (1,)).orphan(2, tp())
     (away,) = orphans(dead.with_parts(engine=EngineName.DELEGATED).build())
     assert away.advice.startswith("start the broker")
+
+
+@pytest.mark.parametrize("engine", [EngineName.NATIVE, EngineName.DELEGATED])
+def test_what_the_daemon_deletes_is_a_remark_for_each_broker(engine: EngineName) -> None:
+    """Nothing has to be done; where something has, each is a warning."""
+    built = SnapshotBuilder(1, 2).partition(tp(), (1,)).orphan(2, tp()).silent(2, "no")
+    for number in range(11):
+        built.partition(tp(number), (1,)).orphan(3, tp(number))
+    built.with_parts(engine=engine)
+    listed = list(old_copies(built.build()))
+    if engine is EngineName.DELEGATED:
+        assert [f.severity for f in listed] == [Severity.WARNING] * 11 + [Severity.INFO]
+        return
+    assert [(f.severity, f.subject, f.advice) for f in listed] == [
+        (Severity.INFO, "broker 2", "nothing: the deletion follows when no live replica lags"),
+        (Severity.INFO, "broker 3", "nothing: the deletion follows when that broker is back"),
+    ]
+    assert listed[0].evidence == "may still hold an old copy of t-0"
+    assert listed[1].evidence.startswith("may still hold old copies of 11 partitions: t-0, t-1,")
+    assert len(list(orphans(built.build()))) == 12
 
 
 def test_without_orphan_records_nothing_is_found() -> None:
