@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from controller.core.model import MinFree
 from controller.errors import InvalidInputError
-from controller.units import parse_bytes, parse_throttle
+from controller.units import NONE, parse_bytes, parse_throttle
 
 PORT_MAX: Final = 65535
 TOKEN_MIN: Final = 16
@@ -49,7 +49,8 @@ def parse_rate(value: object) -> object:
 def parse_throttle_setting(value: object) -> object:
     """Parse a throttle: the same, ``auto``, or ``none``."""
     if isinstance(value, str):
-        return None if value.strip().lower() == "none" else parse_throttle("it", value)
+        is_none = value.strip().lower() == NONE
+        return None if is_none else parse_throttle("it", value, or_none=True)
     return value
 
 

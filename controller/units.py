@@ -19,6 +19,10 @@ from controller.errors import InvalidInputError
 NAMES_MAX: Final = 10
 BYTES_MAX: Final = 2**63 - 1
 """Kafka's throttles are Java longs."""
+LOW_RATE: Final = 10_000
+"""Bytes per second; a throttle below it is hardly meant."""
+NONE: Final = "none"
+"""What people write for no throttle."""
 MS_PER_S: Final = 1000
 MINUTE_S: Final = 60.0
 _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b?)(?:/s)?", re.IGNORECASE)
@@ -52,9 +56,11 @@ def parse_bytes(option: str, text: str) -> int:
     raise InvalidInputError(f"{option}: bytes such as 50000000, 50MB or 1.5GiB, not {text!r}")
 
 
-def parse_throttle(option: str, text: str) -> Throttle:
+def parse_throttle(option: str, text: str, *, or_none: bool = False) -> Throttle:
     """
     Parse a throttle, in bytes per second and broker: ``auto``, or as ``parse_bytes`` does.
+
+    ``or_none``: the caller took ``none`` before, which the error names then.
 
     Raises:
         InvalidInputError: ``text`` is neither.
@@ -64,8 +70,21 @@ def parse_throttle(option: str, text: str) -> Throttle:
         return AUTO
     try:
         return parse_bytes(option, text)
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{error}, nor auto") from None
+    except InvalidInputError:
+        words = f", {AUTO} or {NONE}" if or_none else f", or {AUTO}"
+        why = f"{option}: a rate such as 50000000, 50MB or 1.5GiB{words}, not {text!r}"
+        raise InvalidInputError(why) from None
+
+
+def low_rate_text(throttle: Throttle | None) -> str | None:
+    """Return the doubt about a throttle that is hardly meant, as 50 instead of 50MB."""
+    if not isinstance(throttle, int) or throttle >= LOW_RATE:
+        return None
+    meant = f"{throttle}{'MB' if throttle < _KILO else 'KB'}"
+    return (
+        f"a throttle of {show_rate(throttle)} is very low: a number without a unit is in bytes "
+        f"(did you mean {meant}?)"
+    )
 
 
 def parse_duration(option: str, text: str) -> float:

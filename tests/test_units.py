@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from controller.cli.options import parse_step_size
+from controller.core.requests.submissions import AUTO
 from controller.errors import InvalidInputError
-from controller.units import parse_bytes, parse_duration, show_bytes, show_time
+from controller.units import (
+    low_rate_text,
+    parse_bytes,
+    parse_duration,
+    parse_throttle,
+    show_bytes,
+    show_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +45,25 @@ def test_what_is_no_amount_is_refused_by_the_name_of_the_option(text: str) -> No
     """Nothing is guessed."""
     with pytest.raises(InvalidInputError, match="--throttle: bytes such as"):
         parse_bytes("--throttle", text)
+
+
+@pytest.mark.parametrize("text", ["0", "5furlongs"])
+def test_what_is_no_throttle_is_refused_with_the_words_that_are_one(text: str) -> None:
+    """Where none is one of them, it is named."""
+    rate = f"R: a rate such as 50000000, 50MB or 1.5GiB, or auto, not '{text}'"
+    with pytest.raises(InvalidInputError, match=f"^{re.escape(rate)}$"):
+        parse_throttle("R", text)
+    with pytest.raises(InvalidInputError, match=r"1\.5GiB, auto or none, not"):
+        parse_throttle("R", text, or_none=True)
+
+
+def test_a_throttle_that_lacks_a_unit_is_doubted() -> None:
+    """With the rate that was probably meant."""
+    text = "a throttle of 50 B/s is very low: a number without a unit is in bytes"
+    assert low_rate_text(50) == f"{text} (did you mean 50MB?)"
+    assert "(did you mean 5000KB?)" in str(low_rate_text(5000))
+    for meant in (10_000, AUTO, None):
+        assert low_rate_text(meant) is None
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from controller.core.requests.submissions import (
 from controller.errors import InvalidInputError, ReassignmentConflictError
 from controller.previews.cancel_preview import CancelPreview, cancel_preview
 from controller.previews.entries import check_brokers
-from controller.units import names_text
+from controller.units import ids, names_text
 from controller.zk.request_writes import SELECTION_S
 from controller.znodes.paths import valid_request
 
@@ -206,15 +206,44 @@ def resume(
     """
     Remove the pauses of requests and brokers, or the general one and the quiesce, or all.
 
-    Return those that stay.
+    Return those that stay. A pause is removed even if its request or broker is gone.
 
     Raises:
+        InvalidInputError: a request or broker is not paused by itself.
         ReassignmentConflictError: the pauses are unreadable, or others change them all the time.
 
     """
-    return operator.writes.edit_pauses(
-        lambda found: Pauses() if everything else found.removing(requests, brokers), dry_run=dry_run
-    )
+    requests, brokers = frozenset(requests), frozenset(brokers)
+    if everything and (requests or brokers):
+        raise InvalidInputError("--all is of all requests and brokers: name none")
+
+    def changed(found: Pauses) -> Pauses:
+        if everything:
+            return Pauses()
+        _check_paused(operator, found, requests, brokers)
+        return found.removing(requests, brokers)
+
+    return operator.writes.edit_pauses(changed, dry_run=dry_run)
+
+
+def _check_paused(
+    operator: OperatorClient,
+    found: Pauses,
+    requests: frozenset[RequestId],
+    brokers: frozenset[BrokerId],
+) -> None:
+    """Check that requests and brokers are paused; of one that is not, it may be mistyped."""
+    free_requests, free_brokers = requests - found.requests.keys(), brokers - found.brokers.keys()
+    _check_open(operator, free_requests)
+    check_brokers(operator, free_brokers)
+    names = [request_text(*sorted(free_requests))] if free_requests else []
+    names += [f"broker {ids(sorted(free_brokers))}"] if free_brokers else []
+    if not names:
+        return
+    why = f"{' and '.join(names)} is not paused"
+    if found.everything is not None or found.quiesce is not None:
+        why += " by itself: everything is, which `reassigner resume` without a name ends"
+    raise InvalidInputError(why)
 
 
 def quiesce(operator: OperatorClient, new: Quiesce, *, dry_run: bool = False) -> Quiesce:
@@ -343,6 +372,22 @@ def check_tolerance(status: Mapping[str, Any] | None) -> None:
         )
 
 
+def check_limited(operator: OperatorClient, changes: LimitChanges) -> None:
+    """
+    Check that the request or broker of changes exists; limits of one that is gone can be removed.
+
+    Raises:
+        InvalidInputError: the request has ended, or it or the broker is not known.
+
+    """
+    removes_alone = changes.unset and not changes.values
+    set_now = operator.requests.controls().limits if removes_alone else controls.Limits()
+    if changes.request is not None and changes.request not in set_now.requests:
+        _check_open(operator, [changes.request])
+    if changes.broker is not None and changes.broker not in set_now.brokers:
+        check_brokers(operator, [changes.broker])
+
+
 def change_limits(
     operator: OperatorClient, changes: LimitChanges, *, dry_run: bool = False
 ) -> controls.Limits:
@@ -355,10 +400,7 @@ def change_limits(
         ReassignmentConflictError: the limits are unreadable, or others change them all the time.
 
     """
-    if changes.request is not None and changes.values:
-        _check_open(operator, [changes.request])
-    if changes.broker is not None and changes.values:
-        check_brokers(operator, [changes.broker])
+    check_limited(operator, changes)
 
     def changed(found: controls.Limits) -> controls.Limits:
         return changes.changed_limits(limits_in_force(operator, found))

@@ -9,7 +9,9 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import sys
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final, NoReturn
@@ -100,12 +102,36 @@ class OneLineGroup(TyperGroup):
             ended = super().main(*args, **{**keywords, "standalone_mode": False})
             code = int(ended or Exit.DONE)
         except typer.TyperException as error:
-            code = _fail(error.format_message() or "wrong usage; see --help", Exit.ERROR)
+            words = _usage_words(error, args[0] if args else keywords.get("args"))
+            code = _fail(words or "wrong usage; see --help", Exit.ERROR)
         except ControllerError as error:
             code = _fail(str(error), exit_of(error))
         except typer.Abort:
             code = _fail("aborted", Exit.ERROR)
         sys.exit(code)
+
+
+def _usage_words(error: typer.TyperException, given: Sequence[str] | None) -> str:
+    """Return what is wrong with options or arguments, in the words of the help."""
+    found: list[Any] = getattr(error.__cause__, "errors", list)()
+    if isinstance(error, typer.BadParameter) and found and error.param is not None:
+        wrong, name = found[0]["input"], error.param.get_error_hint()
+        match found[0]["type"]:
+            case "int_parsing":
+                return f"Invalid value for {name}: a number, not {wrong!r}"
+            case "greater_than_equal":
+                least = found[0]["ctx"]["ge"]
+                return f"Invalid value for {name}: a number, {least} or more, not {wrong}"
+    option = getattr(error, "option_name", "")
+    if _NEGATIVE.fullmatch(option):
+        words = sys.argv[1:] if given is None else given
+        wrong = next((word for word in words if word.startswith(option)), option)
+        return f"{wrong}: a value must not be negative"
+    return error.format_message()
+
+
+_NEGATIVE: Final = re.compile(r"-\d")
+"""What is taken for an option, and is the begin of a negative number."""
 
 
 def _fail(message: str, code: Exit) -> int:

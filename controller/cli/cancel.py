@@ -51,7 +51,6 @@ from controller.core.requests.outcomes import RequestHistory
 from controller.core.requests.submissions import Cancellation, CancelScope
 from controller.errors import InvalidInputError
 from controller.previews.cancel_preview import CancelPreview, cancel_preview
-from controller.units import parse_throttle
 
 if TYPE_CHECKING:
     from controller.previews.cluster_queries import ClusterQueries
@@ -136,7 +135,7 @@ def undo(  # noqa: PLR0913 - the options of the command
         scope=CancelScope.ALL,
         reason=reason,
         requested_by=context.requested_by(requested_by),
-        throttle=options.parse(parse_throttle, "--throttle", throttle),
+        throttle=options.parse(options.parse_rate_option, "--throttle", throttle),
         window=options.parse(options.parse_window, "--window", window),
     )
     return _cancel(context, wanted, everything=everything, yes=yes, wait=wait)

@@ -18,7 +18,7 @@ from controller.core.pacing.controls import Drain, Drains
 from controller.errors import InvalidInputError
 from controller.previews.cluster_queries import ClusterQueries
 from controller.previews.holds import drain_words
-from controller.units import MS_PER_S, ids, parse_throttle
+from controller.units import MS_PER_S, ids
 
 if TYPE_CHECKING:
     from controller.previews.drain_preview import DrainedBroker, DrainedCluster
@@ -76,7 +76,7 @@ def drain(  # noqa: PLR0913 - the options of the command
     new = draining.NewDrains(
         brokers=named,
         about=Drain(reason, context.requested_by(requested_by), context.wall_ms(), approved_by),
-        throttle=options.parse(parse_throttle, "--throttle", throttle),
+        throttle=options.parse(options.parse_rate_option, "--throttle", throttle),
         window=options.parse(options.parse_window, "--window", window),
     )
     with context.inspected() as (operator, queries):
@@ -151,15 +151,19 @@ def _stop(context: CommandContext, operator: OperatorClient, named: list[BrokerI
     ended = sorted(before.brokers.keys() - left.brokers.keys())
     lines = [NO_DRAIN]
     if ended:
+        others = f", and ends the drain of broker {ids(sorted(left.brokers))}"
+        undo = f"`reassigner undo {before.request}` moves its replicas back"
+        undo += others if left.brokers else ""
         lines = [
-            f"broker {ids(ended)} is drained no longer; what has not begun will not begin",
-            f"what has begun continues; `reassigner undo {before.request}` moves its replicas back"
-            + (
-                f", and ends the drain of broker {ids(sorted(left.brokers))}"
-                if left.brokers
-                else ""
-            ),
+            f"broker {ids(ended)} is no longer drained; what has not begun will not begin",
+            f"what has begun continues; {undo}",
         ]
+        if context.dry_run:
+            ends = f"broker {ids(ended)} would no longer be drained"
+            lines = [
+                f"{ends}; what has not begun would not begin",
+                f"what has begun would continue; {undo}",
+            ]
     context.print_change({"stopped": ended, "drains": _document(left)}, lines)
     return Exit.DONE
 

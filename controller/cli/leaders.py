@@ -35,7 +35,7 @@ from controller.errors import InvalidInputError
 from controller.previews.evacuation_preview import (
     BrokerLeaderships,
     LeaderMoves,
-    leader_changes,
+    forecast_leaders,
     left_lines,
 )
 from controller.previews.holds import by_reason, since_words
@@ -187,12 +187,16 @@ class LeadersRun(ABC):
 
     def _preview(self) -> Exit:
         moves, _ = self.begin(dry_run=True)
-        changes = leader_changes(self.operator, self.brokers, moves.orders)
+        found = forecast_leaders(self.operator, self.brokers, moves.orders)
         document = {
             "orders": {str(p): order for p, order in moves.orders.items()},
+            "leaders": {
+                str(broker): {"now": now, "then": then}
+                for broker, (now, then) in found.leaders.items()
+            },
             **_left_document(moves),
         }
-        lines = (*self._holds(), *changes, *left_lines(moves))
+        lines = (*self._holds(), *found.lines(), *left_lines(moves))
         self.context.print_change(document, lines or ["nothing has to move"])
         return Exit.DONE
 
@@ -336,7 +340,12 @@ def _left_document(moves: LeaderMoves) -> dict[str, Any]:
 def _forget(context: CommandContext, operator: OperatorClient, brokers: list[BrokerId]) -> Exit:
     left = evacuating.forget(operator, brokers, dry_run=context.dry_run)
     context.await_shown(operator)
-    line = f"broker {ids(brokers)} is evacuated no longer; the present order of replicas stays"
+    line = f"broker {ids(brokers)} is no longer evacuated; the present order of replicas stays"
+    if context.dry_run:
+        line = (
+            f"broker {ids(brokers)} would no longer be evacuated; the present order of replicas "
+            "would stay"
+        )
     context.print_change({"forgotten": brokers, "evacuated": sorted(left.brokers)}, [line])
     return Exit.DONE
 

@@ -6,7 +6,7 @@ What is set here is durable, holds for every leader, and overrides the daemon's 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +16,7 @@ from controller.actions.work_control import (
     AnyLimits,
     LimitChanges,
     change_limits,
+    check_limited,
     check_tolerance,
     limits_in_force,
     request_ids,
@@ -28,7 +29,7 @@ from controller.core.pacing import controls
 from controller.core.requests.submissions import Throttle
 from controller.errors import InvalidInputError
 from controller.telemetry.advice import governor_lines
-from controller.units import ids, parse_bytes, parse_throttle, show_bytes, show_rate, show_throttle
+from controller.units import NONE, ids, parse_bytes, show_bytes, show_rate, show_throttle
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -116,7 +117,8 @@ def limits(  # noqa: PLR0913 - the options of the command
         if changes:
             _print_changes(context, operator, changes)
         else:
-            _show_limits(context, operator)
+            check_limited(operator, changes)
+            _show_limits(context, operator, changes)
 
 
 def _parse_order(option: str, text: str) -> controls.QueueOrder:
@@ -131,7 +133,18 @@ def _print_changes(
 ) -> None:
     found = change_limits(operator, changes, dry_run=context.dry_run)
     context.await_shown(operator)
-    context.print_change({"limits": _limits_document(found)}, _changed_lines(found, changes))
+    lines = _preview_lines if context.dry_run else _changed_lines
+    context.print_change({"limits": _limits_document(found)}, lines(found, changes))
+
+
+def _preview_lines(found: controls.Limits, changes: LimitChanges) -> Iterator[str]:
+    whose = "all work"
+    if changes.request is not None:
+        whose = request_text(changes.request)
+    elif changes.broker is not None:
+        whose = f"broker {changes.broker}"
+    yield f"The limits of {whose} would be:"
+    yield from _changed_lines(found, changes)
 
 
 def _changed_lines(found: controls.Limits, changes: LimitChanges) -> Iterator[str]:
@@ -147,8 +160,12 @@ def _changed_lines(found: controls.Limits, changes: LimitChanges) -> Iterator[st
         yield from lines or ["No limit is set; the daemon's settings hold."]
 
 
-def _show_limits(context: CommandContext, operator: OperatorClient) -> None:
-    """Print the effective limits; those of the settings are known to the daemon only."""
+def _show_limits(context: CommandContext, operator: OperatorClient, changes: LimitChanges) -> None:
+    """
+    Print the effective limits; those of the settings are known to the daemon only.
+
+    Of ``changes`` without any change, only the broker or the request counts.
+    """
     found = operator.requests.controls()
     found = replace(found, limits=limits_in_force(operator, found.limits))
     status = context.status_of_leader(operator) or {}
@@ -160,7 +177,9 @@ def _show_limits(context: CommandContext, operator: OperatorClient) -> None:
         "governor": status.get("governor"),
         "unreadable": dict(found.unreadable),
     }
-    lines = (*_shown_lines(found, effective), *governor_lines(status))
+    lines: Iterable[str] = _changed_lines(found.limits, changes)
+    if changes.broker is None and changes.request is None:
+        lines = (*_shown_lines(found, effective), *governor_lines(status))
     context.print_result(lambda: document, lines)
 
 
@@ -191,9 +210,10 @@ def _common_throttle(found: controls.Controls, effective: object) -> Throttle | 
     return found.throttle
 
 
-def _throttle_line(throttle: Throttle | None) -> str:
+def _throttle_line(throttle: Throttle | None, *, would: bool = False) -> str:
     rate = "none" if throttle in {None, controls.UNTHROTTLED} else show_throttle(throttle)
-    return f"throttle: {rate}, except for requests with their own"
+    verb = "the throttle would be" if would else "throttle:"
+    return f"{verb} {rate}, except for requests with their own"
 
 
 def _limits_document(found: controls.Limits) -> dict[str, Any]:
@@ -273,35 +293,46 @@ def throttle(
     the settings of brokers and topics. A broker obeys the lowest rate of the requests that copy to
     or from it.
     """
-    ids = request_ids([] if request is None else [request])
+    named = next(iter(request_ids([] if request is None else [request])), None)
+    is_none = rate is not None and rate.strip().lower() == NONE
+    wanted: Throttle | None = controls.UNTHROTTLED if is_none else None
+    if rate is not None and not is_none:
+        wanted = options.parse_rate_option("RATE", rate, or_none=True)
     with context.connected() as operator:
-        if rate is None:
-            _show_throttle(context, operator)
-        elif ids:
-            wanted = controls.UNTHROTTLED if rate == "none" else parse_throttle("RATE", rate)
-            changes = LimitChanges(request=ids[0], values={"throttle": wanted})
+        if wanted is None:
+            _show_throttle(context, operator, named)
+        elif named is not None:
+            changes = LimitChanges(request=named, values={"throttle": wanted})
             _print_changes(context, operator, changes)
         else:
-            _change_throttle(context, operator, rate)
+            _change_throttle(context, operator, quote(rate or NONE), None if is_none else wanted)
 
 
-def _show_throttle(context: CommandContext, operator: OperatorClient) -> None:
-    """Print the general throttle, and those of open requests with their own."""
+def _show_throttle(
+    context: CommandContext, operator: OperatorClient, request: RequestId | None
+) -> None:
+    """Print the general throttle, and those of open requests with their own, or of one."""
     found = operator.requests.controls()
     own = _own_throttles(operator, found)
+    if request is not None:
+        check_limited(operator, LimitChanges(request=request))
+        own = {name: throttle for name, throttle in own.items() if name == request}
     rates = {name: throttle.rate for name, throttle in own.items()}
     status = context.status_of_leader(operator) or {}
     common = _common_throttle(found, status.get("limits"))
     lines = [_throttle_line(common)]
     lines += [f"{request_text(name)}: {throttle}" for name, throttle in own.items()]
+    if request is not None and request not in own:
+        lines.append(f"{request_text(request)}: none of its own")
     lines += governor_lines(status)
     document = {"throttle": common, "requests": rates, "governor": status.get("governor")}
     context.print_result(lambda: document, lines)
 
 
-def _change_throttle(context: CommandContext, operator: OperatorClient, rate: str) -> None:
-    """Set or remove the general throttle, and list the requests that it does not reach."""
-    wanted = None if rate == "none" else parse_throttle("RATE", rate)
+def _change_throttle(
+    context: CommandContext, operator: OperatorClient, given: str, wanted: Throttle | None
+) -> None:
+    """Set or remove the general throttle, ``given`` so; list the requests with their own."""
     limits = (context.status_of_leader(operator) or {}).get("limits") or {}
     # Without a live throttle that of the settings would hold again.
     is_overridden = wanted is None and limits.get("configured_throttle") is not None
@@ -320,11 +351,12 @@ def _change_throttle(context: CommandContext, operator: OperatorClient, rate: st
         "before": before,
         "not_reached": {name: own.rate for name, own in missed.items()},
     }
-    lines = [_throttle_line(wanted)]
+    keeps = "would keep" if context.dry_run else "keeps"
+    lines = [_throttle_line(wanted, would=context.dry_run)]
     for name, own in missed.items():
         lines += [
-            f"{request_text(name)} keeps its own throttle: {own}",
-            f"  to change it: reassigner throttle {quote(rate)} --request {name}",
+            f"{request_text(name)} {keeps} its own throttle: {own}",
+            f"  to change it: reassigner throttle {given} --request {name}",
         ]
     context.print_change(document, lines)
 

@@ -14,10 +14,16 @@ from controller.cli.context import CommandContext, context_of
 from controller.cli.output import print_note
 from controller.cli.terminal_tables import ROWS_MAX
 from controller.core.model import BrokerId, Replicas, TopicPartition
-from controller.core.requests.submissions import PRIORITY_MAX, RequestOptions, StepSize, Window
+from controller.core.requests.submissions import (
+    PRIORITY_MAX,
+    RequestOptions,
+    StepSize,
+    Throttle,
+    Window,
+)
 from controller.errors import InvalidInputError
 from controller.previews.plan_files import PlanFile, read_plan
-from controller.units import parse_bytes, parse_throttle
+from controller.units import low_rate_text, parse_bytes, parse_throttle
 from controller.znodes.json_documents import read_window
 from controller.znodes.paths import parse_topic_partition, valid_topic
 
@@ -38,9 +44,20 @@ def flag(name: str, about: str, *others: str, default: bool | None = False) -> A
     return typer.Option(default, name, *others, help=about)
 
 
-def argument(metavar: str, about: str, *, default: object = None) -> Any:  # noqa: ANN401 - as above
-    """Return an argument, which is given by its place; ``default`` is ``...`` for a needed one."""
-    return typer.Argument(default, metavar=metavar, help=about)
+def argument(
+    metavar: str,
+    about: str,
+    *,
+    default: object = None,
+    least: int | None = None,
+    is_first: bool = False,
+) -> Any:  # noqa: ANN401 - as above
+    """
+    Return an argument, which is given by its place; ``default`` is ``...`` for a needed one.
+
+    What is wrong with one that ``is_first`` is said before anything else.
+    """
+    return typer.Argument(default, metavar=metavar, min=least, is_eager=is_first, help=about)
 
 
 def signature_of(options: Mapping[str, tuple[object, object]]) -> Signature:
@@ -161,7 +178,7 @@ def _requested(context: CommandContext, given: dict[str, Any]) -> RequestOptions
         requested_by=context.requested_by(values["requested_by"]),
         priority=check_priority("--priority", values["priority"]),
         step_size=parse(parse_step_size, "--step-size", values["step_size"]),
-        throttle=parse(parse_throttle, "--throttle", values["throttle"]),
+        throttle=parse(parse_rate_option, "--throttle", values["throttle"]),
         log_dirs_throttle=parse(parse_bytes, "--log-dirs-throttle", values["log_dirs_throttle"]),
         window=parse(parse_window, "--window", values["window"]),
         max_partitions_in_flight=values["max_partitions_in_flight"],
@@ -268,6 +285,15 @@ def topics_of(texts: Iterable[str] | None) -> list[str]:
 def brokers_of(numbers: Iterable[int] | None) -> Replicas:
     """Return brokers, each once and in order."""
     return tuple(BrokerId(n) for n in sorted(set(numbers or ())))
+
+
+def parse_rate_option(option: str, text: str, *, or_none: bool = False) -> Throttle:
+    """Parse a throttle; print a note about one that is hardly meant."""
+    throttle = parse_throttle(option, text, or_none=or_none)
+    doubt = low_rate_text(throttle)
+    if doubt is not None:
+        print_note(f"Note: {doubt}")
+    return throttle
 
 
 def parse_step_size(option: str, text: str) -> StepSize:

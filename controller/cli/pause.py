@@ -53,7 +53,7 @@ def pause(
         if absent:
             print_note(f"Note: broker {ids(absent)} is not live.")
         context.await_shown(operator)
-    _print_pauses(context, found)
+    _print_pauses(context, found, would=new if context.dry_run else None)
 
 
 @command("dry_run", "as_json")
@@ -79,17 +79,24 @@ def resume(
         )
         context.await_shown(operator)
     resumed = [*(request_text(name) for name in requests), *(f"broker {b}" for b in brokers)]
-    _print_pauses(context, found, [f"{name} is paused no longer" for name in resumed])
+    words = "would no longer be paused" if context.dry_run else "is no longer paused"
+    _print_pauses(context, found, [f"{name} {words}" for name in resumed])
 
 
-def _print_pauses(context: CommandContext, found: Pauses, changed: Sequence[str] = ()) -> None:
+def _print_pauses(
+    context: CommandContext,
+    found: Pauses,
+    changed: Sequence[str] = (),
+    would: Pause | None = None,
+) -> None:
     paused = {
         "everything": None if found.everything is None else asdict(found.everything),
         "requests": {name: asdict(p) for name, p in found.requests.items()},
         "brokers": {str(broker): asdict(p) for broker, p in found.brokers.items()},
         "quiesce": None if found.quiesce is None else asdict(found.quiesce),
     }
-    lines = [*changed, *(pause_lines(found) or ["nothing is paused"])]
+    nothing = "nothing would be paused" if context.dry_run else "nothing is paused"
+    lines = [*changed, *(pause_lines(found, would) or [nothing])]
     context.print_change({"paused": paused}, lines)
 
 
@@ -112,6 +119,8 @@ def disable(
         context.await_shown(operator)
     found = {"disabled": True, "was_disabled": before is not None, **asdict(before or switch)}
     line = "Disabled: new reassignments are refused; those that have begun continue."
+    if context.dry_run:
+        line = "New reassignments would be refused; those that have begun would continue."
     if before is not None:
         line = f"Disabled already, since {since_words(before)}."
     context.print_change(found, [line])
@@ -129,5 +138,9 @@ def enable(context: CommandContext) -> None:
         was_disabled = requests.is_disabled() if context.dry_run else writes.enable()
         context.await_shown(operator)
     found = {"disabled": False, "was_disabled": was_disabled}
-    line = "Enabled: new reassignments are accepted." if was_disabled else "It was not disabled."
+    line = "Enabled: new reassignments are accepted."
+    if context.dry_run:
+        line = "New reassignments would be accepted."
+    if not was_disabled:
+        line = "It was not disabled."
     context.print_change(found, [line])

@@ -63,7 +63,9 @@ def add(  # noqa: PLR0913 - the options of the command
 def replication(  # noqa: PLR0913 - the options of the command
     context: CommandContext,
     topics: list[str] = argument("TOPIC", "Topics to change.", default=...),
-    factor: int = argument("N", "Number of replicas of each partition.", default=...),
+    factor: int = argument(
+        "N", "Number of replicas of each partition.", default=..., least=1, is_first=True
+    ),
     *,
     disable_rack_aware: bool = DISABLE_RACK_AWARE,
     requested: RequestOptions,

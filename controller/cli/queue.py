@@ -159,7 +159,8 @@ def remove(
             removed = operator.writes.take_from_queue(named)
     missing = [p for p in named if p not in removed]
     lists = {"removed": sorted(map(str, removed)), "not_queued": list(map(str, missing))}
-    lines = [f"Removed from the queue: {names_text(sorted(removed))}"] if removed else []
+    done = _removed_words(context)
+    lines = [f"{done}: {names_text(sorted(removed))}"] if removed else []
     if missing:
         lines.append(f"Not in the queue, or started already: {names_text(missing)}")
     context.print_change(lists, lines)
@@ -176,8 +177,12 @@ def clear(context: CommandContext) -> None:
     with context.connected() as operator:
         found = operator.requests.queue() if context.dry_run else operator.writes.clear_queue()
     entries = {} if found is None else found.entries
-    line = f"Removed from the queue: {names_text(entries) or 'content that cannot be decoded'}"
+    line = f"{_removed_words(context)}: {names_text(entries) or 'content that cannot be decoded'}"
     if found is None:
         line = "The queue is empty already."
     lists: dict[str, list[str]] = {"removed": [str(p) for p in entries], "not_queued": []}
     context.print_change(lists, [line])
+
+
+def _removed_words(context: CommandContext) -> str:
+    return f"{'Would be removed' if context.dry_run else 'Removed'} from the queue"

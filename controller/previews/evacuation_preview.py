@@ -4,14 +4,17 @@ The leaderships of brokers: what an evacuation would move, and what would return
 Only the order of replicas is changed, and the first replica is elected: nothing is copied, and
 Kafka's own balancing of leaders keeps to the new order. The order before the first evacuation is
 remembered for each partition; from it and from the brokers that are evacuated follows the order
-that a partition is to have. A partition whose order was changed in another way since is left.
+that a partition is to have. A partition whose order was changed in another way since is left. The
+next leader is the replica in sync whose broker leads fewest partitions then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from controller.core.model import (
     NO_LEADER,
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
 
 Orders = Mapping[TopicPartition, Replicas]
+LEADERS_MAX: Final = 20_000
+"""Of more partitions the leaders are not read: each is a znode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +60,40 @@ class LeaderMoves:
         return not (self.orders or self.under_way or self.left)
 
 
-def order_without(
-    former: Replicas, away: Collection[BrokerId], good: Collection[BrokerId], leader: BrokerId
-) -> Replicas | None:
-    """
-    Return the order in which no broker that is away leads; None where no other replica can lead.
+class _Choice(NamedTuple):
+    """A partition with the replicas that can lead it."""
 
-    The present leader stays where it may; otherwise the first good replica of the former order
-    leads.
+    able: Replicas
+    """In the former order."""
+    partition: TopicPartition
+    former: Replicas
+    leader: BrokerId
+    """At present."""
+
+
+def _balanced_orders(
+    choices: Collection[_Choice], away: Collection[BrokerId], leaders: Mapping[BrokerId, int]
+) -> dict[TopicPartition, Replicas]:
     """
-    staying = [r for r in former if r not in away]
-    able = [r for r in staying if r in good]
-    if not able:
-        return None
-    first = leader if leader in able else able[0]
-    rest = (r for r in staying if r != first)
+    Return the order of each partition in which no broker that is away leads.
+
+    The present leader stays where it may; otherwise the broker leads that has fewest of the
+    ``leaders``, those chosen here included. What has the least choice is chosen first.
+    """
+    counts, first = Counter(leaders), dict[TopicPartition, BrokerId]()
+    for able, partition, _, leader in sorted(choices, key=lambda c: (len(c.able), c.partition)):
+        chosen = leader if leader in able else min(able, key=lambda broker: counts[broker])
+        first[partition] = chosen
+        counts[chosen] += chosen != leader
+    return {
+        partition: _order_behind(first[partition], former, away)
+        for _, partition, former, _ in sorted(choices, key=lambda c: c.partition)
+    }
+
+
+def _order_behind(first: BrokerId, former: Replicas, away: Collection[BrokerId]) -> Replicas:
+    """Return a former order with another first replica, and those that are away at its end."""
+    rest = (r for r in former if r not in away and r != first)
     return (first, *rest, *(r for r in former if r in away))
 
 
@@ -90,7 +114,10 @@ class BrokerLeaderships:
         self._brokers = frozenset(brokers)
         recorded = operator.partitions.reassigned_partitions()
         specs = operator.partitions.specs(recorded)
+        self._operator = operator
         self._doomed = operator.partitions.deletions()
+        self._others: dict[TopicPartition, Replicas] = {}
+        """The replicas of the other partitions."""
         self._assignments = dict(self._concerned(operator))
         self._specs = {p: s for p, s in specs.items() if p in self._assignments and s is not None}
         self._states = operator.partitions.states(self._assignments)
@@ -103,16 +130,29 @@ class BrokerLeaderships:
             for number, assignment in topic.partitions.items():
                 if not self._brokers.isdisjoint(assignment.replicas):
                     yield TopicPartition(name, number), assignment
+                else:
+                    self._others[TopicPartition(name, number)] = assignment.replicas
 
     def led(self, broker: BrokerId) -> list[TopicPartition]:
         """Return the partitions that a broker leads."""
         found = (p for p, s in self._states.items() if _leader(s) == broker)
         return sorted(found) if broker in self.live else []
 
-    def leader_text(self, partition: TopicPartition) -> str:
-        """Return the present leader of a partition in words."""
-        leader = _leader(self._states.get(partition))
-        return "none" if leader == NO_LEADER else str(leader)
+    def leader(self, partition: TopicPartition) -> BrokerId:
+        """Return the present leader of a partition."""
+        return _leader(self._states.get(partition))
+
+    @cached_property
+    def leaders(self) -> Counter[BrokerId]:
+        """The partitions that each broker leads; of very many, the others by preferred leader."""
+        found = Counter(map(self.leader, self._assignments))
+        if len(self._assignments) + len(self._others) <= LEADERS_MAX:
+            others = self._operator.partitions.states(self._others)
+            found.update(map(_leader, others.values()))
+        else:
+            found.update(r[0] for r in self._others.values() if r and r[0] in self.live)
+        del found[NO_LEADER]
+        return found
 
     def replicas(self, partition: TopicPartition) -> Replicas:
         """Return the present replicas of a partition."""
@@ -153,7 +193,7 @@ class BrokerLeaderships:
     def moves_away(self, found: Evacuations, brokers: Collection[BrokerId]) -> LeaderMoves:
         """Return what has to move so that brokers lead nothing, besides those that are away."""
         away = found.away.union(brokers)
-        moves = _Collected()
+        moves, choices = _Collected(), list[_Choice]()
         for partition, assignment in sorted(self._assignments.items()):
             present, state = assignment.replicas, self._states.get(partition)
             leader = _leader(state)
@@ -171,20 +211,33 @@ class BrokerLeaderships:
             former = found.former.get(partition, present)
             if not is_as_left(former, present, found.brokers):
                 former = present
-            target = order_without(former, away, good, leader)
-            if why is None and target is None:
+            able = tuple(r for r in former if r not in away and r in good)
+            if why is None and not able:
                 why = "no other replica is in sync" if len(present) > 1 else "it has no other"
-            if why is not None or target is None:
-                moves.left[partition] = why or ""
+            if why is not None:
+                moves.left[partition] = why
             else:
-                moves.orders[partition] = target
+                choices.append(_Choice(able, partition, former, leader))
                 moves.former[partition] = former
+        moves.orders |= self._chosen(choices, away, moves)
         return moves.moves()
+
+    def _chosen(
+        self, choices: Collection[_Choice], away: Collection[BrokerId], moves: _Collected
+    ) -> dict[TopicPartition, Replicas]:
+        """Return the new orders, with the leaders balanced when everything has moved."""
+        if not choices:
+            return {}
+        leaders = Counter(self.leaders)
+        for partition, target in (*moves.under_way.items(), *moves.orders.items()):
+            leaders[self.leader(partition)] -= 1
+            leaders[target[0]] += 1
+        return _balanced_orders(choices, away, leaders)
 
     def moves_back(self, found: Evacuations, brokers: Collection[BrokerId]) -> LeaderMoves:
         """Return what has to move so that partitions have their former order again."""
         away = found.away.difference(brokers)
-        moves = _Collected(dict(found.former))
+        moves, choices = _Collected(dict(found.former)), list[_Choice]()
         for partition, former in sorted(found.former.items()):
             if set(former).isdisjoint(brokers):
                 continue
@@ -193,17 +246,16 @@ class BrokerLeaderships:
                 moves.changed[partition] = "it has other replicas, or does not exist any more"
                 del moves.former[partition]
                 continue
-            present, state = assignment.replicas, self._states.get(partition)
-            leader, wanted = _leader(state), self._wanted(partition)
-            target: Replicas | None = former
-            if former[0] in away:
-                target = order_without(former, away, self._good(state), leader)
+            present, wanted = assignment.replicas, self._wanted(partition)
+            leader, target = self.leader(partition), self._order_back(partition, former, away)
             why = self._obstacle(partition)
             if why is not None:
                 moves.left[partition] = why
             elif not is_as_left(former, present, found.brokers):
                 moves.changed[partition] = f"its replicas are {list(present)} since"
                 del moves.former[partition]
+            elif isinstance(target, _Choice):
+                choices.append(target)
             elif target is None or (wanted is None and target == present and leader == target[0]):
                 if target == former:
                     del moves.former[partition]
@@ -211,7 +263,22 @@ class BrokerLeaderships:
                 moves.under_way[partition] = target
             else:
                 moves.orders[partition] = target
+        moves.orders |= self._chosen(choices, away, moves)
         return moves.moves()
+
+    def _order_back(
+        self, partition: TopicPartition, former: Replicas, away: Collection[BrokerId]
+    ) -> Replicas | _Choice | None:
+        """Return the order that a partition is to have again; None where no replica can lead."""
+        if former[0] not in away:
+            return former
+        good, leader = self._good(self._states.get(partition)), self.leader(partition)
+        able = tuple(r for r in former if r not in away and r in good)
+        wanted = self._wanted(partition) or ()
+        first = next((broker for broker in (leader, *wanted[:1]) if broker in able), None)
+        if first is not None:
+            return _order_behind(first, former, away)
+        return _Choice(able, partition, former, leader) if able else None
 
     def _wanted(self, partition: TopicPartition) -> Replicas | None:
         """Return the order to which a reassignment of the order alone leads."""
@@ -269,16 +336,46 @@ def verdicts(operator: OperatorClient) -> dict[BrokerId, str]:
     return {broker: leaderships.verdict(broker, found) for broker in sorted(found.brokers)}
 
 
-def leader_changes(
+@dataclass(frozen=True, slots=True)
+class LeaderForecast:
+    """What orders of replicas change."""
+
+    changes: Sequence[str] = ()
+    """Each new leader in words, and the partitions of which only the order of replicas changes."""
+    leaders: Mapping[BrokerId, tuple[int, int]] = field(default_factory=dict)
+    """The partitions that brokers lead, now and then."""
+
+    def lines(self) -> Iterator[str]:
+        """Describe the changes, and then their sum by broker."""
+        yield from self.changes
+        for broker, (now, then) in self.leaders.items():
+            yield f"broker {broker}: leads {count_text(now, 'partition')} now, {then} then"
+
+
+def forecast_leaders(
     operator: OperatorClient, brokers: Collection[BrokerId], orders: Orders
-) -> Iterator[str]:
-    """Describe the changes of leaders that orders of replicas bring."""
+) -> LeaderForecast:
+    """Return the changes of leaders that orders of replicas bring."""
+    if not orders:
+        return LeaderForecast()
     leaderships = BrokerLeaderships(operator, brokers)
+    changes, alike, then = [], list[TopicPartition](), Counter(leaderships.leaders)
     for partition, order in sorted(orders.items()):
-        yield (
-            f"{partition}: leader {leaderships.leader_text(partition)} -> {order[0]}, replicas "
-            f"{ids(leaderships.replicas(partition))} -> {ids(order)}"
+        leader = leaderships.leader(partition)
+        if leader == order[0]:
+            alike.append(partition)
+            continue
+        then[leader] -= 1
+        then[order[0]] += 1
+        present = ids(leaderships.replicas(partition))
+        named = "none" if leader == NO_LEADER else str(leader)
+        changes.append(
+            f"{partition}: leader {named} -> {order[0]}, replicas {present} -> {ids(order)}"
         )
+    if alike:
+        changes.append(f"{names_text(alike)}: the leader stays, the order of replicas changes")
+    shown = sorted({broker for order in orders.values() for broker in order})
+    return LeaderForecast(changes, {b: (leaderships.leaders[b], then[b]) for b in shown})
 
 
 def left_lines(moves: LeaderMoves) -> Iterator[str]:

@@ -65,12 +65,16 @@ def closed_windows(controls: Controls, own: Window | None, unix_s: float) -> Ite
             yield f"{window.closed_text(unix_s)}, in {left}"
 
 
-def pause_lines(pauses: Pauses) -> list[str]:
-    """Describe what is paused, and the quiesce."""
+def pause_lines(pauses: Pauses, would: Pause | None = None) -> list[str]:
+    """Describe what is paused, and the quiesce; in a preview, ``would`` is the pause to begin."""
     paused = [("everything", pauses.everything)] if pauses.everything else []
     paused += [(request_text(name), pause) for name, pause in pauses.requests.items()]
     paused += [(f"broker {broker}", pause) for broker, pause in pauses.brokers.items()]
-    lines = [f"{what} is paused since {since_words(pause)}" for what, pause in paused]
+    lines = [
+        f"{what} {'would be paused at' if pause == would else 'is paused since'} "
+        f"{since_words(pause)}"
+        for what, pause in paused
+    ]
     return lines if pauses.quiesce is None else [quiesce_line(pauses.quiesce), *lines]
 
 

@@ -30,7 +30,7 @@ from controller.core.model import (
 from controller.doctor.broker_answers import Disks
 from controller.errors import ControllerError
 from controller.previews.cluster_queries import QueryBrokers, query_brokers
-from controller.previews.evacuation_preview import verdicts
+from controller.previews.evacuation_preview import LEADERS_MAX, verdicts
 from controller.reactor.ports import Clock
 from controller.settings import Settings
 from controller.zk.operator_client import OperatorClient
@@ -40,8 +40,6 @@ VERDICTS_S: Final = 5.0
 """The shortest time between two surveys where brokers are evacuated."""
 SHARE: Final = 0.05
 """The largest part of the time that surveys take: they need processor time of the daemon."""
-LEADERS_MAX: Final = 20_000
-"""Of more partitions the leaders are not read: each is a znode."""
 
 _log: Final = structlog.stdlib.get_logger(__name__)
 

@@ -15,12 +15,10 @@ from controller.core.pacing.controls import UNTHROTTLED, Controls, QueueOrder, U
 from controller.core.requests.submissions import Throttle
 from controller.errors import InvalidInputError
 from controller.setting_values import parse_step_size
-from controller.units import parse_bytes, parse_throttle
+from controller.units import NONE, parse_bytes, parse_throttle
 from controller.znodes.json_documents import read_window
 
 THROTTLE: Final = "throttle"
-NONE: Final = "none"
-"""A throttle that lifts the one in the settings."""
 SHOWN: Final = "shown-"
 """Begins the name of the value that a form showed."""
 
@@ -68,7 +66,9 @@ def _window(name: str, text: str) -> object:
 
 
 def _throttle(text: str) -> Throttle:
-    return UNTHROTTLED if text.lower() == NONE else parse_throttle(THROTTLE, text)
+    if text.lower() == NONE:
+        return UNTHROTTLED
+    return parse_throttle(THROTTLE, text, or_none=True)
 
 
 def _one_of(kind: type[QueueOrder | UnderMinIsr]) -> Callable[[str, str], object]:

@@ -32,12 +32,12 @@ from controller.previews.cluster_queries import (
 )
 from controller.previews.drafts import propose_apart
 from controller.previews.drain_preview import preview_drains
-from controller.previews.evacuation_preview import leader_changes, left_lines
+from controller.previews.evacuation_preview import forecast_leaders, left_lines
 from controller.previews.holds import by_reason, hold_lines, quiesce_line
 from controller.previews.plan_facts import DryRun, undo_dry_run
 from controller.previews.plan_files import PlanFile, plan_of
 from controller.settings import Settings
-from controller.units import MS_PER_S, ids, names_text, show_throttle
+from controller.units import MS_PER_S, ids, low_rate_text, names_text, show_throttle
 from controller.web.steering import Connect, cancel, now_ms
 from controller.zk.operator_client import OperatorClient
 
@@ -253,7 +253,8 @@ class PagePlans:
         if wanted.kind is LeadershipTaskKind.FORGET:
             stays = "the present order of replicas stays for good; no leadership moves"
             return PlanPreview(entries=0, refused=0, summary=(stays,))
-        changes = list(leader_changes(operator, wanted.brokers, moves.orders))
+        found = forecast_leaders(operator, wanted.brokers, moves.orders)
+        rows = [(str(b), str(now), str(then)) for b, (now, then) in found.leaders.items()]
         number = count_text(len(moves.orders), "leadership")
         by_change = by_reason(moves.changed).items()
         changed = (f"{names_text(some)} left as found: {why}" for why, some in by_change)
@@ -261,7 +262,8 @@ class PagePlans:
             entries=len(moves.orders),
             refused=0,
             summary=(f"{number} to move; nothing is copied",),
-            changes=tuple(changes[:LINES_MAX]),
+            changes=tuple(found.changes[:LINES_MAX]),
+            tables=(PreviewTable("Leaders", ("broker", "now", "then"), rows),) if rows else (),
             waits=tuple(self._holds(operator, wanted.options.window)),
             notes=(*left_lines(moves), *changed),
         )
@@ -424,7 +426,7 @@ def _leadership_words(task: LeadershipTask, entries: int) -> TaskWords:
             return TaskWords(
                 f"the end of the evacuation of {broker}",
                 f"Keep the present order of {broker}",
-                f"{broker.capitalize()} is evacuated no longer",
+                f"{broker.capitalize()} is no longer evacuated",
                 "The present order of replicas stays.",
                 options,
             )
@@ -441,5 +443,8 @@ def _option_words(options: RequestOptions) -> Iterator[str]:
     throttle = options.throttle
     rate = "none of its own" if throttle is None else show_throttle(throttle, " for each broker")
     yield f"Throttle: {rate}"
+    doubt = low_rate_text(throttle)
+    if doubt is not None:
+        yield f"Note: {doubt}"
     if options.window is not None:
         yield f"Window: {options.window}"

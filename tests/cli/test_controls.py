@@ -65,11 +65,68 @@ def test_requests_and_brokers_are_paused_by_themselves(terminal: Terminal) -> No
     """Resuming one leaves the other alone, and resuming everything both."""
     terminal.run("pause", "--request", ONE, "--broker", "5", "--reason", "disks")
     assert terminal.cluster.controls.pauses == Pauses(requests={ONE: PAUSE}, brokers={FIVE: PAUSE})
-    assert "broker 5 is paused no longer" in terminal.run("resume", "--broker", "5").stdout
+    assert "broker 5 is no longer paused" in terminal.run("resume", "--broker", "5").stdout
     assert terminal.cluster.controls.pauses == Pauses(requests={ONE: PAUSE})
     assert f"{ONE} is paused" in terminal.run("resume").stdout
     assert terminal.run("resume", "--all").exit_code == 0
     assert terminal.cluster.controls.pauses == Pauses()
+
+
+def test_only_a_pause_that_stands_is_resumed(terminal: Terminal) -> None:
+    """A mistyped id is an error; a request or broker that is gone since is resumed all the same."""
+    for problem, *names in (
+        ("broker 5 is not paused\n", "--broker", "5"),
+        ("there is no broker 99", "--broker", "99"),
+        (f"{ONE} is not paused\n", "--request", ONE),
+        ("request nope is not known", "--request", "nope"),
+        ("--all is of all requests and brokers", "--all", "--broker", "5"),
+    ):
+        result = terminal.run("resume", *names)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert problem in result.stderr
+    gone, lost = RequestId("request_0000000077"), BrokerId(99)
+    terminal.cluster.controls = Controls(Pauses(PAUSE, {gone: PAUSE}, {lost: PAUSE}))
+    assert "broker 5 is not paused by itself" in terminal.run("resume", "--broker", "5").stderr
+    assert terminal.run("resume", "--broker", "99", "--request", gone).exit_code == 0
+    assert terminal.cluster.controls.pauses == Pauses(PAUSE)
+
+
+def test_previews_say_what_would_be(terminal: Terminal) -> None:
+    """An operator who reads the first line alone is not misled."""
+    terminal.run("pause", "--broker", "4", "--reason", "before")
+    for first, *verb in (
+        ("broker 4 would no longer be paused", "resume", "--broker", "4"),
+        ("New reassignments would be refused; ", "disable"),
+        ("The limits of broker 5 would be:", "limits", "--broker", "5", "--max-incoming", "2"),
+        (f"The limits of {ONE} would be:", "throttle", "1MB", "--request", ONE),
+        ("the throttle would be 1 MB/s per broker, ", "throttle", "1MB"),
+    ):
+        result = terminal.run(*verb, "--dry-run")
+        assert result.stdout.startswith(first)
+        assert result.stdout.endswith("Nothing was written.\n")
+    found = terminal.run("pause", "--broker", "5", "--dry-run").stdout
+    assert "broker 4 is paused since" in found
+    assert "broker 5 would be paused at" in found
+
+
+def test_limits_of_one_broker_or_request_are_shown_alone(terminal: Terminal) -> None:
+    """One that does not exist is an error."""
+    terminal.run("limits", "--broker", "5", "--max-incoming", "2")
+    assert terminal.run("limits", "--broker", "5").stdout == "broker 5: max-incoming 2\n"
+    assert terminal.run("limits", "--broker", "4").stdout == "broker 4: as all brokers\n"
+    assert terminal.run("limits", "--request", ONE).stdout == f"{ONE}: as submitted\n"
+    assert f"{ONE}: none of its own" in terminal.run("throttle", "--request", ONE).stdout
+    for verb in (["limits"], ["throttle"], ["limits", "--unset", "priority"]):
+        result = terminal.run(*verb, "--request", "drain-x")
+        assert result.exit_code == 1
+        assert "request drain-x is not known; see `reassigner list`" in result.stderr
+    assert "there is no broker 9" in terminal.run("limits", "--broker", "9").stderr
+
+
+def test_a_rate_without_its_unit_is_doubted(terminal: Terminal) -> None:
+    """It is set all the same: Kafka's own tool takes it, too."""
+    assert "(did you mean 50MB?)" in terminal.run("throttle", "50").stderr
+    assert terminal.cluster.controls.throttle == 50
 
 
 @pytest.mark.parametrize("verb", [["pause"], ["limits", "--priority", "5"], ["throttle", "1MB"]])

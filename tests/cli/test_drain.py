@@ -176,6 +176,17 @@ def test_a_drain_is_stopped(terminal: Terminal, named: Sequence[str], left: set[
     assert terminal.run("drain", "--stop", "4").exit_code == 1
 
 
+def test_a_preview_of_the_end_of_a_drain_says_what_would_be(terminal: Terminal) -> None:
+    """An operator who reads the first line alone is not misled."""
+    terminal.run("drain", "4")
+    result = terminal.run("drain", "4", "--stop", "--dry-run")
+    first, second, last = result.stdout.splitlines()
+    assert first == "broker 4 would no longer be drained; what has not begun would not begin"
+    assert second.startswith("what has begun would continue; `reassigner undo ")
+    assert last == "Nothing was written."
+    assert terminal.cluster.controls.drains.brokers.keys() == {4}
+
+
 def test_a_dry_run_shows_the_targets_and_writes_nothing(terminal: Terminal) -> None:
     """They are those that the daemon would choose now."""
     terminal.cluster.assign(tp(3), (1, 2, 3, 4))

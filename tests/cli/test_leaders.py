@@ -250,6 +250,31 @@ def test_nothing_is_remembered_where_nothing_may_be_submitted(terminal: Terminal
     assert terminal.cluster.evacuations == Evacuations()
 
 
+def test_the_broker_with_fewest_leaders_leads_next(terminal: Terminal) -> None:
+    """Those without a choice count first; leaders elsewhere count, too, wherever they are."""
+    for number in range(10, 14):
+        place(terminal.cluster, tp(number), (1, 2, 3), 1)
+    place(terminal.cluster, tp(20), (2, 4), 4)
+    place(terminal.cluster, tp(21), (1, 2), 1)
+    result = terminal.run("leaders", "--evacuate", "1", "--dry-run")
+    assert result.stdout.splitlines()[-5:-1] == [
+        "t-21: leader 1 -> 2, replicas 1,2 -> 2,1",
+        "broker 1: leads 7 partitions now, 0 then",
+        "broker 2: leads 0 partitions now, 4 then",
+        "broker 3: leads 1 partition now, 4 then",
+    ]
+    found = json.loads(terminal.run("leaders", "--evacuate", "1", "--dry-run", "--json").stdout)
+    assert found["leaders"]["2"] == {"now": 0, "then": 4}
+
+
+def test_a_leader_that_stays_is_not_listed_as_one_that_moves(terminal: Terminal) -> None:
+    """Only the order of its replicas changes."""
+    place(terminal.cluster, tp(0), (1, 2, 3), 2)
+    result = terminal.run("leaders", "--evacuate", "1", "--dry-run")
+    assert "2 -> 2" not in result.stdout
+    assert "t-0: the leader stays, the order of replicas changes" in result.stdout.splitlines()
+
+
 def test_a_dry_run_writes_nothing(terminal: Terminal) -> None:
     """It shows each change of a leader."""
     result = terminal.run("leaders", "--evacuate", "1", "--dry-run")

@@ -107,7 +107,7 @@ def test_a_resume_ends_it_with_the_general_pause(terminal: Terminal) -> None:
     """The pause of a broker alone does not."""
     terminal.cluster.controls = Controls(Pauses(everything=Pause("lunch")))
     terminal.run("quiesce", "--reason", "KRaft")
-    assert "is quiesced since" in terminal.run("resume", "--broker", "5").stdout
+    assert "broker 3 is not paused by itself" in terminal.run("resume", "--broker", "3").stderr
     assert "is quiesced since" in terminal.run("list").stdout
     assert "nothing is paused" in terminal.run("resume").stdout
     assert terminal.cluster.controls.pauses == Pauses()

@@ -85,7 +85,7 @@ def test_operator_sees_and_changes_what_is_set(steerable: Served) -> None:
     wrong = filled(Controls(), throttle="fast", max_incoming="2")
     status, page = send(steerable, LIMITS, cookie, csrf=csrf, **wrong)
     assert status == HTTPStatus.CONFLICT
-    assert "throttle: bytes such as" in page
+    assert "throttle: a rate such as" in page
     assert 'value="fast"' in page
     assert steerable.cluster.controls.limits == Limits()
     right = filled(Controls(), throttle="50MB", max_incoming="2")

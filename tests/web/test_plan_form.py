@@ -159,7 +159,7 @@ def test_a_request_is_undone_after_a_preview(steerable: Served) -> None:
     [
         ("evacuate", "Move leaderships off broker 5,7", "Broker 5,7 is evacuated"),
         ("return", "Return leaderships to broker 5,7", "The leaderships of broker 5,7 return"),
-        ("forget", "Keep the present order of broker 5,7", "Broker 5,7 is evacuated no longer"),
+        ("forget", "Keep the present order of broker 5,7", "Broker 5,7 is no longer evacuated"),
     ],
 )
 def test_leaderships_move_after_a_preview(
@@ -265,7 +265,7 @@ def test_forged_form_does_nothing(steerable: Served, path: str) -> None:
         ({"kind": "add"}, "choose a broker, or several"),
         ({"kind": "add", "broker-x": "1"}, "choose a broker, or several"),
         ({"kind": "drain", "broker": "5", "window": "<late>"}, "window: "),
-        ({"throttle": "<fast>"}, "throttle: bytes such as"),
+        ({"throttle": "<fast>"}, "throttle: a rate such as"),
         ({"kind": "undo"}, "name the request to undo"),
         ({"kind": "undo", "request": "a/b"}, "&#39;a/b&#39; is not the id of a request"),
         ({"kind": "leaders", "broker": "5"}, "task: one of evacuate, return, forget"),

@@ -61,6 +61,8 @@ def test_pause_of_an_ended_request_is_refused_and_removed() -> None:
         page.act(PageAction.PAUSE, NAME)
     page.cluster.controls = Controls(Pauses(requests={NAME: Pause("mine")}))
     assert page.act(PageAction.RESUME, NAME) == Pauses()
+    with pytest.raises(InvalidInputError, match=f"{NAME} has ended"):
+        page.act(PageAction.RESUME, NAME)
 
 
 def test_nothing_is_written_where_there_is_nothing_to_cancel() -> None:
