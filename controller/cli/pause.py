@@ -1,14 +1,15 @@
 """
 ``pause``, ``resume``, ``disable`` and ``enable``: begin no step, or refuse new reassignments.
 
-Both are durable znodes that every leader obeys. Steps in flight end.
+Both are durable znodes that every leader obeys. Steps in flight run to their
+end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 from controller.actions import work_control
 from controller.actions.work_control import request_ids
@@ -41,8 +42,8 @@ def pause(
 
     Example: reassigner pause --broker 5 --reason "disk swap" --zookeeper zk1:2181/kafka
 
-    No new step begins; steps in flight end. A pause lasts until `reassigner resume`, even if the
-    leader changes.
+    No new step begins; steps in flight run to their end. A pause lasts until `reassigner resume`,
+    even if the leader changes.
     """
     new = Pause(reason, context.requested_by(requested_by), context.wall_ms())
     requests, brokers = request_ids(request), list(map(BrokerId, broker or ()))
@@ -53,7 +54,9 @@ def pause(
         if absent:
             print_note(f"Note: broker {ids(absent)} is not live.")
         context.await_shown(operator)
-    _print_pauses(context, found, would=new if context.dry_run else None)
+        status = None if context.dry_run else context.status_of_leader(operator)
+    would = new if context.dry_run else None
+    _print_pauses(context, found, status=status, would=would)
 
 
 @command("dry_run", "as_json")
@@ -87,6 +90,7 @@ def _print_pauses(
     context: CommandContext,
     found: Pauses,
     changed: Sequence[str] = (),
+    status: Mapping[str, Any] | None = None,
     would: Pause | None = None,
 ) -> None:
     paused = {
@@ -96,7 +100,7 @@ def _print_pauses(
         "quiesce": None if found.quiesce is None else asdict(found.quiesce),
     }
     nothing = "nothing would be paused" if context.dry_run else "nothing is paused"
-    lines = [*changed, *(pause_lines(found, would) or [nothing])]
+    lines = [*changed, *(pause_lines(found, status, would) or [nothing])]
     context.print_change({"paused": paused}, lines)
 
 

@@ -16,6 +16,7 @@ from controller.cli.context import CommandContext
 from controller.cli.output import print_line
 from controller.cli.status_screen import status_screen
 from controller.cli.terminal_tables import ROWS_MAX, Bar, Paragraph, Part
+from controller.telemetry.advice import burst_words, throttle_words
 
 Show = Callable[[str, int, int, Mapping[str, Any] | None], None]
 """
@@ -39,7 +40,7 @@ class Lines:
         """Print the headline and the parts of the status that have changed."""
         del done, total
         if status is not None:
-            for line in status_text.held_lines(status):
+            for line in status_text.held_lines(status, counts=False):
                 self._once(line, line)
             for request in status["requests"]:
                 line = status_text.request_line(request)
@@ -49,6 +50,11 @@ class Lines:
             busy = status_text.busy_brokers(status)
             for broker, line in status_text.broker_lines(status):
                 self._once(f"broker {broker}", line, busy)
+            throttle = throttle_words(status)
+            if throttle:
+                rates = {row.get("throttle_bytes_per_s") for row in status["broker_loads"]}
+                self._once("throttle", f"throttle in force: {throttle}", rates)
+                self._once("burst", burst_words(status), "is said")
             for partition in status["in_flight"][:ROWS_MAX]:
                 line = status_text.partition_line(partition, verbose=self._verbose)
                 self._once(status_text.name_of(partition), line)

@@ -241,7 +241,8 @@ def _note(request: Document) -> Paragraph | None:
     since, why = request.get("bytes_since"), request.get("reason")
     if request.get("no_estimate"):
         why = f"no estimate: {request['no_estimate']}"
-    state = "" if request["state"] in {"in_flight", "waiting"} else state_words(request)
+    words = state_words(request)
+    state = "" if words in {"in flight", "waiting"} else words
     taken = since and f"bytes since {show_time(since)}, when this daemon took over"
     notes = [state, why, *effect_words(request), taken]
     words = "; ".join(filter(None, notes))

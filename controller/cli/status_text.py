@@ -18,10 +18,12 @@ from controller.doctor.findings import NOTHING, old_copies_text
 from controller.previews.holds import drain_words, evacuation_words, left_words, pause_lines
 from controller.telemetry.advice import (
     OPEN_STATES,
+    burst_words,
     count_words,
     effect_words,
     governor_lines,
     phase_of,
+    rolls_back,
     state_words,
     throttle_words,
     wait_word,
@@ -79,7 +81,7 @@ def throttle_line(status: Mapping[str, Any]) -> Iterator[str]:
     """Describe the throttles in force, if there are any."""
     words = throttle_words(status)
     if words:
-        yield f"throttle in force: {words}"
+        yield "; ".join(filter(None, (f"throttle in force: {words}", burst_words(status))))
     yield from governor_lines(status)
 
 
@@ -269,8 +271,12 @@ def reason_words(blocked: Mapping[str, Any]) -> str:
 # --- pauses and the kill switch ------------------------------------------------------------------
 
 
-def held_lines(status: Mapping[str, Any]) -> Iterator[str]:
-    """Describe the pauses and the kill switch of a status, and what a tenure means for clients."""
+def held_lines(status: Mapping[str, Any], *, counts: bool = True) -> Iterator[str]:
+    """
+    Describe the pauses and the kill switch of a status, and what a tenure means for clients.
+
+    Without ``counts``, not how many steps of what is paused are still in flight.
+    """
     known = status.get("controls") or {}
     paused = known.get("paused") or {}
     found = Pauses(
@@ -279,7 +285,7 @@ def held_lines(status: Mapping[str, Any]) -> Iterator[str]:
         {broker: _pause(about) for broker, about in (paused.get("brokers") or {}).items()},
         controls.Quiesce(**paused["quiesce"]) if paused.get("quiesce") else None,
     )
-    yield from pause_lines(found)
+    yield from pause_lines(found, status if counts else None)
     if known.get("disabled"):
         yield "new reassignments are disabled; `reassigner enable` allows them again"
     yield from drain_lines(status)
@@ -355,9 +361,9 @@ def milestone(request: Mapping[str, Any]) -> int:
 
 
 def volume_of(request: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the copied bytes of a request and all that it copies, None if unknown."""
+    """Return the copied bytes of a request and all that it copies, None if unknown or void."""
     found = request.get("bytes")
-    if not isinstance(found, Mapping):
+    if not isinstance(found, Mapping) or rolls_back(request):
         return None
     moved, total = found.get("moved"), found.get("total")
     if not isinstance(total, int) or not total:

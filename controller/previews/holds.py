@@ -65,17 +65,33 @@ def closed_windows(controls: Controls, own: Window | None, unix_s: float) -> Ite
             yield f"{window.closed_text(unix_s)}, in {left}"
 
 
-def pause_lines(pauses: Pauses, would: Pause | None = None) -> list[str]:
-    """Describe what is paused, and the quiesce; in a preview, ``would`` is the pause to begin."""
-    paused = [("everything", pauses.everything)] if pauses.everything else []
-    paused += [(request_text(name), pause) for name, pause in pauses.requests.items()]
-    paused += [(f"broker {broker}", pause) for broker, pause in pauses.brokers.items()]
+def pause_lines(
+    pauses: Pauses, status: Mapping[str, Any] | None = None, would: Pause | None = None
+) -> list[str]:
+    """
+    Describe what is paused, and the quiesce; in a preview, ``would`` is the pause to begin.
+
+    With the ``status`` of the daemon, also how many steps of it are still in flight.
+    """
+    status = {} if status is None else status
+    counts = {r["id"]: r["partitions"] for r in status.get("requests", ())}
+    found = [("everything", pauses.everything, status.get("partitions", {}))]
+    found += [(request_text(n), p, counts.get(n, {})) for n, p in pauses.requests.items()]
+    found += [(f"broker {broker}", pause, {}) for broker, pause in pauses.brokers.items()]
     lines = [
         f"{what} {'would be paused at' if pause == would else 'is paused since'} "
-        f"{since_words(pause)}"
-        for what, pause in paused
+        f"{since_words(pause)}{running_words(running)}"
+        for what, pause, running in found
+        if pause is not None
     ]
     return lines if pauses.quiesce is None else [quiesce_line(pauses.quiesce), *lines]
+
+
+def running_words(counts: Mapping[str, int]) -> str:
+    """Say how many steps of something that is paused are in flight; empty without any."""
+    steps = counts.get("in_flight", 0) - counts.get("between_steps", 0)
+    run = "runs to its end" if steps == 1 else "run to their end"
+    return f"; {count_text(steps, 'step')} in flight still {run}" if steps > 0 else ""
 
 
 def quiesce_line(quiesce: Quiesce, *, is_preview: bool = False) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from controller.core.model import BlockedBy, count_text
 from controller.core.reason_kinds import BLOCKING
-from controller.units import ids, show_latency, show_rate, show_time
+from controller.units import ids, show_duration, show_latency, show_rate, show_time
 
 
 class StateWords(NamedTuple):
@@ -172,6 +172,8 @@ def state_words(request: Mapping[str, Any]) -> str:
     if state not in OPEN_STATES:
         is_partial = bool(counts.get("done")) and state in _PARTIAL
         return f"{words} in part" if is_partial else words
+    if state in {"in_flight", "waiting"} and rolls_back(request):
+        return "being undone" if request.get("being_undone") else "rolling back"
     wait = next(iter(request.get("waits") or ()), None)
     if wait is None or state not in {"blocked", "held"}:
         return words
@@ -180,6 +182,13 @@ def state_words(request: Mapping[str, Any]) -> str:
     still_open = counts["in_flight"] + counts["waiting"]
     number = wait["partitions"]
     return f"{words}: {number} of {still_open}" if 0 < number < still_open else words
+
+
+def rolls_back(request: Mapping[str, Any]) -> bool:
+    """Return whether everything that is open of a request is moved back."""
+    counts: Mapping[str, int] = request.get("partitions") or {}
+    still_open = counts.get("in_flight", 0) + counts.get("waiting", 0)
+    return 0 < still_open == counts.get("rolling_back", 0)
 
 
 def count_words(counts: Mapping[str, int]) -> Iterator[str]:
@@ -197,7 +206,7 @@ def effect_words(request: Mapping[str, Any]) -> Iterator[str]:
         for name, number in (request.get(verb) or {}).items():
             yield f"{verb} {name} ({count_text(number, 'partition')})"
     if request.get("undone_by"):
-        is_open = request["state"] == "undoing"
+        is_open = request["state"] == "undoing" or request.get("being_undone")
         yield f"{'being undone' if is_open else 'undone'} by {request['undone_by']}"
 
 
@@ -213,6 +222,24 @@ def throttle_words(status: Mapping[str, Any]) -> str:
     )
 
 
+def burst_words(status: Mapping[str, Any]) -> str:
+    """Say why a rate is above the throttle in force; empty where none is."""
+    for load in status.get("broker_loads") or ():
+        throttle = load.get("throttle_bytes_per_s")
+        rates = (load.get(key) or 0 for key in ("in_bytes_per_s", "out_bytes_per_s"))
+        if throttle is not None and max(rates) > throttle:
+            break
+    else:
+        return ""
+    window = show_duration((status.get("total") or {}).get("window_s", 30))
+    return (
+        f"rates may be above it for a while: Kafka enforces it on average over about {QUOTA_S} s, "
+        f"and they are averages of up to {window}"
+    )
+
+
+QUOTA_S: Final = 11
+"""Kafka's defaults: 11 samples (``replication.quota.window.num``) of one second."""
 GOVERNED_SHOWN_MAX: Final = 10
 
 

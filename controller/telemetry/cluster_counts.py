@@ -104,6 +104,8 @@ class WorkCounts:
     in_flight: list[TopicPartition] = field(default_factory=list)
     between_steps: Counter[RequestId] = field(default_factory=Counter)
     """Those in flight that are between two steps, by request."""
+    rolling_back: Counter[RequestId] = field(default_factory=Counter)
+    """Those that a cancellation moves back, in flight or pending, by request."""
     copying: int = 0
     """In flight, with a replica that is being copied; it may be blocked besides."""
     stalled: dict[TopicPartition, str] = field(default_factory=dict)
@@ -188,6 +190,8 @@ def work_counts(
             since = since_of(reassignment)
             found.count_blocked(partition, request, reason, since, is_begun=is_begun)
         found.copying += bool(copying_to(view, partition, reassignment))
+        if reassignment.spec.rolls_back:
+            found.rolling_back[request] += 1
         if is_begun:
             found.moving[request] += 1
             found.in_flight.append(partition)

@@ -25,8 +25,10 @@ from controller.core.blocked_reasons import BlockedReasons
 from controller.core.disks.disk_budget import throttle_rate
 from controller.core.model import NO_LEADER, BrokerId, RequestId, TopicPartition
 from controller.core.pacing import limits_in_force
+from controller.core.pacing.operator_holds import step_hold
 from controller.core.pacing.throttle_settings import COPY_RATES
 from controller.core.reason_kinds import LASTING
+from controller.core.reassignments.model import Reassignment
 from controller.core.requests.model import Request
 from controller.core.view import ClusterView
 from controller.planning.estimates import Estimate, WorkLeft, time_left
@@ -129,10 +131,11 @@ class ProgressTracker:
         volumes = yield from volumes_of(view, copies.held)
         rates = copies.rates(clocks.now, window_s(view.options), view.cluster.brokers)
         figures = _Figures(self, view, clocks, copies, work, volumes, rates)
-        for partitions in in_slices(work.in_flight):
-            for partition in partitions:
-                figures.add_partition(partition)
-            yield
+        for add in (figures.share_brokers, figures.add_partition):
+            for partitions in in_slices(work.in_flight):
+                for partition in partitions:
+                    add(partition)
+                yield
         self._give_slots(view)
         requests, by_partition = view.requests.by_id, view.reassignments.by_partition
         for key in [*self._shares]:
@@ -204,6 +207,8 @@ class _Figures:
         self._growth = defaultdict[RequestId, float](float)
         self._unread: set[RequestId] = set()
         """Requests with a copy that an earlier tenure began, and that was not read since."""
+        self._sharing = defaultdict[tuple[BrokerId, bool], list[int]](list)
+        """The bytes left of each throttled copy that a broker receives (True) or serves."""
 
     # --- partitions and their copies --------------------------------------------------------------
 
@@ -216,7 +221,10 @@ class _Figures:
         name, held = reassignment.spec.request, self._copies.held(partition)
         if reassignment.inherited and any(b not in held for b in lacking(view, partition)):
             self._unread.add(name)
+        held_back = self._hold(partition, reassignment)
         if not copies:
+            if held_back:
+                self._parts[name].append(Estimate(why=held_back, is_lasting=True))
             return
         reason = self._reasons.of(reassignment)
         blocked = reason.detail if reason is not None and reason.by in LASTING else ""
@@ -241,7 +249,7 @@ class _Figures:
             steps=steps_left(
                 view, partition, step_size=limits_in_force.step_size_of(view, reassignment.spec)
             ),
-            blocked=blocked,
+            blocked=blocked or held_back,
         )
         estimate = time_left(work, [estimate for _, estimate, _ in found])
         self._parts[name].append(estimate)
@@ -254,6 +262,48 @@ class _Figures:
             },
             sum(parts) / len(parts) if len(parts) == len(found) else None,
         )
+
+    def _hold(self, partition: TopicPartition, reassignment: Reassignment) -> str:
+        """Return what keeps the step after the one in flight from beginning; empty: nothing."""
+        view, spec = self._view, reassignment.spec
+        assignment = view.topics.known_assignment(partition)
+        present = () if assignment is None else assignment.target_replicas
+        if not reassignment.in_flight or assignment is None or set(present) == set(spec.target):
+            return ""
+        to_add = tuple(b for b in spec.target if b not in assignment.replicas)
+        state = view.leadership.states.get(partition)
+        leader = () if state is None or not to_add else (state.leader,)
+        hold = step_hold(view, reassignment, (*leader, *to_add), self._clocks.now)
+        return "" if hold is None else hold.detail
+
+    def share_brokers(self, partition: TopicPartition) -> None:
+        """Note the throttled copies of a partition in flight: those of a broker share its rate."""
+        view = self._view
+        reassignment = view.reassignments.by_partition.get(partition)
+        state, size = view.leadership.states.get(partition), view.disks_process.sizes.get(partition)
+        if reassignment is None or state is None or size is None:
+            return
+        if limits_in_force.throttle_of(view, reassignment.spec.request) is None:
+            return
+        running = copying_to(view, partition, reassignment)
+        for copy in self._copies.of(partition):
+            if copy.replica in running and copy.held is not None:
+                left = max(0, size - copy.held)
+                self._sharing[copy.replica, True].append(left)
+                self._sharing[state.leader, False].append(left)
+
+    def _throttled_s(
+        self, request: RequestId, left: int, replica: BrokerId, leader: BrokerId
+    ) -> float:
+        """Return how long a copy takes at least, as throttled copies of a broker share its rate."""
+        found = [0.0]
+        for broker, receives in ((replica, True), (leader, False)):
+            rate = throttle_in_force(self._view, request, broker)
+            if rate:
+                others = self._sharing.get((broker, receives)) or [left]
+                # The shorter ones end before it, and leave it their share.
+                found.append(sum(min(left, other) for other in others) / rate)
+        return max(found)
 
     def _copy(
         self, copy: FollowedCopy, leader: BrokerId, growth: float, blocked: str
@@ -273,7 +323,7 @@ class _Figures:
             bytes=left,
             rate=rate,
             growth=growth,
-            throttled_s=(left or 0) / (throttle or float("inf")),
+            throttled_s=self._throttled_s(copy.request, left or 0, copy.replica, leader),
             blocked=blocked,
         )
         estimate = time_left(work)
@@ -371,7 +421,8 @@ class _Figures:
 
         Bytes are None where no size is known and nothing was copied; they omit the partitions of
         unknown size, and those that ended before ``bytes_since``. The share of one that ended is
-        that of the entries which reached their target; one that was undone, also in part, has none.
+        that of the entries which reached their target; one that was undone, also in part, has none,
+        nor has one that is moved back.
         """
         volume, unjudged = self._volume(name), self._unjudged[name]
         is_measured = not (volume.unknown or unjudged or name in self._unread)
@@ -388,6 +439,8 @@ class _Figures:
                 share = done / entries if entries else 1.0
                 if self._undone.get(name) is not None:
                     share = None
+        elif request.open and self._work.rolling_back[name] == request.open:
+            share = None
         elif earlier is not None and (is_measured or not request.is_inherited):
             whole = moved + (self._left(name) or 0.0)
             share = moved / whole if whole else None

@@ -220,6 +220,7 @@ def _request(  # noqa: PLR0913, PLR0917 - what is known of it
         "reason": _reason(request, waits),
         "waits": waits,
         "undone_by": None if undone is None else undone.by,
+        "being_undone": undone is not None and undone.is_open,
         "cancels": request.cancels,
         "undoes": request.undoes,
         "asked_for": options.reason or None,
@@ -236,6 +237,7 @@ def _request(  # noqa: PLR0913, PLR0917 - what is known of it
             "in_flight": in_flight,
             "between_steps": min(work.between_steps[name], in_flight),
             "waiting": waiting,
+            "rolling_back": min(work.rolling_back[name], request.open),
         },
         "refusals": [
             {"entry": r.entry, "reason": r.reason.value, "detail": r.detail}

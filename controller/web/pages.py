@@ -22,16 +22,18 @@ from controller.core.model import RequestId, count_text, request_text
 from controller.core.pacing.controls import Evacuation
 from controller.core.reason_kinds import BLOCKING, COPYING
 from controller.core.reassignments.phases import LABELS
-from controller.previews.holds import evacuation_words, left_words
+from controller.previews.holds import evacuation_words, left_words, running_words
 from controller.telemetry.advice import (
     OPEN_STATES,
     PHASE_MEANINGS,
     advice_for,
+    burst_words,
     count_words,
     governor_lines,
     phase_of,
     phase_words,
     remedy_for,
+    rolls_back,
     state_words,
     throttle_words,
     tone_of,
@@ -154,6 +156,7 @@ def render_page(  # noqa: PLR0913 - what it shows
         is_accepted=is_accepted,
         who=who,
         requests=status["requests"][:REQUESTS_MAX],
+        counts_by_request={r["id"]: r["partitions"] for r in status["requests"]},
         charts=charts_of(points),
         copies=copies,
         copying_shown=len({(p["topic"], p["partition"]) for p, _ in copies}),
@@ -165,6 +168,7 @@ def render_page(  # noqa: PLR0913 - what it shows
         phases=_PHASES,
         in_flight=IN_FLIGHT,
         throttle=throttle_words(status),
+        burst=burst_words(status),
         governor=list(governor_lines(status)),
         unguarded_max=UNGUARDED_MAX,
     )
@@ -494,6 +498,8 @@ def _environment() -> Environment:
         state_words=state_words,
         dots_of=dots_of,
         left_words=left_words,
+        running_words=running_words,
+        rolls_back=rolls_back,
         remedy=advice_for,
         remedy_for=remedy_for,
         time_left=lambda of: show_estimate(of["eta_s"], of["no_estimate"]),

@@ -49,6 +49,17 @@ def test_everything_is_paused_and_resumed(terminal: Terminal) -> None:
     assert terminal.cluster.controls.pauses == Pauses()
 
 
+def test_steps_that_still_run_are_counted(terminal: Terminal) -> None:
+    """A partition between two steps has none in flight."""
+    counts = {"in_flight": 3, "between_steps": 1, "waiting": 9}
+    request = {"id": ONE, "partitions": {"in_flight": 1, "between_steps": 0}}
+    terminal.cluster.statuses = [a_status(partitions=counts, requests=[request])] * 2
+    printed = terminal.run("pause", "--request", ONE).stdout
+    assert printed.splitlines()[-1].endswith("; 1 step in flight still runs to its end")
+    printed = terminal.run("pause").stdout
+    assert printed.splitlines()[0].endswith("; 2 steps in flight still run to their end")
+
+
 def test_a_change_is_awaited_until_the_status_shows_it(terminal: Terminal) -> None:
     """The next command is not to show the former state; a daemon that lags is named."""
     before = a_status(controls={"digest": Controls().digest, "disabled": False})

@@ -97,6 +97,25 @@ def test_throttles_in_force_are_listed_by_rate() -> None:
     assert list(throttle_line(a_status(broker_loads=LOADS))) == []
 
 
+def test_a_rate_above_the_throttle_is_explained_once() -> None:
+    """Kafka permits bursts, and the rate is an average of some time."""
+    slow = {"broker": 1, "throttle_bytes_per_s": 150_000, "in_bytes_per_s": 585_000}
+    status = a_status(broker_loads=[slow], total={"window_s": 30.0})
+    (line,) = throttle_line(status)
+    assert line == (
+        "throttle in force: 150 KB/s on broker 1; rates may be above it for a while: Kafka "
+        "enforces it on average over about 11 s, and they are averages of up to 30 s"
+    )
+    written: list[str] = []
+    lines = Lines(written.append)
+    for rate in (585_000, 100_000, 600_000):
+        lines.show("", 0, 0, a_status(broker_loads=[{**slow, "in_bytes_per_s": rate}]))
+    assert [line.partition(":")[0] for line in written if "in flight" not in line] == [
+        "throttle in force",
+        "rates may be above it for a while",
+    ]
+
+
 def test_a_request_shows_its_bytes_rate_and_estimated_end() -> None:
     """All three where they are known."""
     request = a_copy(250_000, 1_000_000, bytes_per_s=50_000, eta_s=[10, 20])

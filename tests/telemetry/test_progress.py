@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from controller.core.core_settings import EngineName
 from controller.core.model import Blocked, BlockedBy, BrokerId, Instant, RequestId, Route, ZkVersion
-from controller.core.pacing.controls import Controls
+from controller.core.pacing.controls import Controls, Pause, Pauses
 from controller.core.pacing.throttle_settings import (
     FOLLOWER_RATE,
     LEADER_RATE,
@@ -127,6 +128,43 @@ def test_throttle_in_force_limits_the_estimate(played: Played) -> None:
     assert request_of(status)["eta_s"] == [120, 206]
     throttles = {x["broker"]: x["throttle_bytes_per_s"] for x in status["broker_loads"]}
     assert (throttles[1], throttles[4], throttles[5]) == (9 * MB, MB // 2, None)
+
+
+def test_copies_of_a_broker_share_its_throttle(played: Played) -> None:
+    """One that was just set counts at once: parts and whole take as long."""
+    for number, size in enumerate((60 * MB, 40 * MB, 100 * MB)):
+        played.add(number, size, to=4)
+        played.begin(number)
+    played.go(30)
+    for number in range(3):
+        played.read(number, 30 * MB)
+    view = played.view
+    view.pacing_process.controls = Controls(throttle=MB)
+    for broker in (1, 4):
+        values = {LEADER_RATE: str(MB), FOLLOWER_RATE: str(MB)}
+        entity = broker_entity(BrokerId(broker))
+        view.pacing_leadership.entity_configs[entity] = EntityConfig(values, ZkVersion(0))
+    status = played.go(0)
+    lows = [partition_of(status, n)["copies"][0]["eta_s"][0] for n in range(3)]
+    # The shortest one has a third of the rate to its end, then the next one half.
+    assert lows == [30 + 10 + 30, 30, 30 + 10 + 70]
+    assert request_of(status)["eta_s"][0] == status["total"]["eta_s"][0] == max(lows)
+
+
+def test_what_is_paused_with_steps_left_has_no_estimate(played: Played) -> None:
+    """Also while a step in flight still copies, whose own end is known."""
+    status = copying(played, 90 * MB)
+    assert request_of(status)["eta_s"]
+    played.view.pacing_process.controls = Controls(pauses=Pauses(Pause("lunch")))
+    assert request_of(played.go(0))["eta_s"], "it has no other step"
+    spec = played.view.reassignments.by_partition[tp()].spec
+    more = (*spec.target[:1], BrokerId(7), *spec.target[2:])
+    played.view.reassignments.by_partition[tp()].spec = replace(spec, target=more)
+    status = played.go(0)
+    why = "everything is paused: lunch"
+    for document in (partition_of(status, 0), request_of(status), status["total"]):
+        assert (document["eta_s"], document["no_estimate"]) == (None, why)
+    assert partition_of(status, 0)["copies"][0]["eta_s"]
 
 
 def test_producers_lengthen_the_estimate_or_end_it(played: Played) -> None:

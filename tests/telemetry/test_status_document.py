@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli.status_text import status_lines
+from controller.cli.status_text import request_line, status_lines, volume_of
 from controller.core.core_settings import EngineName, Options
 from controller.core.cycle import apply, observe
 from controller.core.model import (
@@ -333,6 +333,7 @@ def test_a_request_counts_its_partitions() -> None:
         "in_flight": 1,
         "between_steps": 0,
         "waiting": 1,
+        "rolling_back": 0,
         "refused": 1,
         "cancelled": 0,
         "superseded": 0,
@@ -572,6 +573,30 @@ def test_an_undone_request_is_not_done(
     assert by_id[cancel]["undoes"] == {REQUEST: entries}
     assert by_id[cancel]["cancels"] == {"r-9": 2}
     assert document["undone"] == {REQUEST: {"by": cancel, "entries": entries, "open": not is_over}}
+
+
+@pytest.mark.parametrize("is_undo", [False, True])
+def test_a_request_that_is_moved_back_says_so(*, is_undo: bool) -> None:
+    """Its bytes are those of the way back: no bar, and no amount that was copied."""
+    built = a_view(1, 2, 3).with_partition(tp(), (1, 2, 3), adding=(3,))
+    view = built.with_reassignment(tp(), (1, 2), Syncing(), original=(1, 2), step=1).view
+    cancel = RequestId("cancel-0000000000000009")
+    running = view.reassignments.by_partition[tp()]
+    running.spec = replace(running.spec, cancelled_by=cancel)
+    view.disks_process.sizes[tp()] = 1000
+    view.requests.by_id[REQUEST].done_here = 1
+    if is_undo:
+        undoing = Request(Route.REQUEST, Instant(2.0), kind="cancel")
+        undoing.add_part(Part("0", 0, 0, undoes={REQUEST: 1}))
+        view.requests.by_id[cancel] = undoing
+    (request,) = (r for r in status(view)["requests"] if r["id"] == REQUEST)
+    words = "being undone" if is_undo else "rolling back"
+    assert (request["state"], request["partitions"]["rolling_back"]) == ("in_flight", 1)
+    assert (request["share"], volume_of(request)) == (None, None)
+    line = request_line(request)
+    assert line.startswith(f"request {REQUEST}: {words}, ")
+    assert (f"being undone by {cancel}" in line) is is_undo
+    assert "copied" not in line
 
 
 def test_a_drain_with_nothing_left_stands() -> None:

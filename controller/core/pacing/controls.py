@@ -66,7 +66,7 @@ class UnderMinIsr(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause: no new step begins, steps in flight end."""
+    """A pause: no new step begins, steps in flight run to their end."""
 
     reason: str = ""
     by: str = ""
