@@ -172,8 +172,11 @@ class _Counting:
             return
         assignment = self._view.topics.known_assignment(partition)
         state = self._view.leadership.states.get(partition)
-        receivers = () if assignment is None else reassignment.receivers(assignment)
-        if state is None or state.leader == NO_LEADER or not receivers:
+        if assignment is None or state is None or state.leader == NO_LEADER:
+            return
+        # What is in sync has been copied, though the step may wait for another replica.
+        receivers = _without(reassignment.receivers(assignment), state.isr)
+        if not receivers:
             return
         self.brokers[state.leader].outgoing += 1
         blocked = reassignment.blocked

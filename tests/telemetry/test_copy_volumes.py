@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from controller.core.core_settings import EngineName
-from controller.core.model import BrokerId, TopicPartition
+from controller.core.model import Blocked, BlockedBy, BrokerId, TopicPartition
 from controller.core.reassignments.phases import AwaitingController, Syncing
 from controller.core.view import ClusterView
 from controller.telemetry.copy_volumes import BrokerVolume, RequestVolume, Volumes, volumes_of
@@ -127,6 +127,17 @@ def test_brokers_have_incoming_and_outgoing_volumes(engine: EngineName) -> None:
         5: BrokerVolume(in_remaining=1000),
     }
     assert found.routes == {(1, 4): 1}
+
+
+def test_a_replica_in_sync_is_no_copy_any_more() -> None:
+    """Though its step waits for another replica."""
+    state = partition_state(1, (1, 2, 3))
+    built = a_view(1, 2, 3).with_partition(tp(), (1, 2, 3), adding=(3,), state=state)
+    view = built.with_reassignment(tp(), (1, 3), Syncing(), original=(1, 2), step=1).view
+    view.reassignments.by_partition[tp()].blocked = Blocked(BlockedBy.BROKER_DEAD, "2 is dead")
+    found = volumes(view)
+    assert found.brokers == {b: BrokerVolume() for b in (1, 2, 3)}
+    assert found.routes == {}
 
 
 def test_without_original_replicas_only_the_remainder_is_known() -> None:
