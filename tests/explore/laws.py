@@ -15,7 +15,7 @@ from tests.explore.alter_laws import entries_handed, replicas_max, step_begun
 from tests.explore.brokers import DURING_DELETE, Broker
 from tests.explore.control_laws import settings_kept, step_decided
 from tests.explore.production import RETRY_TIMER
-from tests.explore.system import PARTITION, STATE_PATH, TOPIC_PATH, System
+from tests.explore.system import PARTITION, STATE_PATH, TOPIC, TOPIC_PATH, System
 from tests.explore.topic_laws import logs_deleted, topic_laws
 from tests.explore.zookeeper import Znode
 
@@ -72,6 +72,8 @@ def _broken(system: System) -> Iterator[str]:  # noqa: C901, PLR0912 - one law e
         yield from topic_laws(system)
         yield from settings_kept(system)
     yield from _nothing_lost(system)
+    yield from _strong(system)
+    yield from _logs_known(system)
     yield from _counted(system)
     yield from _led(system)
 
@@ -155,6 +157,42 @@ def _nothing_lost(system: System) -> Iterator[str]:
         log = broker.logs.get(PARTITION)
         if log is None or log.records[: len(committed)] != committed:
             yield f"ISR member {member} lacks acknowledged records {committed}: it has {log}"
+
+
+def _strong(system: System) -> Iterator[str]:
+    """
+    Every member of the ISR has what any leader counts as replicated (Kafka's ``StrongIsr``).
+
+    A former leader that has not heard of its successor counts as well. Where nothing is promised
+    any more, nothing is compared.
+    """
+    state = system.state()
+    if state is None or not system.committed:
+        return
+    for leader in system.brokers.values():
+        if not leader.leads(PARTITION) or PARTITION in leader.lost:
+            continue
+        log = leader.logs[PARTITION]
+        replicated = log.records[: log.high_watermark]
+        for member in state.isr:
+            broker = system.brokers[member]
+            copy = broker.logs.get(PARTITION)
+            if PARTITION not in broker.lost and (copy is None or not copy.holds(replicated)):
+                yield f"leader {leader.id} counts {replicated} as replicated, {member} has {copy}"
+
+
+def _logs_known(system: System) -> Iterator[str]:
+    """
+    Each log on a disk is assigned, or recorded as an orphan; a deleted one is assigned until then.
+
+    Kafka's controller forgets a deletion that it did not send. A topic is deleted in steps.
+    """
+    assignment = system.assignment()
+    if assignment is None or system.shape.has_forgotten_logs:
+        return
+    for number, broker in system.brokers.items():
+        if PARTITION in broker.logs and number not in assignment.replicas:
+            yield from _forgotten(system, number)
 
 
 def _counted(system: System) -> Iterator[str]:
@@ -338,6 +376,7 @@ def _state_written(  # noqa: C901 - one law each
     if system.shape.asks is not None and _is_isr_alone(before, after):
         yield from _isr_written(system, session, before, after, asked)
         return
+    yield from _of_topic(system, session)
     epoch = int(system.data(p.paths.CONTROLLER_EPOCH) or b"0")
     if after.controller_epoch != epoch:
         yield f"a state has controller epoch {after.controller_epoch}, the present one is {epoch}"
@@ -349,6 +388,14 @@ def _state_written(  # noqa: C901 - one law each
     if not set(after.isr) <= set(before.isr):
         yield f"a controller adds to the ISR: {before.isr} to {after.isr}"
     yield from _copies_kept(system, session, before, after)
+
+
+def _of_topic(system: System, session: int) -> Iterator[str]:
+    """Judge that a daemon writes the state of the topic that it read, not of a later one."""
+    view, node = system.view_of(session), system.zookeeper.get(TOPIC_PATH)
+    known = None if view is None else view.topics.by_name.get(TOPIC)
+    if known is not None and node is not None and known.czxid != node.czxid:
+        yield f"a state of topic {known.czxid:#x} is written to topic {node.czxid:#x}"
 
 
 def _copies_kept(system: System, session: int, before: Any, after: Any) -> Iterator[str]:
@@ -435,4 +482,4 @@ def _forgotten(system: System, number: int) -> Iterator[str]:
     orphan = f"{p.paths.ORPHANS}/{number}/"
     is_recorded = any(path.startswith(orphan) for path in system.zookeeper.nodes)
     if has_log and not is_recorded:
-        yield f"replica {number} leaves the topic znode, its log neither deleted nor recorded"
+        yield f"replica {number} is not assigned, and its log neither deleted nor recorded"

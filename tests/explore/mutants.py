@@ -332,7 +332,7 @@ MUTANTS: Final = (
         "controller.core.role.invalidation",
         "following.append(effects.ReadStates(tuple(states), effects.ReadPurpose.CONFLICT))",
         "pass",
-        ("move, a follower lags", "move, late"),
+        ("move, the leader dies unannounced",),
     ),
     Mutant(
         "retry no refused write",

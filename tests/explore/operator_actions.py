@@ -31,6 +31,8 @@ from tests.explore.system import (
 MARKER: Final = p.paths.deletion_path(TOPIC)
 RATE: Final = 2000
 """The throttle that an operator sets for all requests, and removes."""
+UNKNOWN: Final = (99,)
+"""Replicas of a plan that is refused: there is no such broker."""
 STEPS: Final = ("logs", "states", "topic", "marker")
 """A deletion by Kafka's controller."""
 
@@ -48,13 +50,19 @@ def choices(system: System, budget: Budget) -> Iterator[tuple[Action, Budget]]:
         yield ("erase", step), FREE
 
 
-def act(system: System, action: Action, fault: Action | None = None) -> None:
+def act(  # noqa: C901 - one arm per action
+    system: System, action: Action, fault: Action | None = None
+) -> None:
     """Carry out an action of any kind."""
     match action:
         case ("cancel",):
             system.zookeeper.put(p.paths.CANCEL, b"")
         case ("retarget",):
             request(system, system.shape.retarget)
+        case ("refused plan",):
+            request(system, UNKNOWN)
+        case ("take role",):
+            system.zookeeper.remove_tree(p.paths.CONTROLLER)
         case ("pause",):
             system.zookeeper.put(p.PAUSES, p.encode_pauses(p.Pauses(p.Pause())))
         case ("resume",):
@@ -170,6 +178,8 @@ def _erase(system: System, step: str) -> None:
 BEGUN: Final[dict[str, Callable[[System], bool]]] = {
     "cancel": lambda _: True,
     "retarget": lambda _: True,
+    "refused plan": lambda _: True,
+    "take role": lambda system: system.data(p.paths.CONTROLLER) is not None,
     "drain": lambda system: system.data(p.paths.DRAINS) is None,
     "occupy": lambda system: not system.calls and not _is_reassigning(system),
     "pause": lambda system: system.data(p.PAUSES) is None,

@@ -43,7 +43,8 @@ RUNS: Final = frozenset(
 """Actions in which a daemon runs a cycle."""
 OF_KAFKA: Final = frozenset({"elect", "pass", "call"})
 """Actions in which Kafka's controller carries out an event."""
-
+LAGS: Final = {"slow": "shrink", "die unannounced": "shrink and die"}
+"""Faults in which a follower lags, with what its leader does."""
 
 PROGRESS_S: Final = 30.0
 
@@ -208,7 +209,7 @@ def _faults(  # noqa: C901, PLR0912 - one kind each
         if broker.logs[PARTITION].high_watermark <= replica.epoch_start:
             for follower in replica.joining:
                 yield Edge(("join late", broker.id, follower), cost=FAULT)
-    for broker in system.brokers.values() if "slow" in faults else ():
+    for broker in system.brokers.values() if faults & LAGS.keys() else ():
         replica = broker.hosted.get(PARTITION)
         if (
             replica is not None
@@ -216,9 +217,10 @@ def _faults(  # noqa: C901, PLR0912 - one kind each
             and replica.partition_epoch != -2
             and not broker.is_asking(PARTITION)
         ):
-            for member in replica.isr:
-                if member != broker.id:
-                    yield Edge(("shrink", broker.id, member), cost=FAULT)
+            for action in (LAGS[kind] for kind in LAGS if kind in faults):
+                for member in replica.isr:
+                    if member != broker.id:
+                        yield Edge((action, broker.id, member), cost=FAULT)
 
 
 def strikes(edge: Edge, following: System) -> Iterator[Edge]:

@@ -78,7 +78,7 @@ def native(
         tolerates=tolerates,
         elects=elects,
         # A follower may lag when the plan comes: nothing else says that it is back.
-        announces=announces or "slow" in faults,
+        announces=announces or not faults.isdisjoint({"slow", "die unannounced"}),
         acts_early=acts_early,
     )
 
@@ -161,6 +161,9 @@ HANG: Final = frozenset({"hang"})
 EARLY: Final = frozenset({"timer"})
 """Time passes before everything that is under way has arrived."""
 PAUSE: Final = frozenset({"pause"})
+RETARGET: Final = frozenset({"retarget"})
+DEPOSE: Final = frozenset({"take role"})
+REFUSED: Final = frozenset({"refused plan"})
 DRAIN: Final = frozenset({"drain"})
 THROTTLE: Final = frozenset({"throttle", "unthrottle"})
 REPLACE: Final = frozenset({"replace topic"})
@@ -189,7 +192,7 @@ SMALL: Final = (
         (1,),
         (2,),
         operator=1,
-        operations=frozenset({"retarget"}),
+        operations=RETARGET,
         retarget=(3,),
     ),
     native("drain of the added broker", (1,), (2,), operator=1, operations=DRAIN, drained=2),
@@ -202,7 +205,7 @@ SMALL: Final = (
         (1,),
         (1, 2),
         operator=1,
-        operations=frozenset({"retarget"}),
+        operations=RETARGET,
         retarget=(1,),
     ),
     delegated(
@@ -250,6 +253,7 @@ LARGE: Final = (
     native("topic created again", *MOVE, operator=2, operations=RECREATE),
     native("move, broker dies", *MOVE, faults=frozenset({"kill"})),
     native("move, broker hangs", *MOVE, faults=HANG),
+    native("move, the leader dies unannounced", *MOVE, faults=frozenset({"die unannounced"})),
     native("move, late", *MOVE, delays=1),
     native("move, late, a record", *MOVE, delays=1, records=1),
     native("move, early timers", *MOVE, delays=2, delayed=EARLY),
@@ -276,9 +280,26 @@ LARGE: Final = (
     native("steps of one, daemon dies or breaks", *STEPS, faults=IN_DAEMON),
     native("steps of one, a broker", *STEPS, faults=OF_BROKERS),
     native("steps of one, the daemon and a broker die", *STEPS, faults=DEATHS, struck=2),
+    native("steps of one, two faults", *STEPS, faults=ALL_FAULTS, struck=2),
     native("order alone, late", (1, 2), (2, 1), faults=ALL_FAULTS, delays=1),
     native("cancel, daemon dies or breaks", *MOVE, faults=IN_DAEMON, operator=1),
     native("cancel and a fault", *MOVE, faults=ALL_FAULTS, operator=1),
+    native(
+        "another target, daemon dies or breaks",
+        (1,),
+        (2,),
+        operator=1,
+        operations=RETARGET,
+        retarget=(3,),
+        faults=IN_DAEMON,
+    ),
+    native("pause, daemon dies or breaks", *MOVE, operator=1, operations=PAUSE, faults=IN_DAEMON),
+    native("role taken, twice", *MOVE, operator=2, operations=DEPOSE),
+    native(
+        "role taken, daemon dies or breaks", *MOVE, operator=1, operations=DEPOSE, faults=IN_DAEMON
+    ),
+    native("role taken, late", *MOVE, operator=1, operations=DEPOSE, delays=1),
+    native("a plan that is refused", *MOVE, operator=1, operations=REFUSED, faults=IN_DAEMON),
     native(
         "topic created again around a claim",
         *MOVE,
@@ -308,6 +329,17 @@ LARGE: Final = (
     delegated("delegated move, ISR asked", *MOVE, faults=OF_CALLS, asks=0),
     delegated("delegated move, ISR asked with ids", *MOVE, faults=OF_CALLS, asks=3),
     delegated("delegated move, two faults", *MOVE, faults=OF_CALLS, struck=2),
+    delegated("delegated pause and resume", *MOVE, operator=1, operations=PAUSE),
+    delegated(
+        "delegated another target, a fault",
+        (1,),
+        (2,),
+        operator=1,
+        operations=RETARGET,
+        retarget=(3,),
+        faults=OF_CALLS,
+    ),
+    delegated("delegated, Kafka's role taken", *MOVE, operator=2, operations=DEPOSE),
     delegated("delegated cancel, a fault", *MOVE, faults=OF_CALLS, operator=1),
     delegated("delegated cancel, late request", *MOVE, delays=1, delayed=CALLS, operator=1),
     native(

@@ -115,7 +115,13 @@ class Shape(NamedTuple):
     Else they do when nothing but a timer is left; earlier it costs a delay.
     """
 
+    @property
+    def has_forgotten_logs(self) -> bool:
+        """Whether logs may be left of which no znode says anything: of topics, or by Kafka's."""
+        return not self.is_kafka_busy or bool(self.operations & OF_TOPICS)
 
+
+OF_TOPICS: Final = frozenset({"delete topic", "create topic", "replace topic"})
 TOPIC: Final = "t"
 PARTITION: Final = p.TopicPartition(TOPIC, 0)
 TOPIC_PATH: Final = p.paths.topic_path(TOPIC)
@@ -402,8 +408,8 @@ class System:
         with suppress(p.TransactionFailedError, p.SessionExpiredError):
             self.zookeeper.transact(broker.session, [write])
 
-    def change_isr(self, leader: Broker, isr: tuple[int, ...]) -> None:
-        """Write an ISR as its leader does, or ask for it."""
+    def change_isr(self, leader: Broker, isr: tuple[int, ...], *, announces: bool = True) -> None:
+        """Write an ISR as its leader does, or ask for it; it announces that a little later."""
         if leader.asks is not None:
             want(leader, PARTITION, isr)
             return
@@ -424,7 +430,7 @@ class System:
         leader.hosted[PARTITION] = replica._replace(
             isr=isr, partition_epoch=replica.partition_epoch + 1
         )
-        if self.shape.announces:
+        if self.shape.announces and announces:
             self.zookeeper.transact(leader.session, [ANNOUNCEMENT])
         self.advance(leader)
 
@@ -589,6 +595,11 @@ class System:
                 members = self.brokers[leader].hosted[PARTITION].isr
                 kept = tuple(m for m in members if m != follower)
                 self.change_isr(self.brokers[leader], kept)
+            case ("shrink and die", leader, follower):
+                broker = self.brokers[leader]
+                kept = tuple(m for m in broker.hosted[PARTITION].isr if m != follower)
+                self.change_isr(broker, kept, announces=False)
+                self._kill(broker, keeps_log=True)
             case ("ask", number, leader):
                 self._run(number, (self._received(number, self._sent_by(leader)),), fault)
             case ("admit", number, leader):
