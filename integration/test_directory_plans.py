@@ -15,6 +15,7 @@ import pytest
 
 from integration.conftest import MakeTopic
 from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.conformance import assert_conforming
 from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.plans import fill
 from integration.rigs.servers import BrokerOptions
@@ -81,6 +82,7 @@ def running(cluster: Cluster, directory: Path) -> Iterator[None]:
     finally:
         daemon.stop()
         daemon.port.close()
+    assert_conforming(cluster, daemon.journal_directory)
 
 
 def planned(cluster: Cluster, directory: Path, *options: str) -> dict[str, Any]:

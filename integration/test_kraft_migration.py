@@ -20,6 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
 )
 
 from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.conformance import assert_conforming
 from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.engine_matrix import PRIVATE_ENDPOINT
 from integration.rigs.kraft_migrations import CONTROLLER_ID, KraftMigration
@@ -54,6 +55,7 @@ def a_daemon(cluster: Cluster, directory: Path, *options: str) -> Iterator[Daemo
     finally:
         daemon.stop()
         daemon.port.close()
+    assert_conforming(cluster, daemon.journal_directory)
 
 
 def quiesced(cluster: Cluster, *options: str) -> tuple[int, str]:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.conformance import assert_conforming
 from integration.rigs.daemon_process import Daemon, run_reassigner
 from integration.rigs.kafka_tools import ToolResult
 from integration.rigs.traffic import Traffic
@@ -137,6 +138,7 @@ def test_the_documented_sequence_agrees_with_the_disks(filled: Cluster, tmp_path
     finally:
         daemon.stop()
         daemon.port.close()
+    assert_conforming(filled, daemon.journal_directory)
     last = on_disk(filled)
     came = {broker: planned.get(broker, 0) for broker in filled.brokers}
     for broker in (1, 2, 3):

@@ -15,6 +15,7 @@ from controller.clocks import MonotonicClock
 from controller.core.pacing.model import SignalKind
 from controller.core.pacing.probe_topic import PROBE_TOPIC, SETTINGS
 from integration.rigs.cluster import Cluster, ClusterOptions
+from integration.rigs.conformance import assert_conforming
 from integration.rigs.daemon_process import Daemon
 from integration.rigs.engine_matrix import NATIVE, Row
 from integration.rigs.kafka_jars import KAFKA_3_9
@@ -94,6 +95,7 @@ def test_the_topic_is_completed_while_a_daemon_works(row: Row) -> None:
         finally:
             daemon.kill()
             daemon.port.close()
+        assert_conforming(cluster, daemon.journal_directory)
 
 
 def test_records_of_a_frozen_broker_count_with_their_age(cluster: Cluster) -> None:

@@ -1,9 +1,10 @@
 """
 Whether each write of a real run was one that the daemon may make.
 
-Every test and campaign with daemons ends with this. ZooKeeper's transaction log is judged twice: by
-``write_laws``, without the project's own code, and by the rules of the simulation that see only
-znodes (``tests/sim/recorded.py``). The journals are judged as ``doctor --journal`` does.
+Every test and campaign with daemons ends with this (``Daemons.close``, ``running_daemon``).
+ZooKeeper's transaction log is judged twice: by ``write_laws``, without the project's own code, and
+by the rules of the simulation that see only znodes (``tests/sim/recorded.py``). The journals are
+judged as ``doctor --journal`` does.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ class _Replay:
 
 
 _REPLAYS: Final[WeakKeyDictionary[Cluster, _Replay]] = WeakKeyDictionary()
+
+
+def assert_conforming(cluster: Cluster, directory: Path) -> None:
+    """Judge what daemons wrote to a cluster, and their journals below a directory."""
+    broken = [*violations(cluster), *broken_steps(directory)]
+    assert not broken, "\n".join(broken)
 
 
 def violations(cluster: Cluster) -> list[str]:

@@ -21,6 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # as its stubs
 from kazoo.exceptions import KazooException, NoNodeError
 
 from integration.rigs.cluster import QUIET, Cluster
+from integration.rigs.conformance import assert_conforming
 from integration.rigs.daemon_process import COMMAND, Daemon
 from integration.rigs.failpoints import Failpoint
 from integration.rigs.waiting import eventually
@@ -342,12 +343,13 @@ class Daemons:
         return daemon
 
     def close(self) -> None:
-        """Stop every daemon and wait until a broker is the controller."""
+        """Stop every daemon, wait until a broker is the controller, and judge all they wrote."""
         for daemon in self._started:
             if daemon.is_alive:
                 daemon.stop(within_s=20)
             daemon.port.close()
         await_broker_controller(self._cluster, within_s=30)
+        assert_conforming(self._cluster, self._directory)
 
 
 def await_broker_controller(cluster: Cluster, *, within_s: float) -> float:

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from kazoo.exceptions import NoNodeError
 
 from integration.rigs.cluster import QUIET, Cluster
+from integration.rigs.conformance import assert_conforming
 from integration.rigs.daemon_process import Daemon
 from integration.rigs.waiting import eventually
 
@@ -30,7 +31,11 @@ _QUIET_SAMPLES: Final = 6
 
 @contextmanager
 def running_daemon(cluster: Cluster, *options: str) -> Iterator[Daemon]:
-    """Yield a daemon that is ready; afterwards it ended well and the role is a broker's again."""
+    """
+    Yield a daemon that is ready.
+
+    Afterwards it ended well, the role is a broker's again, and all that it wrote was permitted.
+    """
     name = f"reassigner-{uuid.uuid4().hex[:6]}"
     everything = (*cluster.daemon_options, *options)
     daemon = Daemon(cluster.zookeeper_connect, cluster.directory, *everything, name=name)
@@ -42,6 +47,7 @@ def running_daemon(cluster: Cluster, *options: str) -> Iterator[Daemon]:
         assert '"level": "error"' not in log, log
         assert "Traceback" not in log, log
         eventually(cluster.controller_broker, within_s=20, what="a broker takes the role back")
+        assert_conforming(cluster, daemon.journal_directory)
     except BaseException:
         print(daemon.log.read_text())  # the directory does not outlive the run
         raise
