@@ -458,6 +458,14 @@ MUTANTS: Final = (
         "        *settings,\n",
         ("topic created again",),
     ),
+    # the end of a tenure
+    Mutant(
+        "give the role back while a repair awaits a read",
+        "controller.core.role.claims_and_resignations",
+        "    if view.is_native and _is_repair_awaited(view):\n",
+        "    if False:\n",
+        ("nothing to move, an ISR read late and the leader's log lost",),
+    ),
     # what leaders ask for
     Mutant(
         "take a request of a former leader epoch",

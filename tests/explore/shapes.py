@@ -362,6 +362,7 @@ LARGE: Final = (
         mortal=(1,),
         delays=1,
         delayed=frozenset({"again"}),
+        announces=True,
         operator=1,
         operations=frozenset({"rewrite topic"}),
     ),
@@ -406,6 +407,16 @@ KILL: Final = frozenset({"kill"})
 LOSE: Final = frozenset({"lose log"})
 FOCUSED: Final = (
     native("move, a follower lags", *MOVE, faults=frozenset({"slow"})),
+    native(
+        "nothing to move, an ISR read late and the leader's log lost",
+        (2, 1, 3),
+        (2, 1, 3),
+        faults=frozenset({"bounce", "slow"}),
+        mortal=(2,),
+        struck=2,
+        delays=1,
+        delayed=frozenset({"bulk"}),
+    ),
     native("move, a tolerated follower lags", *MOVE, faults=frozenset({"slow"}), tolerates=(2,)),
     native(
         "RF 3 to 2, a tolerated follower lags",

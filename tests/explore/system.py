@@ -770,17 +770,12 @@ class System:
 
     def is_held(self) -> bool:
         """
-        Return whether a daemon that brokers accept has the role, and drives the reassignment.
+        Return whether a daemon that brokers accept has the role.
 
         A broker that restarts before its session ends is lost to Kafka's controller that is elected
         after that: it does not know of it.
         """
-        return any(
-            d is not None
-            and d.reactor.view.tenure.accepted_by_broker
-            and d.reactor.view.reassignments.by_partition
-            for d in self.daemons
-        )
+        return any(d is not None and d.reactor.view.tenure.accepted_by_broker for d in self.daemons)
 
     def is_answer_urgent(self) -> bool:
         """

@@ -41,6 +41,8 @@ CEDE_TIMER = "cede"
 ACCEPTANCE_TIMER = "broker_acceptance"
 ORPHAN_PATIENCE_S = 60.0
 """How long orphans alone keep the role, in seconds."""
+REPAIR_RETRY_S = 1.0
+"""How long the role is kept at least while a repair awaits a read, in seconds."""
 PROGRESS_PATIENCE_S = 30.0
 """
 How long steps in flight keep the role without progress, in seconds, if all else is held.
@@ -184,7 +186,7 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
         chosen = _engine_choice(view)
         return Decision((Change((chosen,)),)) if chosen else Decision(effects=_claim(view, now))
     if view.role.stopping:
-        return _resign(view, "the daemon is stopping")
+        return _resign(view, now, "the daemon is stopping")
     refusals = engines.refusals(view)
     if refusals:
         return Decision(effects=(effects.ResignController(refusals[0]),))
@@ -192,11 +194,11 @@ def _consider(view: ClusterView, now: Instant) -> Decision:  # noqa: PLR0911 - o
         return Decision()
     in_vain = eligibility.refusal_by_brokers(view, now)
     if in_vain is not None:
-        return _resign(view, in_vain, records.UpdateRefusedRecord(in_vain))
+        return _resign(view, now, in_vain, records.UpdateRefusedRecord(in_vain))
     silent = eligibility.silent_leaders(view, now)
     if silent:
         why = eligibility.unreached_reason(view, silent)
-        return _resign(view, why, records.EndpointUnreachedRecord(silent, why))
+        return _resign(view, now, why, records.EndpointUnreachedRecord(silent, why))
     if not tenure.accepted_by_broker:
         until = Instant(tenure.held.since + eligibility.ACCEPTANCE_PATIENCE_S)
         return Decision(effects=(effects.SetTimer(ACCEPTANCE_TIMER, until),))
@@ -215,7 +217,7 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
                 effects=(effects.SetTimer(DELETION_TIMER, until),) if now < until else ()
             )
         yielded = records.YieldedRecord(view.deletions_session.markers or frozenset())
-        return _resign(view, "topic deletion is pending", yielded)
+        return _resign(view, now, "topic deletion is pending", yielded)
     wanted = client_calls.is_role_wanted(view)
     if wanted is not None and view.tenure.held is not None:
         until = Instant(view.tenure.held.since + client_calls.CEDE_AFTER_S)
@@ -224,9 +226,24 @@ def _hold(view: ClusterView, now: Instant) -> Decision:
         )
         if now >= until and is_free:
             ceded = records.RoleCededRecord(wanted)
-            return _resign(view, f"a broker has to carry out {wanted} for a client", ceded)
+            return _resign(view, now, f"a broker has to carry out {wanted} for a client", ceded)
         return Decision(effects=(effects.SetTimer(CEDE_TIMER, max(until, Instant(now + 0.5))),))
     return Decision() if _is_permanent(view) else _linger(view, now)
+
+
+def _is_repair_awaited(view: ClusterView) -> bool:
+    """
+    Return whether a replica restarted, and what its repair depends on is being read again.
+
+    It may have lost its log, and be in the ISR. A Kafka controller that is elected now knows of no
+    restart: it would take the replica for in sync, and may elect it.
+    """
+    topics, leadership = view.topics, view.leadership
+    return view.tenure.accepted_by_broker and any(
+        partition in leadership.distrusted
+        or (topics.assignment(partition) is None and topics.known_assignment(partition) is not None)
+        for partition in leadership.bounced
+    )
 
 
 def _is_permanent(view: ClusterView) -> bool:
@@ -234,8 +251,10 @@ def _is_permanent(view: ClusterView) -> bool:
     return view.options.tenure is core_settings.TenurePolicy.PERMANENT and view.quiesce is None
 
 
-def _resign(view: ClusterView, reason: str, *last: Record) -> Decision:
+def _resign(view: ClusterView, now: Instant, reason: str, *last: Record) -> Decision:
     """Give up the role in the middle of the work, leaving nothing for a broker to start."""
+    if view.is_native and _is_repair_awaited(view):
+        return Decision(effects=(effects.SetTimer(LINGER_TIMER, Instant(now + REPAIR_RETRY_S)),))
     written = (*legacy_plan_and_queue.entries_to_remove(view), *last)
     resign = effects.ResignController(reason)
     if not written:
@@ -282,7 +301,7 @@ def _linger(view: ClusterView, now: Instant) -> Decision:
             return Decision(effects=again)
         return Decision((Change((records.IdleRecord(None),)),), again)
     if view.quiesce is not None:
-        return _resign(view, "the reassigner is quiesced")
+        return _resign(view, now, "the reassigner is quiesced")
     if tenure.idle_since is None:
         until = Instant(now + view.options.tenure_linger_s)
         return Decision(
@@ -294,6 +313,6 @@ def _linger(view: ClusterView, now: Instant) -> Decision:
         why = (
             "what is left is held back" if view.reassignments.by_partition else "nothing left to do"
         )
-        return _resign(view, why)
+        return _resign(view, now, why)
     until = Instant(tenure.idle_since + view.options.tenure_linger_s)
     return Decision(effects=(effects.SetTimer(LINGER_TIMER, until),))

@@ -17,6 +17,7 @@ from controller.core.effects import (
     ResignController,
     SetTimer,
 )
+from controller.core.leadership.records import StatesRead
 from controller.core.model import (
     BlockedBy,
     BrokerId,
@@ -101,6 +102,21 @@ def test_orphans_that_outlast_a_tenure_are_tried_again_though_nothing_happens() 
     driver.observe(OrphansRead(frozenset({orphan})))
     run_timers(driver)
     assert isinstance(driver.sent[-1], ClaimController)
+
+
+def test_the_role_is_kept_while_the_repair_of_a_restarted_leader_awaits_a_read() -> None:
+    """It may have lost its log, and a Kafka controller that is elected now would not know it."""
+    driver = Driver({tp(): (2, 1, 3)}, options=Options(tenure_linger_s=1.0))
+    leadership = driver.view.leadership
+    state = leadership.states.pop(tp())
+    leadership.distrusted[tp()] = driver.view.role.read_generation
+    leadership.bounced[tp()] = {BrokerId(2)}
+    linger(driver)
+    assert not any(isinstance(e, ResignController) for e in driver.sent)
+    driver.observe(StatesRead({tp(): state}, driver.view.role.read_generation))
+    assert leadership.states[tp()].leader == 1
+    linger(driver)
+    assert any(isinstance(e, ResignController) for e in driver.sent)
 
 
 @pytest.mark.parametrize("mode", list(LegacyMode))
