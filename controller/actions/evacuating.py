@@ -86,7 +86,8 @@ def evacuate(
         evacuated = {**found.brokers, **dict.fromkeys(brokers, about), **kept}
         return Evacuations(evacuated, {**found.former, **moves.former}), moves
 
-    return _begin(operator, change, options, dry_run=dry_run)
+    task = _task_text(LeadershipTaskKind.EVACUATE, brokers)
+    return _begin(operator, change, options, task, dry_run=dry_run)
 
 
 def send_back(
@@ -125,7 +126,8 @@ def send_back(
         }
         return Evacuations(left, moves.former), moves
 
-    return _begin(operator, change, options, dry_run=dry_run)
+    task = _task_text(LeadershipTaskKind.RETURN, brokers)
+    return _begin(operator, change, options, task, dry_run=dry_run)
 
 
 def forget(
@@ -156,20 +158,30 @@ def _check_evacuated(found: Evacuations, brokers: Iterable[BrokerId]) -> None:
         raise InvalidInputError(f"broker {ids(missing)} is not evacuated")
 
 
+def _task_text(kind: LeadershipTaskKind, brokers: Iterable[BrokerId]) -> str:
+    return f"leaders --{kind} {ids(sorted(brokers))}"
+
+
 def _begin(
     operator: OperatorClient,
     change: Callable[[Evacuations], tuple[Evacuations, LeaderMoves]],
     options: RequestOptions,
+    task: str,
     *,
     dry_run: bool,
 ) -> Begun:
-    """Record a change with its way back, after what it requests was found possible."""
+    """
+    Record a change with its way back, after what it requests was found possible.
+
+    The ``task`` is the reason of a request without another.
+    """
+    options = replace(options, elect_leaders=True, reason=options.reason or task)
     begun: list[Begun] = []
 
     def changed(found: Evacuations) -> Evacuations:
         after, moves = change(found)
         plan = PlanFile(entries=moves.orders, name="the new order")
-        wanted = PlanSubmission(plan=plan, options=replace(options, elect_leaders=True))
+        wanted = PlanSubmission(plan=plan, options=options)
         begun.append((moves, check(operator, wanted) if moves.orders else None))
         return after
 

@@ -7,7 +7,7 @@ Only a plan that was checked here can be written. The daemon decides about its e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, assert_never
 
@@ -24,6 +24,7 @@ from controller.zk.request_writes import WrittenRequest, check_options
 from controller.znodes.paths import KILL_SWITCH, LEGACY_PLAN, QUEUE
 
 if TYPE_CHECKING:
+    from controller.previews.proposal import Goal
     from controller.zk.operator_client import OperatorClient
 
 
@@ -61,6 +62,19 @@ class PlanSubmission:
     """The replicas of each partition for which the plan was approved."""
     may_change_factors: bool = False
     """Whether the plan may change replication factors, as KIP-860 names the option."""
+
+
+def submission_of(plan: PlanFile, goal: Goal, options: RequestOptions) -> PlanSubmission:
+    """
+    Return the submission of a plan that was made for a goal, which is its reason without another.
+
+    One whose goal is a factor may change factors.
+    """
+    return PlanSubmission(
+        plan=plan,
+        options=replace(options, reason=options.reason or goal.text),
+        may_change_factors=goal.replication_factor is not None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

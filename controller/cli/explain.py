@@ -1,8 +1,8 @@
 """
-``explain``: one partition, by ZooKeeper and by the leading daemon if it answers.
+``explain``: one partition, by ZooKeeper and by the leading daemon if it answers; or a topic.
 
 ZooKeeper has the assignment and the target (``partition_facts``). The daemon adds the phase, the
-blocked reason, and the steps to come under its settings.
+blocked reason, and the steps to come under its settings. Of a topic, the partitions are listed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from controller.cli.status_text import (
     partition_state,
     reason_words,
 )
-from controller.cli.terminal_tables import Fields, Paragraph, Part, Words
+from controller.cli.terminal_tables import Column, Fields, Listing, Name, Paragraph, Part, Words
 from controller.core import model
 from controller.core.model import ReassignmentSpec, TopicPartition
 from controller.core.reason_kinds import COPYING
@@ -41,7 +41,7 @@ from controller.telemetry.advice import (
 )
 from controller.telemetry.json_values import step_document
 from controller.units import ids, show_bytes, show_rate, show_throttle, show_time
-from controller.znodes.paths import parse_topic_partition
+from controller.znodes.paths import parse_topic_partition, valid_topic
 
 if TYPE_CHECKING:
     from controller.zk.operator_client import OperatorClient
@@ -72,19 +72,26 @@ STYLES: Final = {
 def explain(
     context: CommandContext,
     partitions: list[str] = argument(
-        "TOPIC-PARTITION", "Partitions; a single one also as two words.", default=...
+        "TOPIC-PARTITION|TOPIC",
+        "Partitions; a single one also as two words. Of topics, their partitions are listed.",
+        default=...,
     ),
 ) -> None:
     """
-    Explain the state of partitions, why they are blocked, and the remedy.
+    Explain the state of partitions, why they are blocked, and the remedy; or list those of topics.
 
     Example: reassigner explain orders-7 --zookeeper zk1:2181/kafka
 
-    Reads ZooKeeper, and queries the leading daemon if there is one. Exit code: 0 explained, 1 error
-    or unknown partition.
+    Reads ZooKeeper, and queries the leading daemon if there is one. Of a topic (`reassigner explain
+    orders`) it lists replicas, leader, ISR and target of each partition. Exit code: 0 explained, 1
+    error, or an unknown partition or topic.
     """
-    named = _parse(partitions)
     settings = context.settings()
+    if _are_topics(partitions):
+        with context.connect(settings) as operator:
+            _list_partitions(context, operator, partitions)
+        return
+    named = _parse(partitions)
     step_size = settings.options().step_size
     with context.connect(settings) as operator:
         found = [_explain(context, operator, partition) for partition in named]
@@ -97,6 +104,87 @@ def explain(
         chain.from_iterable(e.lines(step_size) for e in found),
         chain.from_iterable(e.screen(step_size) for e in found),
     )
+
+
+def _are_topics(words: Sequence[str]) -> bool:
+    """Return whether words are names of topics; a number after a single one is of a partition."""
+    if words[1:] and words[1].isdigit():
+        return False
+    return all(valid_topic(word) and parse_topic_partition(word) is None for word in words)
+
+
+def _list_partitions(
+    context: CommandContext, operator: OperatorClient, topics: Sequence[str]
+) -> None:
+    """List the partitions of topics, with what is recorded of their reassignments."""
+    found = operator.partitions.topics(dict.fromkeys(topics))
+    rows = []
+    for name, topic in found.items():
+        if topic is None:
+            raise InvalidInputError(f"there is no topic {name}")
+        if not isinstance(topic, model.TopicAssignment):
+            raise InvalidInputError(f"the topic znode of {name} cannot be decoded: {topic}")
+        rows += [
+            (TopicPartition(name, number), assignment)
+            for number, assignment in sorted(topic.partitions.items())
+        ]
+    states = operator.partitions.states(partition for partition, _ in rows)
+    specs = operator.partitions.specs(operator.partitions.reassigned_partitions(found))
+    listed = [_row(p, now, states.get(p), specs.get(p)) for p, now in rows]
+    example = f"`reassigner explain {rows[0][0]}` explains one." if rows else "It has no partition."
+    columns: Sequence[Column[Mapping[str, Any]]] = (
+        Column("partition", lambda r: Name(_name(r))),
+        Column("replicas", lambda r: ids(r["replicas"])),
+        Column("leader", _leader_text, is_number=True),
+        Column("ISR", lambda r: Words(ids(r["isr"]), "" if _is_in_sync(r) else "yellow")),
+        Column("target", lambda r: ids(r["target_replicas"] or ())),
+        Column("request", lambda r: Name(r["request"] or "")),
+    )
+    context.print_result(
+        lambda: {"partitions": listed},
+        chain(map(_line, listed), [example]),
+        [Listing(columns=columns, rows=listed), Paragraph(example)],
+    )
+
+
+def _row(
+    partition: TopicPartition,
+    now: model.PartitionAssignment,
+    state: model.PartitionState | str | None,
+    spec: ReassignmentSpec | str | None,
+) -> dict[str, Any]:
+    known = state if isinstance(state, model.PartitionState) else None
+    recorded = spec if isinstance(spec, ReassignmentSpec) else None
+    target = now.target_replicas if recorded is None else recorded.target
+    is_moving = recorded is not None or now.is_reassigning
+    return {
+        **partition._asdict(),
+        "replicas": list(now.replicas),
+        "leader": None if known is None else known.leader,
+        "isr": [] if known is None else list(known.isr),
+        "target_replicas": list(target) if is_moving else None,
+        "request": None if recorded is None else recorded.request,
+    }
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['topic']}-{row['partition']}"
+
+
+def _leader_text(row: Mapping[str, Any]) -> str:
+    return "none" if row["leader"] in {None, model.NO_LEADER} else str(row["leader"])
+
+
+def _is_in_sync(row: Mapping[str, Any]) -> bool:
+    return set(row["replicas"]) <= set(row["isr"])
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    words = f"{_name(row)}: replicas {ids(row['replicas'])}, leader {_leader_text(row)}"
+    words += f", ISR {ids(row['isr']) or 'empty'}"
+    if row["target_replicas"] is not None:
+        words += f", target {ids(row['target_replicas'])}"
+    return words + (f" ({row['request']})" if row["request"] else "")
 
 
 def _parse(words: Sequence[str]) -> list[TopicPartition]:

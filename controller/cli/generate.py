@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from controller.actions.submission import submission_of
 from controller.cli import options
 from controller.cli.context import CommandContext
 from controller.cli.execute import Execution
@@ -17,7 +18,6 @@ from controller.cli.plan_tasks import (
     DISABLE_RACK_AWARE,
     EXCLUDE_TOPICS,
     replica_sizes,
-    submission_of,
 )
 from controller.cli.stock.formats import plan_document, proposal_text, read_brokers, topics_of
 from controller.cli.terminal_tables import Paragraph
@@ -157,7 +157,9 @@ def generate(  # noqa: PLR0913 - the options of the command
         if not execute or not found.changed:
             return Exit.DONE
         plan = PlanFile(entries=found.changed, log_dirs=found.log_dirs)
-        submission = submission_of(plan, goal, requested)
+        small_text = f"relieve {relieve} below {below}" if relieve else f"spend {budget}"
+        reason = requested.reason or ("" if small is None else small_text)
+        submission = submission_of(plan, goal, replace(requested, reason=reason))
         return Execution(
             context=context, operator=operator, wanted=submission, queries=queries, wait=wait
         ).run()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +37,7 @@ from controller.core.model import (
     count_text,
     request_text,
 )
+from controller.core.pacing.controls import UNTHROTTLED, RequestLimits
 from controller.core.requests.outcomes import (
     RequestHistory,
     Summary,
@@ -43,7 +45,13 @@ from controller.core.requests.outcomes import (
     entry_counts,
     outcome_state,
 )
-from controller.core.requests.submissions import CancelScope, RequestOptions, Submission, Throttle
+from controller.core.requests.submissions import (
+    CancelScope,
+    RequestOptions,
+    Submission,
+    Throttle,
+    Window,
+)
 from controller.previews.entries import EntryState
 from controller.previews.holds import pause_lines
 from controller.telemetry.advice import (
@@ -55,6 +63,7 @@ from controller.telemetry.advice import (
 )
 from controller.units import (
     MS_PER_S,
+    NONE,
     ids,
     show_bytes,
     show_duration,
@@ -147,6 +156,9 @@ def _open_row(
         )
         counts["open"] = still_open
     submitted = [p.created_ms for p in history.parts.values()]
+    origin = _origin(history.options)
+    # A drain without a reason is named by its brokers, which the daemon knows.
+    origin["reason"] = origin["reason"] or (known or {}).get("asked_for") or ""
     return {
         "id": history.request,
         "state": "open" if known is None else known["state"],
@@ -154,7 +166,7 @@ def _open_row(
         "submitted_ms": min(submitted, default=0),
         "partitions": counts,
         **_effects(history, undone),
-        **_origin(history.options),
+        **origin,
     }
 
 
@@ -191,7 +203,7 @@ def _open_line(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> str:
         what = row["unreadable"] or count_text(row["total"], "partition")
         return f"{request_text(row['id'])}: not accepted yet, {what}{since}{who}{why}"
     if known is not None:
-        return f"{request_line(known)}{since}{who}{why}"
+        return f"{request_line(known, names_purpose=False)}{since}{who}{why}"
     counts = row["partitions"]
     words = [*count_words(counts), *effect_words(row)]
     words[1:1] = [f"{counts['open']} open"]
@@ -286,9 +298,10 @@ def _show_request(context: CommandContext, operator: OperatorClient, request: Re
     headline = ", ".join((f"{request_text(state.request)}: {state.sentence()}", *_said(state)))
     if state.history.summary is not None:
         headline = _ended_line(_ended_row(state.history.summary, state.history, state.undone))
-    details = _detail_lines(state)
+    live = operator.requests.controls().limits.requests.get(request, RequestLimits())
+    details = _detail_lines(state, live)
     context.print_result(
-        lambda: request_document(state),
+        lambda: {**request_document(state), "set_live": _live_document(live)},
         chain([headline], details, request_state.problem_lines(state)),
         _request_screen(state, headline, details),
     )
@@ -299,9 +312,9 @@ def _said(state: request_state.RequestState) -> Iterator[str]:
     return effect_words({"state": "open", **_effects(state.history, state.undone)})
 
 
-def _detail_lines(state: request_state.RequestState) -> Iterator[str]:
+def _detail_lines(state: request_state.RequestState, live: RequestLimits) -> Iterator[str]:
     history = state.history
-    yield from _option_lines(state.options)
+    yield from _option_lines(state.options, live)
     # A drain and a cancellation have parts without entries of their own.
     for part in (part for part in history.parts.values() if part.total):
         total = count_text(part.total, "partition")
@@ -313,26 +326,55 @@ def _detail_lines(state: request_state.RequestState) -> Iterator[str]:
         yield f"{name} cannot be decoded: {why}"
 
 
-def _option_lines(options: RequestOptions) -> Iterable[str]:
+def _option_lines(options: RequestOptions, live: RequestLimits) -> Iterable[str]:
+    """Describe the options of a request, and what was changed since its submission."""
     values: dict[str, object | None] = {
         "reason": options.reason or None,
         "requested by": options.requested_by or None,
         "approved": options.approved or None,
         "approved by": options.approved_by or None,
-        "priority": options.priority or None,
-        "step size": options.step_size,
-        "throttle": _rate_text(options.throttle),
         "log dirs throttle": _rate_text(options.log_dirs_throttle),
-        "window": options.window,
-        "max partitions in flight": options.max_partitions_in_flight,
         "atomic": "yes" if options.atomic else None,
-        "tolerates lagging": ids(options.tolerate_lagging) or None,
     }
-    return (f"{name}: {value}" for name, value in values.items() if value is not None)
+    yield from (f"{name}: {value}" for name, value in values.items() if value is not None)
+    submitted, changed = _changeable(options), _changeable(live)
+    submitted["priority"] = options.priority or None
+    for name, value in submitted.items():
+        now = changed[name]
+        if now is not None:
+            before = "" if value is None else f"; submitted with {value}"
+            yield f"{name}: {now} (set live{before})"
+        elif value is not None:
+            yield f"{name}: {value} (as submitted)"
+
+
+def _changeable(found: RequestOptions | RequestLimits) -> dict[str, object | None]:
+    """Return the options that can be changed after the submission."""
+    lagging = found.tolerate_lagging
+    return {
+        "priority": found.priority,
+        "step size": found.step_size,
+        "throttle": _rate_text(found.throttle),
+        "window": found.window,
+        "max partitions in flight": found.max_partitions_in_flight,
+        "tolerates lagging": ids(lagging) if lagging else None,
+    }
 
 
 def _rate_text(throttle: Throttle | None) -> str | None:
+    if throttle == UNTHROTTLED:
+        return NONE
     return None if throttle is None else show_throttle(throttle, "")
+
+
+def _live_document(live: RequestLimits) -> dict[str, Any]:
+    """Return what was changed since the submission; a throttle that was removed is null."""
+    values = {f.name: getattr(live, f.name) for f in fields(live)}
+    return {
+        name: None if value == UNTHROTTLED else str(value) if isinstance(value, Window) else value
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def request_document(state: request_state.RequestState) -> dict[str, Any]:

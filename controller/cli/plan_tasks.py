@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controller.actions.submission import PlanSubmission
+from controller.actions.submission import submission_of
 from controller.cli import options
 from controller.cli.context import CommandContext
 from controller.cli.execute import Execution
@@ -149,15 +149,6 @@ def _run(
         if code is Exit.DONE and wait and basis.left_out and not context.dry_run:
             return Exit.IN_PROGRESS
         return code
-
-
-def submission_of(plan: PlanFile, goal: proposal.Goal, requested: RequestOptions) -> PlanSubmission:
-    """Return the submission of a proposed plan; one whose goal is a factor may change factors."""
-    return PlanSubmission(
-        plan=plan,
-        options=requested,
-        may_change_factors=goal.replication_factor is not None,
-    )
 
 
 def replica_sizes(operator: OperatorClient, queries: ClusterQueries) -> dict[TopicPartition, int]:

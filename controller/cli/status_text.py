@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from textwrap import shorten
 from typing import Any, Final
 
 from controller.core.model import BrokerId, RequestId, count_text, request_text
 from controller.core.pacing import controls
 from controller.core.pacing.controls import Drain, Evacuation, Pause, Pauses
 from controller.core.reason_kinds import COPYING, PATIENT
-from controller.doctor.findings import NOTHING, old_copies_text
+from controller.doctor.findings import CLIENTS_WAIT_NOW, NOTHING, old_copies_text
 from controller.previews.holds import drain_words, evacuation_words, left_words, pause_lines
 from controller.telemetry.advice import (
     OPEN_STATES,
@@ -33,6 +34,8 @@ from controller.units import ids, show_bytes, show_estimate, show_rate, show_tim
 MILESTONES: Final = 10
 """Progress of a request's bytes is printed as often as this."""
 ORPHANS_SHOWN: Final = 5
+PURPOSE_MAX: Final = 80
+"""Characters of the reason of a request, in a line about its progress."""
 
 
 def status_lines(status: Mapping[str, Any], *, verbose: bool = False) -> Iterator[str]:
@@ -190,8 +193,8 @@ def status_about(
 # --- requests and partitions ---------------------------------------------------------------------
 
 
-def request_line(request: Mapping[str, Any]) -> str:
-    """Describe a request."""
+def request_line(request: Mapping[str, Any], *, names_purpose: bool = True) -> str:
+    """Describe a request; ``names_purpose``: and what it is for."""
     counts, is_open = request["partitions"], request["state"] in OPEN_STATES
     why = f" ({request['reason']})" if request.get("reason") else ""
     words = list(count_words(counts))
@@ -199,7 +202,9 @@ def request_line(request: Mapping[str, Any]) -> str:
         words[1:1] = [f"{counts['in_flight']} in flight", f"{counts['waiting']} waiting"]
     said = ", ".join((state_words(request), *words, *effect_words(request)))
     amounts = amount_words(request) if is_open else ""
-    line = f"{request_text(request['id'])}: {said}{why}"
+    purpose = request.get("asked_for") if names_purpose else None
+    what = f" ({shorten(purpose, PURPOSE_MAX, placeholder=' ...')})" if purpose else ""
+    line = f"{request_text(request['id'])}{what}: {said}{why}"
     return f"{line}; {amounts}" if amounts else line
 
 
@@ -291,7 +296,7 @@ def held_lines(status: Mapping[str, Any], *, counts: bool = True) -> Iterator[st
     yield from drain_lines(status)
     yield from evacuation_lines(status)
     if status["tenure"]["held"] and status.get("clients_wait"):
-        yield str(status["clients_wait"])
+        yield CLIENTS_WAIT_NOW
 
 
 def drain_lines(status: Mapping[str, Any]) -> Iterator[str]:

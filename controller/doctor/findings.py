@@ -21,6 +21,11 @@ CLIENTS_WAIT: Final = (
     "(`controller_endpoint = public` answers them)"
 )
 """What a tenure of the native engine means for clients, without the public endpoint."""
+CLIENTS_WAIT_NOW: Final = (
+    "some requests of clients wait until the daemon gives the controller role back: `reassigner "
+    "doctor` says which"
+)
+"""The same where it is shown again and again."""
 
 
 NOTHING: Final = "nothing"

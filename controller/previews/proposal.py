@@ -57,6 +57,20 @@ class Goal:
     rack_aware: bool = True
 
     @property
+    def text(self) -> str:
+        """The goal in words: the reason of a request without another."""
+        factor, named = self.replication_factor, names_text(self.topics)
+        words = (
+            f"add broker {ids(sorted(self.added))}" if self.added else "",
+            f"drain broker {ids(sorted(self.drained))}" if self.drained else "",
+            "" if factor is None else f"replication factor {factor}",
+            "rebalance" if self.rebalance else "",
+            "spread racks" if self.spread_racks else "",
+            f"place on broker {ids(sorted(self.brokers))}" if self.brokers else "",
+        )
+        return ", ".join(filter(None, words)) + (f": {named}" if named else "")
+
+    @property
     def is_empty(self) -> bool:
         """Whether no change is wanted."""
         return not (

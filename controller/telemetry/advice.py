@@ -82,7 +82,8 @@ ADVICE: Final[Mapping[BlockedBy, str]] = {
     BlockedBy.REPLICA_NOT_IN_ISR: "check that broker's log, disk and network, and whether a "
     f"replication throttle is lower than the produce rate{_TOLERANCE}",
     BlockedBy.BROKER_DEAD: "start the broker again or repair its disk; or cancel it with "
-    "`reassigner cancel --partition`, or submit a plan with another target for this partition"
+    "`reassigner cancel --partition TOPIC-N`, or submit a plan with another target for this "
+    "partition"
     f"{_TOLERANCE}",
     BlockedBy.MIN_ISR: "repair lagging replicas, or lower the topic's min.insync.replicas; the "
     "daemon never shrinks the ISR below it",
@@ -300,6 +301,9 @@ def remedy_for(partition: Mapping[str, Any], by: str | None = None) -> str | Non
     held = partition.get("replicas") or ()
     lagging = [r for r in held if r in target and r not in isr and r not in added]
     words = advice_for(by, partition.get("request") or "", lagging if isr else ())
+    if words is not None and "topic" in partition:
+        name = f"{partition['topic']}-{partition['partition']}"
+        words = words.replace(" TOPIC-N`", f" {name}`")
     if words is not None and held and isr and not lagging:
         # No replica that stays lags: there is nothing to tolerate.
         return words.partition(_IF_IT_STAYS)[0]

@@ -189,6 +189,12 @@ def _requests(
     ]
 
 
+def _drain_text(view: ClusterView, request: RequestId) -> str | None:
+    """Name the brokers of a drain that has no reason; None for another request."""
+    drains = view.pacing_process.controls.drains
+    return drains.text if drains.brokers and request == drains.request else None
+
+
 def _newest(requests: Iterable[tuple[RequestId, Request]]) -> list[RequestId]:
     """Return the newest requests first; if they are too many, prefer the open ones."""
     kept = sorted(requests, key=lambda r: (bool(r[1].open), r[1].since), reverse=True)
@@ -223,7 +229,7 @@ def _request(  # noqa: PLR0913, PLR0917 - what is known of it
         "being_undone": undone is not None and undone.is_open,
         "cancels": request.cancels,
         "undoes": request.undoes,
-        "asked_for": options.reason or None,
+        "asked_for": options.reason or _drain_text(view, name),
         "requested_by": options.requested_by or None,
         "approved": options.approved or None,
         "approved_by": options.approved_by or None,

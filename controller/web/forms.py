@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from controller.actions.draining import NewDrains
 from controller.actions.evacuating import LeadershipTask, LeadershipTaskKind
-from controller.actions.submission import PlanSubmission
+from controller.actions.submission import PlanSubmission, submission_of
 from controller.actions.work_control import request_ids
 from controller.core.model import BrokerId, Instant, RequestId
 from controller.core.pacing.controls import Drain, Evacuation
@@ -154,11 +154,7 @@ class PlanForm:
             return FORMS[kind](form)
         if kind in PLANNED:
             options, goal = options_of(form), goal_of(form)
-            return PlanSubmission(
-                plan=self._plans.propose(goal),
-                options=options,
-                may_change_factors=goal.replication_factor is not None,
-            )
+            return submission_of(self._plans.propose(goal), goal, options)
         return PlanSubmission(
             plan=self._plans.parse(form.get("plan", "")),
             options=options_of(form),

@@ -18,10 +18,12 @@ from urllib.parse import urlencode, urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from controller.core.model import RequestId, count_text, request_text
+from controller.core.model import BrokerId, RequestId, count_text, request_text
 from controller.core.pacing.controls import Evacuation
 from controller.core.reason_kinds import BLOCKING, COPYING
 from controller.core.reassignments.phases import LABELS
+from controller.doctor.findings import CLIENTS_WAIT_NOW
+from controller.previews.entries import unknown_text
 from controller.previews.holds import evacuation_words, left_words, running_words
 from controller.telemetry.advice import (
     OPEN_STATES,
@@ -43,6 +45,7 @@ from controller.telemetry.gauges import LOADS
 from controller.telemetry.partition_documents import BLOCKED, IN_FLIGHT, Filter
 from controller.telemetry.timelines import Timeline, TrendPoint
 from controller.units import (
+    low_rate_text,
     percent,
     show_bytes,
     show_duration,
@@ -137,7 +140,7 @@ def render_page(  # noqa: PLR0913 - what it shows
     ``ended`` requests and ``reports`` come the latest first, ``points`` of the charts the oldest. A
     page that ``is_still`` does not refresh by itself.
     """
-    loads, copies = status["broker_loads"], _copies(status)
+    loads, copies, brokers = status["broker_loads"], _copies(status), _brokers(status, surveyed)
     return _render(
         "overview",
         "overview",
@@ -162,7 +165,10 @@ def render_page(  # noqa: PLR0913 - what it shows
         copying_shown=len({(p["topic"], p["partition"]) for p, _ in copies}),
         directories=_directories(status["disks"]),
         matrix=copy_matrix(loads, status["routes"]),
-        brokers=_brokers(status, surveyed),
+        brokers=brokers,
+        doubt=low_rate_text(status["limits"]["throttle"]),
+        empty=_empty_text(wanted, loads, brokers),
+        clients_wait_now=CLIENTS_WAIT_NOW,
         surveyed=surveyed,
         examples=_examples(status),
         phases=_PHASES,
@@ -345,6 +351,26 @@ def _examples(status: Document) -> dict[str, Document]:
     """Return one partition for each reason, preferably one in flight."""
     partitions = (*reversed(status["waiting"]), *reversed(status["in_flight"]))
     return {p["blocked_on"]["by"]: p for p in partitions if p["blocked_on"] is not None}
+
+
+def _empty_text(wanted: Filter, loads: Sequence[Document], rows: Sequence[Document]) -> str:
+    """Say that a filter selects no partition, and what the broker has that it names."""
+    states = {IN_FLIGHT: "in flight", BLOCKED: "blocked"}
+    words = states.get(wanted.phase, "in flight or waiting")
+    words += f" ({phase_words(wanted.phase)})" if wanted.phase in LABELS.values() else ""
+    words += f" for {request_text(RequestId(wanted.request))}" if wanted.request else ""
+    words += f" of a topic with {wanted.topic!r} in its name" if wanted.topic else ""
+    if wanted.broker is None:
+        return f"No partition is {words}."
+    known = (found for found in (*rows, *loads) if found["broker"] == wanted.broker)
+    found = next(known, None)
+    if found is None:
+        unknown = unknown_text([BrokerId(wanted.broker)])
+        return f"{unknown[0].upper()}{unknown[1:]}."
+    held, leads = found["replicas"], found["leaders"]
+    has = "" if held is None else f" It has {count_text(held, 'replica')}"
+    has += f" and leads {count_text(leads, 'partition')}" if has and leads is not None else ""
+    return f"No partition is {words} on broker {wanted.broker}.{has and f'{has}.'}"
 
 
 def _copies(status: Document) -> list[tuple[Document, Document | None]]:

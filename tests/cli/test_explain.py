@@ -13,6 +13,7 @@ from controller.core.model import (
     BrokerId,
     OutcomeKind,
     PartitionOutcome,
+    ReassignmentSpec,
     Refusal,
     RefusalReason,
     RequestId,
@@ -22,7 +23,7 @@ from controller.core.model import (
 from controller.core.reassignments.model import Orphan
 from controller.core.requests.outcomes import RequestHistory, Summary
 from controller.core.requests.submissions import AcceptedEntry, LegacyPlan
-from controller.telemetry.advice import ADVICE, PHASE_MEANINGS, advice_for
+from controller.telemetry.advice import ADVICE, PHASE_MEANINGS, advice_for, remedy_for
 from tests.cli.builders import CZXID, REQUEST, FakeCluster, Terminal
 from tests.core.builders import replicas, tp
 from tests.telemetry.builders import partition_state
@@ -303,8 +304,10 @@ def test_records_of_a_partition_are_listed() -> None:
     [
         (("u-0",), "there is no topic u"),
         (("t-7",), "topic t has no partition 7"),
-        (("t",), "is not a partition"),
         (("t", "0", "1"), "is not a partition"),
+        (("t-0", "t"), "is not a partition"),
+        (("u",), "there is no topic u"),
+        (("broken",), "the topic znode of broken cannot be decoded: not JSON"),
         (("broken-0",), "the topic znode of broken cannot be decoded: not JSON"),
     ],
 )
@@ -316,6 +319,36 @@ def test_what_does_not_exist_is_an_error(words: tuple[str, ...], message: str) -
     assert result.exit_code == 1
     assert message in result.stderr
     assert result.stdout == ""
+
+
+def test_the_partitions_of_a_topic_are_listed() -> None:
+    """With what a reassignment is to make of them."""
+    cluster = a_moving_cluster().assign(tp(1), (2, 3))
+    cluster.states[tp(1)] = partition_state(2, (2,))
+    request = cluster.specs[tp()]
+    assert isinstance(request, ReassignmentSpec)
+    lines = Terminal(cluster).run("explain", "t").stdout.splitlines()
+    assert lines[0].endswith(f", target 3,4,5 ({request.request})")
+    assert lines[1:] == [
+        "t-1: replicas 2,3, leader 2, ISR 2",
+        "`reassigner explain t-0` explains one.",
+    ]
+    found = json.loads(Terminal(cluster).run("explain", "t", "--json").stdout)["partitions"]
+    assert found[1] == {
+        "topic": "t",
+        "partition": 1,
+        "replicas": [2, 3],
+        "leader": 2,
+        "isr": [2],
+        "target_replicas": None,
+        "request": None,
+    }
+
+
+def test_a_remedy_names_the_partition() -> None:
+    """What is copied from there has no gap to fill."""
+    moved = {**explained()["reassignment"], "topic": "t", "partition": 0}
+    assert "`reassigner cancel --partition t-0`" in str(remedy_for(moved))
 
 
 def test_there_is_advice_for_every_reason() -> None:

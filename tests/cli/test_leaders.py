@@ -267,6 +267,16 @@ def test_the_broker_with_fewest_leaders_leads_next(terminal: Terminal) -> None:
     assert found["leaders"]["2"] == {"now": 0, "then": 4}
 
 
+@pytest.mark.parametrize("verb", ["--evacuate", "--return"])
+def test_a_request_without_a_reason_has_its_task(terminal: Terminal, verb: str) -> None:
+    """Lists would show nothing else of it."""
+    if verb == "--return":
+        terminal.run("leaders", "--evacuate", "2", "--evacuate", "1")
+    terminal.run("leaders", verb, "2", verb, "1")
+    *_, history = terminal.cluster.histories.values()
+    assert history.options.reason == f"leaders {verb} 1,2"
+
+
 def test_a_leader_that_stays_is_not_listed_as_one_that_moves(terminal: Terminal) -> None:
     """Only the order of its replicas changes."""
     place(terminal.cluster, tp(0), (1, 2, 3), 2)

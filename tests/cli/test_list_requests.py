@@ -155,7 +155,9 @@ def test_a_drain_with_nothing_left_to_do_is_in_the_history(cluster: FakeCluster)
     cluster.statuses = [a_status(requests=[known])] * 2
     listed = Terminal(cluster).run("list", "--history").stdout
     assert f"{name} (drain): 4 of 4 done, standing, by ann: disks" in listed
-    assert f"{name}: standing, 4 of 4 done" in Terminal(cluster).run("list").stdout
+    listed = Terminal(cluster).run("list").stdout
+    assert f"{name}: standing, 4 of 4 done" in listed
+    assert ": disks" in listed
 
 
 def test_page_and_commands_count_a_cancelled_request_alike(cluster: FakeCluster) -> None:
@@ -178,13 +180,30 @@ def test_one_request_is_shown_in_full(cluster: FakeCluster) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0] == f"{FIRST}: 0 of 3 done, 1 waiting, 1 refused, 1 superseded"
-    assert "throttle: 50 MB/s" in lines
+    assert "throttle: 50 MB/s (as submitted)" in lines
     assert f"part {FIRST}: 3 partitions, submitted 2025-06-15 15:06:40Z" in lines
     assert "t-2 -> [2, 3] was refused: no such broker" in lines
     assert "t-1 was superseded: by request_0000000009" in lines
     document = json.loads(Terminal(cluster).run("list", FIRST, "--json").stdout)
     assert document["options"]["throttle"] == 50_000_000
     assert [e["state"] for e in document["entries"]] == ["accepted", "superseded"]
+
+
+def test_what_was_changed_since_the_submission_is_shown(cluster: FakeCluster) -> None:
+    """With what was submitted."""
+    terminal = Terminal(cluster)
+    terminal.run("throttle", "400KB", "--request", FIRST)
+    terminal.run("limits", "--priority", "5", "--window", "22:00-05:00", "--request", FIRST)
+    lines = terminal.run("list", FIRST).stdout.splitlines()
+    assert "throttle: 400 KB/s (set live; submitted with 50 MB/s)" in lines
+    assert "priority: 5 (set live)" in lines
+    document = json.loads(terminal.run("list", FIRST, "--json").stdout)
+    assert document["options"]["throttle"] == 50_000_000
+    live = {"priority": 5, "throttle": 400_000, "window": "22:00-05:00 UTC"}
+    assert document["set_live"] == live
+    terminal.run("throttle", "none", "--request", FIRST)
+    lifted = terminal.run("list", FIRST).stdout
+    assert "throttle: none (set live; submitted with 50 MB/s)" in lifted.splitlines()
 
 
 @pytest.mark.parametrize("verb", ["list", "verify"])

@@ -81,6 +81,27 @@ def test_the_last_line_answers_the_question(
     assert json.loads(again.stdout) == document
 
 
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (("add", "4"), "add broker 4"),
+        (("replication", "t", "3"), "replication factor 3: t"),
+        (("rebalance",), "rebalance"),
+        (
+            ("generate", "t", "--drain", "3", "--spread-racks", "--execute"),
+            "drain broker 3, spread racks: t",
+        ),
+    ],
+)
+def test_a_request_without_a_reason_has_its_goal(
+    cluster: FakeCluster, command: Sequence[str], reason: str
+) -> None:
+    """Lists would show nothing else of it; the page plans and submits with the same functions."""
+    assert run(cluster, *command).exit_code == 0
+    (history,) = cluster.histories.values()
+    assert history.options.reason == reason
+
+
 @pytest.mark.parametrize(("command", "reached"), [(t[0], t[3]) for t in TASKS.values()], ids=TASKS)
 def test_a_task_takes_what_execute_takes_and_waits(
     cluster: FakeCluster, command: Sequence[str], reached: str

@@ -608,6 +608,17 @@ def test_a_drain_with_nothing_left_stands() -> None:
     assert request["state"] == "standing"
 
 
+def test_a_drain_without_a_reason_is_named_by_its_brokers() -> None:
+    """Its id says nothing to an operator."""
+    view = a_view(1).view
+    name = RequestId("drain-0000000000000009")
+    view.requests.by_id = {name: Request(Route.REQUEST, Instant(1.0), kind="drain", total=2)}
+    drains = Drains({BrokerId(b): Drain() for b in (6, 5)}, czxid=Zxid(9))
+    observe(view, ControlsRead(Controls(drains=drains)), Instant(0.0))
+    (request,) = status(view)["requests"]
+    assert request["asked_for"] == "drain of broker 5,6"
+
+
 def test_drained_brokers_are_listed_with_what_is_left() -> None:
     """In flight and pending replicas count until they are dropped."""
     view = a_view(1).with_partition(tp(0), (5, 1)).with_partition(tp(1), (2, 1)).view

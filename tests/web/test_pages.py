@@ -51,7 +51,7 @@ from controller.telemetry.cluster_counts import (
 )
 from controller.telemetry.copies import Copies
 from controller.telemetry.json_values import Clocks
-from controller.telemetry.partition_documents import Filter, PartitionDocuments
+from controller.telemetry.partition_documents import BLOCKED, Filter, PartitionDocuments
 from controller.telemetry.status_document import status_of
 from controller.telemetry.timelines import Timeline, Timelines
 from controller.web.access import ANYONE, Identity, TokenRole
@@ -139,6 +139,7 @@ def page(
     counted: Incremental[AssignedReplicas] | None = None,
     surveyed: SurveyedCluster | None = None,
     who: Identity | None = None,
+    wanted: Filter | None = None,
 ) -> str:
     """Return the overview of a view."""
     assigned = AssignedReplicas() if counted is None else run_to_end(counted)
@@ -157,11 +158,12 @@ def page(
             assigned=assigned,
         )
     )
-    listing = documents.page(Filter())
+    wanted = wanted or Filter()
+    listing = documents.page(wanted)
     return render_page(
         status,
         listing,
-        wanted=Filter(),
+        wanted=wanted,
         who=OPERATOR if who is None else who,
         ended=[ENDED],
         reports=(),
@@ -298,6 +300,37 @@ def test_every_broker_is_shown_with_what_it_has() -> None:
     assert "1 - 1 7 5 MB 75 % of /&lt;data&gt; 75 %" in words
     assert "2 - 1 0 - -" in words
     assert 'title="&lt;not allowed&gt;"' in html
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (Filter(), "No partition is in flight or waiting."),
+        (
+            Filter(broker=2),
+            (
+                "No partition is in flight or waiting on broker 2. It has 1 replica and leads 0 "
+                "partitions."
+            ),
+        ),
+        (
+            Filter(broker=99),
+            "There is no broker 99: it is not live, and no partition has a replica on it.",
+        ),
+        (
+            Filter(topic="<t>", request="r", phase=BLOCKED, broker=1),
+            (
+                "No partition is blocked for request r of a topic with &#39;&lt;t&gt;&#39; in its "
+                "name on broker 1. It has 1 replica and leads 1 partition."
+            ),
+        ),
+    ],
+)
+def test_a_filter_that_selects_nothing_says_of_what(wanted: Filter, words: str) -> None:
+    """What a broker holds without a reassignment is counted; a wrong id is named."""
+    view = a_view(1, 2).with_partition(tp(), (1, 2), state=partition_state(1, (1, 2))).view
+    view.role.leading = True
+    assert words in page(view, assigned_replicas(view), wanted=wanted)
 
 
 def test_blocked_copies_are_marked_in_the_table_of_brokers() -> None:

@@ -163,6 +163,7 @@ def test_history_of_an_unknown_request_is_not_found(served: Served) -> None:
     assert response.status == HTTPStatus.NOT_FOUND
     assert "&lt;script&gt;" in body
     assert "<script" not in body
+    assert "No request of this name is known." in body
 
 
 def test_a_standby_links_the_leader_and_shows_nothing_of_the_work(served: Served) -> None:

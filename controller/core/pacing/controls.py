@@ -20,6 +20,7 @@ from controller.core.model import (
     TopicPartition,
     ZkVersion,
     Zxid,
+    ids,
 )
 from controller.core.requests.submissions import (
     FIRST_VERSION,
@@ -220,6 +221,11 @@ class Drains:
     def request(self) -> RequestId:
         """The id of the request with which the replicas are moved."""
         return drain_request_id(self.czxid)
+
+    @property
+    def text(self) -> str:
+        """What that request is for, where no drain has a reason."""
+        return f"drain of broker {ids(sorted(self.brokers))}"
 
     @property
     def options(self) -> RequestOptions:
