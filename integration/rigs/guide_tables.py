@@ -55,6 +55,8 @@ class Page:
         return steps | self.not_run.keys()
 
 
+PAUSED: Final = r"(waiting|held up) +(broker \d+|everything) is paused .*\(paused"
+"""What ``explain`` prints of a partition that is paused."""
 NAME: Final = "names the command; the examples have its arguments"
 FULL: Final = "needs a disk that is nearly full; it is a test of its own"
 MINUTES: Final = "takes minutes; runs what other tests run"
@@ -127,7 +129,7 @@ PAGES: Final = {
         steps=(
             DAEMON,
             *HELD,
-            Run("reassigner explain TOPIC-PARTITION", "waiting +broker 1 is paused .*\\(paused"),
+            Run("reassigner explain TOPIC-PARTITION", PAUSED),
             Run("reassigner limits", "max-partitions-in-flight: 100"),
             Run("reassigner throttle", "throttle"),
             Run("reassigner throttle RATE|none --request ID", r"throttle"),
@@ -248,7 +250,7 @@ PAGES: Final = {
             DOCTOR,
             *HELD,
             STATUS,
-            Run("reassigner explain TOPIC-PARTITION", r"waiting +.* is paused .*\n  what to do"),
+            Run("reassigner explain TOPIC-PARTITION", rf"{PAUSED}.*\n  what to do"),
             Run("reassigner limits", "max-partitions-in-flight: 100"),
             Run("reassigner limits --under-min-isr warn", "under-min-isr: warn"),
             Run("reassigner throttle none --request ID", "throttle none"),
@@ -400,7 +402,7 @@ PAGES: Final = {
             Run("reassigner limits --max-partitions-in-flight 10", "10"),
             Run('reassigner limits --window "22:00-05:00 Europe/Berlin"', "22:00-05:00"),
             prepare("reassigner limits --unset window"),
-            Run("reassigner explain orders-0", "waiting +.* is paused"),
+            Run("reassigner explain orders-0", PAUSED),
             Run("reassigner cancel --partition orders-0", "Cancelling|complete"),
             Run("reassigner pause", "everything is paused"),
             Run("reassigner resume", "paused"),
@@ -517,7 +519,7 @@ PAGES: Final = {
             Run("reassigner execute plan.json --dry-run", "orders-0"),
             *HELD,
             STATUS,
-            Run("reassigner explain TOPIC-PARTITION", "waiting +broker 1 is paused .*\\(paused"),
+            Run("reassigner explain TOPIC-PARTITION", PAUSED),
             Run("reassigner disable", "[Dd]isabled"),
             prepare("reassigner enable"),
             Run("reassigner pause", "everything is paused"),
