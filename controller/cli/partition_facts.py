@@ -19,6 +19,7 @@ from controller.core.model import ReassignmentSpec, Replicas, TopicPartition, en
 from controller.core.reassignments.model import Orphan
 from controller.core.reassignments.steps import Step, steps_to
 from controller.errors import InvalidInputError
+from controller.previews.entries import has_begun
 from controller.previews.holds import evacuation_words
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ class PartitionFacts:
     @property
     def has_moved(self) -> bool:
         """Whether its reassignment made a step, as far as its record says."""
-        original = self.spec.original if isinstance(self.spec, ReassignmentSpec) else None
-        return original is not None and self.assignment.replicas != original
+        spec = self.spec
+        return isinstance(spec, ReassignmentSpec) and has_begun(spec, self.assignment)
 
     @property
     def target(self) -> Replicas | None:

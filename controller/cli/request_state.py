@@ -24,7 +24,7 @@ from controller.core.requests.submissions import (
     Submission,
 )
 from controller.errors import InvalidInputError
-from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState
+from controller.previews.entries import STATE_OF_OUTCOME, Entry, EntryState, has_begun
 from controller.units import ids
 
 if TYPE_CHECKING:
@@ -257,8 +257,8 @@ def _accepted_entry(
         if spec is not None and spec.rolls_back:
             state = EntryState.ROLLING_BACK
         elif spec is not None:
-            moving = assignment is not None and assignment.is_reassigning
-            state = EntryState.MOVING if moving else EntryState.ACCEPTED
+            begun = has_begun(spec, assignment)
+            state = EntryState.MOVING if begun else EntryState.ACCEPTED
     return Entry(accepted.partition, accepted.target, state, assignment, spec)
 
 

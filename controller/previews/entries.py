@@ -32,7 +32,7 @@ class EntryState(StrEnum):
     ACCEPTED = "accepted"
     """Recorded by the daemon, pending."""
     MOVING = "moving"
-    """The topic znode has adding or removing replicas."""
+    """Its first step has begun, as far as the topic znode shows that."""
     ROLLING_BACK = "rolling_back"
     """Cancelled; the original replicas are its target now."""
     DONE = "done"
@@ -140,11 +140,18 @@ def _state_by_record(
 ) -> EntryState | None:
     """Return the state by the daemon's record, None without a record of this entry."""
     if spec is not None and spec.target == target:
-        moving = assignment is not None and assignment.is_reassigning
-        return EntryState.MOVING if moving else EntryState.ACCEPTED
+        return EntryState.MOVING if has_begun(spec, assignment) else EntryState.ACCEPTED
     if spec is not None and spec.rolls_back:
         return EntryState.ROLLING_BACK
     return None
+
+
+def has_begun(spec: model.ReassignmentSpec, assignment: model.PartitionAssignment | None) -> bool:
+    """Return whether a step of a reassignment has begun, also if it is between two steps."""
+    if assignment is None:
+        return False
+    is_away = spec.original is not None and assignment.replicas != spec.original
+    return assignment.is_reassigning or is_away
 
 
 def _state_by_topic(target: Replicas, assignment: model.PartitionAssignment | None) -> EntryState:

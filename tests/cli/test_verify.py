@@ -89,6 +89,16 @@ def test_a_plan_that_waits_in_a_request_is_under_way(plan: str) -> None:
     assert result.stdout.count("is still in progress.") == 2
 
 
+def test_an_entry_between_two_steps_does_not_wait(plan: str) -> None:
+    """Its first step was made; the other one has not begun."""
+    cluster = FakeCluster().assign(tp(0), (1, 2, 3)).assign(tp(1), (1, 2))
+    for number in (0, 1):
+        cluster.accept(tp(number), (2, 3), (1, 2))
+    result = Terminal(cluster).run("verify", plan, "--json")
+    states = [entry["state"] for entry in json.loads(result.stdout)["entries"]]
+    assert states == ["moving", "accepted"]
+
+
 def test_a_plan_on_its_way_back_is_under_way(plan: str) -> None:
     """It was cancelled, and the words say so."""
     cluster = FakeCluster().assign(tp(0), (2, 3)).assign(tp(1), (1, 2, 3), adding=(3,))
