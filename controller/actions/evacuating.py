@@ -159,7 +159,7 @@ def _check_evacuated(found: Evacuations, brokers: Iterable[BrokerId]) -> None:
 
 
 def _task_text(kind: LeadershipTaskKind, brokers: Iterable[BrokerId]) -> str:
-    return f"leaders --{kind} {ids(sorted(brokers))}"
+    return " ".join(("leaders", *(f"--{kind} {broker}" for broker in sorted(brokers))))
 
 
 def _begin(

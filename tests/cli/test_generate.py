@@ -288,6 +288,8 @@ def test_a_directory_is_relieved_and_the_plan_is_submitted(disks: FakeCluster) -
     (request,) = submitted
     assert request.entries == {tp(0, "u"): (4,)}
     assert request.log_dirs == {tp(0, "u"): ((4, "/b"),)}
+    (history,) = disks.histories.values()
+    assert history.options.reason == "relieve 4:/a below 80%", "as none is given"
 
 
 def test_named_topics_alone_may_move(disks: FakeCluster) -> None:

@@ -274,7 +274,7 @@ def test_a_request_without_a_reason_has_its_task(terminal: Terminal, verb: str) 
         terminal.run("leaders", "--evacuate", "2", "--evacuate", "1")
     terminal.run("leaders", verb, "2", verb, "1")
     *_, history = terminal.cluster.histories.values()
-    assert history.options.reason == f"leaders {verb} 1,2"
+    assert history.options.reason == f"leaders {verb} 1 {verb} 2"
 
 
 def test_a_leader_that_stays_is_not_listed_as_one_that_moves(terminal: Terminal) -> None:
