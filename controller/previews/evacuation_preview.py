@@ -344,6 +344,8 @@ class LeaderForecast:
     """Each new leader in words, and the partitions of which only the order of replicas changes."""
     leaders: Mapping[BrokerId, tuple[int, int]] = field(default_factory=dict)
     """The partitions that brokers lead, now and then."""
+    moved: int = 0
+    """The partitions with another leader."""
 
     def lines(self) -> Iterator[str]:
         """Describe the changes, and then their sum by broker."""
@@ -375,7 +377,8 @@ def forecast_leaders(
     if alike:
         changes.append(f"{names_text(alike)}: the leader stays, the order of replicas changes")
     shown = sorted({broker for order in orders.values() for broker in order})
-    return LeaderForecast(changes, {b: (leaderships.leaders[b], then[b]) for b in shown})
+    leaders = {broker: (leaderships.leaders[broker], then[broker]) for broker in shown}
+    return LeaderForecast(changes, leaders, len(orders) - len(alike))
 
 
 def left_lines(moves: LeaderMoves) -> Iterator[str]:

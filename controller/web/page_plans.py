@@ -255,11 +255,11 @@ class PagePlans:
             return PlanPreview(entries=0, refused=0, summary=(stays,))
         found = forecast_leaders(operator, wanted.brokers, moves.orders)
         rows = [(str(b), str(now), str(then)) for b, (now, then) in found.leaders.items()]
-        number = count_text(len(moves.orders), "leadership")
+        number = count_text(found.moved, "leadership")
         by_change = by_reason(moves.changed).items()
         changed = (f"{names_text(some)} left as found: {why}" for why, some in by_change)
         return PlanPreview(
-            entries=len(moves.orders),
+            entries=found.moved,
             refused=0,
             summary=(f"{number} to move; nothing is copied",),
             changes=tuple(found.changes[:LINES_MAX]),

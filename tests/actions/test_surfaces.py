@@ -446,6 +446,10 @@ def test_page_and_command_move_the_same_leaderships(
     assert (shown is None) is bool(text_of(dry))
     if shown is not None:
         assert {*shown.changes, *shown.notes} <= set(dry.stdout.splitlines())
+        for table in shown.tables:
+            for leader, now, then in table.rows:
+                assert f"broker {leader}: leads {now} partition" in dry.stdout
+                assert f" now, {then} then" in dry.stdout
 
 
 def test_a_form_that_returns_leaderships_ends_the_evacuation_when_they_are_back() -> None:
