@@ -35,7 +35,7 @@ ON_CONTAINERS := --cluster containers --timeout 1200 --durations 8 \
 	-o log_cli=true -o log_cli_level=INFO -o log_cli_format='%(asctime)s %(message)s'
 CODE := controller tests integration benchmarks docs/generate
 
-.PHONY: diagram recovery reference picture cast help setup check unit exhaustive first-histories test test-all integration kafka-tests containers smoke acceptance sim explore mutants histories oracle chaos forecasts bench bench-pipeline demo cluster deb clean interpreter jars
+.PHONY: diagram recovery reference picture cast help setup check unit exhaustive first-histories test test-all integration kafka-tests containers smoke acceptance sim explore mutants histories oracle chaos forecasts bench bench-check bench-pipeline demo cluster deb clean interpreter jars
 
 help: ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -136,6 +136,9 @@ forecasts: $(READY) ## how many previews forecast the time of their plans on rea
 
 bench: $(READY) ## measure; FULL=1 with more rounds and the largest shapes
 	$(BIN)/python -m benchmarks $(if $(FULL),--full)
+
+bench-check: $(READY) ## fail if a partition takes more processor time than it did: two minutes
+	$(BIN)/python -m benchmarks.loops --check
 
 bench-pipeline: $(SPARK) ## measure plans of whole clusters; SHAPES=SMJ, SEEDS=1,2, MEMORY=8g, RATED=1
 	$(BIN)/python -m benchmarks.pipeline $(if $(SHAPES),--shapes $(SHAPES)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MEMORY),--memory $(MEMORY)) $(if $(RATED),--rated)

@@ -1,5 +1,5 @@
 """
-``make bench``: measure and print the tables of ``benchmarks/README.md``.
+``make bench``: measure and print the tables of ``benchmarks/README.md``, and what goals are missed.
 
 A name after the command measures only that: ``python -m benchmarks reaction``. ``--full`` has more
 rounds and the largest shapes, and takes far longer.
@@ -22,7 +22,7 @@ from benchmarks import (
     scale,
     side_by_side,
 )
-from benchmarks.figures import Extent, Figure, machine, table
+from benchmarks.figures import Extent, Figure, machine, table, verdicts
 from integration.rigs.processes import exit_on_sigterm
 
 BENCHMARKS: Final[Mapping[str, Callable[[Extent], list[Figure]]]] = {
@@ -55,6 +55,7 @@ def main(names: list[str]) -> int:
         return 1
     exit_on_sigterm()
     print(machine(), flush=True)
+    found: list[Figure] = []
     for name in names or BENCHMARKS:
         print(f"measuring {name} ...", file=sys.stderr)
         started = time.monotonic()
@@ -63,6 +64,8 @@ def main(names: list[str]) -> int:
         # At once: what took an hour to measure is not lost with what goes wrong after it.
         command = f"python -m benchmarks {name}" + (f" {FULL}" if extent is Extent.FULL else "")
         print(f"\n`{command}`:\n\n{table(figures)}", flush=True)
+        found += figures
+    print(f"\n{verdicts(found)}")
     return 0
 
 

@@ -65,6 +65,6 @@ def measure(extent: Extent) -> list[Figure]:
             spread=f"{times[0]:.0f} to {times[-1]:.0f} s",
             runs=RUNS[extent],
             spec=f"under {GOAL_S:.0f} s",
-            is_met=times[-1] < GOAL_S,
+            of_goal=times[-1] / GOAL_S,
         )
     ]

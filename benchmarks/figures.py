@@ -7,6 +7,7 @@ import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import isfinite
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -32,8 +33,26 @@ class Figure:
     ratio: str = ""
     """To what it is held against, measured in the same run."""
     spec: str = ""
-    is_met: bool | None = None
-    """None for what is only there to be compared with."""
+    of_goal: float | None = None
+    """
+    How far it is from its goal: 1 and less meet it, 1.5 misses it by 50 %.
+
+    None for what is only there to be compared with.
+    """
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the goal is met; None without one."""
+        return None if self.of_goal is None else self.of_goal <= 1.0
+
+    @property
+    def verdict(self) -> str:
+        """Whether the goal is met, or by how much it is missed, in words; empty without one."""
+        if self.of_goal is None:
+            return ""
+        if self.of_goal <= 1.0:
+            return "yes"
+        return f"missed by {self.of_goal - 1:.0%}" if isfinite(self.of_goal) else "missed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +86,7 @@ def reduced(rounds: Sequence[Sample]) -> Figure:
         runs=len(values),
         ratio=f"{held:.2f}{times}" if times else "",
         spec="" if one.limit is None else f"under {one.limit:g}{times or ' ' + one.unit}",
-        is_met=None if one.limit is None else held < one.limit,
+        of_goal=None if one.limit is None else held / one.limit,
     )
 
 
@@ -84,19 +103,20 @@ def in_milliseconds(what: str, seconds: Sequence[float], *, goal_ms: float) -> F
         spread=f"{min(seconds) * 1000:.0f} to {top * 1000:.0f} ms",
         runs=len(seconds),
         spec=f"under {goal_ms:.0f} ms",
-        is_met=top * 1000 <= goal_ms,
+        of_goal=top * 1000 / goal_ms,
     )
 
 
 def machine() -> str:
     """Return what it was measured on."""
     return (
-        f"{os.cpu_count()} cores, {_processor()}, {platform.machine()}, "
+        f"{os.cpu_count()} cores, {processor()}, {platform.machine()}, "
         f"Python {platform.python_version()}."
     )
 
 
-def _processor(known: Path = Path("/proc/cpuinfo")) -> str:
+def processor(known: Path = Path("/proc/cpuinfo")) -> str:
+    """Return the model of the processor."""
     lines = known.read_text().splitlines() if known.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return models[0] if models else platform.processor() or "processor unknown"
@@ -109,13 +129,16 @@ def table(figures: Iterable[Figure]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {f.ratio} | {f.what} | {f.median} | {f.spread} | {f.runs} | {f.spec} | {_met(f)} |"
+        f"| {f.ratio} | {f.what} | {f.median} | {f.spread} | {f.runs} | {f.spec} | {f.verdict} |"
         for f in figures
     ]
     return "\n".join(lines)
 
 
-def _met(figure: Figure) -> str:
-    if figure.is_met is None:
-        return ""
-    return "yes" if figure.is_met else "no"
+def verdicts(figures: Iterable[Figure]) -> str:
+    """Return how many goals are met, and each that is not, with by how much, the worst first."""
+    aimed = [(f.of_goal, f) for f in figures if f.of_goal is not None]
+    missed = sorted((pair for pair in aimed if pair[0] > 1.0), key=lambda pair: -pair[0])
+    lines = [f"{len(aimed) - len(missed)} of {len(aimed)} goals are met."]
+    lines += [f"* {f.verdict}: {f.what}; goal: {f.spec}" for _, f in missed]
+    return "\n".join(lines)

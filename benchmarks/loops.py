@@ -5,7 +5,9 @@ The real loop with all of its telemetry on the simulated cluster of the tests; w
 the processor time of the loop's thread in its turns, without the simulated ZooKeeper's. On a busy
 machine the same work takes up to twice the processor time. So the time is also compared with a
 fixed piece of work that is done after each turn: only the ratio says something about the code.
-``python -m benchmarks.loops --check`` fails when the ratio is ``RISE_MAX`` times ``EXPECTED``.
+``python -m benchmarks.loops --check`` fails when the ratio is ``RISE_MAX`` times ``EXPECTED``. The
+fixed work is not the same share of every processor's time: on one that is not listed there, the
+ratio is only printed.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +27,7 @@ from typing import Final
 
 import structlog
 
+from benchmarks.figures import processor
 from controller.core.core_settings import Options
 from controller.core.model import BrokerId, LeaderEpoch, TopicPartition
 from controller.core.reassignments.records import StopReplicaResult
@@ -47,8 +50,8 @@ UNLIMITED: Final = 1_000_000
 ENDS_WITHIN_S: Final = 2000.0
 COMPARED_SHARE: Final = 0.4
 """The time for the fixed piece of work, as a share of the time of the turns."""
-EXPECTED: Final = 1.30
-"""The ratio of the present code; to be lowered with it."""
+EXPECTED: Final[Mapping[str, float]] = {"AMD EPYC": 1.55}
+"""The ratio of the present code by the model of the processor; to be lowered with it."""
 RISE_MAX: Final = 1.15
 RUNS: Final = 5
 ATTEMPTS: Final = 2
@@ -227,12 +230,17 @@ def ratio() -> float:
 
 def check() -> int:
     """Compare the ratio with what is expected; return the exit code."""
+    expected = EXPECTED.get(processor())
+    if expected is None:
+        print(f"the loop takes {ratio():.2f} times the fixed work; nothing to compare with on")
+        print(f"{processor()}: see EXPECTED in benchmarks/loops.py")
+        return 0
     for _ in range(ATTEMPTS):
         ratios = [ratio() for _ in range(RUNS)]
         found = statistics.median(ratios)
         shown = ", ".join(f"{r:.2f}" for r in ratios)
-        print(f"the loop takes {found:.2f} times the fixed work ({shown}), {EXPECTED:.2f} expected")
-        if found <= RISE_MAX * EXPECTED:
+        print(f"the loop takes {found:.2f} times the fixed work ({shown}), {expected:.2f} expected")
+        if found <= RISE_MAX * expected:
             return 0
     print(f"that is more than {RISE_MAX:g} times as much: see benchmarks/README.md")
     return 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.figures import Figure, Sample, reduced, table
+from math import inf
+
+from benchmarks.figures import Figure, Sample, reduced, table, verdicts
 
 
 def recovery(seconds: float, bare: float) -> Sample:
@@ -29,9 +31,27 @@ def test_a_figure_without_a_goal_is_only_printed() -> None:
 
 def test_a_table_begins_with_the_ratio() -> None:
     """Single figures depend on the machine."""
-    figure = Figure("moving", "3 s", 1, ratio="5 times Kafka's", spec="12 times", is_met=False)
+    figure = Figure("moving", "3 s", 1, ratio="5 times Kafka's", spec="12 times", of_goal=2.4)
     assert table([figure]).splitlines() == [
         "| ratio | what | median | spread | runs | goal | met |",
         "|---|---|---|---|---|---|---|",
-        "| 5 times Kafka's | moving | 3 s |  | 1 | 12 times | no |",
+        "| 5 times Kafka's | moving | 3 s |  | 1 | 12 times | missed by 140% |",
     ]
+
+
+def test_the_verdicts_name_what_is_missed_the_worst_first() -> None:
+    """By how much; what has no goal, or meets it, is not named."""
+    figures = [
+        Figure("beside", "3 s", 1),
+        Figure("pause", "0.2 s", 20, spec="under 0.3 s", of_goal=0.67),
+        Figure("memory", "6.3 KB", 1, spec="under 6 KB", of_goal=1.05),
+        Figure("recovery", "3 s", 1, spec="under 2 s", of_goal=1.5),
+        Figure("moving", "for ever", 1, spec="at all", of_goal=inf),
+    ]
+    assert verdicts(figures).splitlines() == [
+        "1 of 4 goals are met.",
+        "* missed: moving; goal: at all",
+        "* missed by 50%: recovery; goal: under 2 s",
+        "* missed by 5%: memory; goal: under 6 KB",
+    ]
+    assert verdicts([]) == "0 of 0 goals are met."
