@@ -9,7 +9,7 @@ import pytest
 from tests.explore.canonical import RULES, without
 from tests.explore.mutants import MUTANTS, applied
 from tests.explore.search import Edge, edges, explore, replay, stuck, take
-from tests.explore.shapes import MOVE, RECREATE, native
+from tests.explore.shapes import ALL, FOCUSED, MOVE, RECREATE, native
 from tests.explore.system import Budget, Shape, System, initial, submit
 
 SHOWN_BY_ORDER = "await no deletion"
@@ -155,3 +155,16 @@ def test_a_larger_budget_shows_what_a_smaller_one_shows() -> None:
                 results.append(explore(shape, is_covering=covers))
         assert [r.violation is not None for r in results] == [is_changed, is_changed]
         assert results[0].transitions <= results[1].transitions
+
+
+def test_no_two_brokers_can_be_exchanged() -> None:
+    """
+    So symmetry would make no two states one.
+
+    A broker that a plan names has a position there, on which decisions depend; of brokers that
+    nothing names, no shape has two.
+    """
+    for shape in (*ALL, *FOCUSED):
+        named = {*shape.before, *shape.target, *shape.retarget, *shape.tolerates, shape.drained}
+        others = set(range(1, shape.brokers + 1)) - named.union(shape.mortal or ())
+        assert len(others) <= 1, shape.name
