@@ -123,7 +123,7 @@ mutants: $(READY) ## change the decisions at random and see that tests notice: C
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.mutants $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(filter command line environment,$(origin MINUTES)),--minutes $(MINUTES)) $(UNDER)
 
 explore: $(READY) ## every interleaving of small clusters, about half an hour on two cores; NAMES="parts of names", EXPLORE_S=n for each
-	PYTHONHASHSEED=0 $(BIN)/python -m tests.explore $(NAMES) --seconds $(or $(EXPLORE_S),100) --jobs 2
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.explore $(NAMES) --seconds $(or $(EXPLORE_S),85) --jobs 2
 
 oracle: $(READY) ## compare what seeded histories write and send with what it was; WRITE=1 keeps the present
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.sim.oracle $(if $(WRITE),--write)
