@@ -25,6 +25,7 @@ from controller.core.leadership import cluster_loading, duties
 from controller.core.leadership.duties import leader_bounced
 from controller.core.leadership.records import StateRecord
 from controller.core.model import (
+    NO_BROKERS,
     Blocked,
     BlockedBy,
     Instant,
@@ -111,8 +112,12 @@ def _first_of_each(changes: Iterable[Change]) -> Iterator[Change]:
     # would be rejected, at a round trip each; once the first is durable it is decided again.
     written: set[TopicPartition] = set()
     for change in changes:
-        specs = (r for r in change.records if isinstance(r, SpecRecord | SpecEndedRecord))
-        own = {r.partition for r in specs if isinstance(r, SpecRecord) or r.version is not None}
+        own = {
+            r.partition
+            for r in change.records
+            if isinstance(r, SpecRecord)
+            or (isinstance(r, SpecEndedRecord) and r.version is not None)
+        }
         if written.isdisjoint(own):
             written |= own
             yield change
@@ -272,10 +277,11 @@ def _end_or_repair(view: ClusterView, due: Worklist, partition: TopicPartition) 
     if partition.topic in view.deletions.running:
         return None
     leadership = view.leadership
-    kept, state = leadership.bounced.get(partition, set()), leadership.states.get(partition)
+    kept = leadership.bounced.get(partition, NO_BROKERS)
+    state = leadership.states.get(partition)
     if kept and state is not None and view.is_live(state.leader, partition):
         return None  # The state is read first: any write before that would take them for in sync.
-    bounced = due.bounced | due.bounced_from.get(partition, set()) | kept
+    bounced = due.bounced.union(due.bounced_from.get(partition, NO_BROKERS), kept)
     settled = engines.repair(view, partition, bounced)
     if settled is None:
         return None

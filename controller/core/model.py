@@ -98,7 +98,7 @@ class PartitionAssignment:
         """TR, the assignment after the step: RS without RR, in order."""
         if not self.removing_replicas:
             return self.replicas
-        return tuple(r for r in self.replicas if r not in self.removing_replicas)
+        return tuple([r for r in self.replicas if r not in self.removing_replicas])
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,7 +198,7 @@ class ClusterView:
 
     def live(self, replicas: Iterable[BrokerId], partition: TopicPartition) -> Replicas:
         """Return the members that are live, in order."""
-        return tuple(r for r in replicas if self.is_live(r, partition))
+        return tuple([r for r in replicas if self.is_live(r, partition)])
 
     def receivers(self, replicas: Iterable[BrokerId], partition: TopicPartition) -> Replicas:
         """
@@ -209,8 +209,8 @@ class ClusterView:
         """
         state = self.leadership.states.get(partition)
         leader = model.NO_LEADER if state is None else state.leader
-        live = self.live(replicas, partition)
-        return tuple(r for r in live if r == leader or self.is_staying(r, partition))
+        leaving = self.leadership.shutting_down
+        return tuple(r for r in self.live(replicas, partition) if r == leader or r not in leaving)
 
     def serving_replicas(self, partition: TopicPartition) -> Replicas:
         """Return the replicas to send: TR from the write on that excludes the others, else RS."""

@@ -38,7 +38,7 @@ from controller.core.topics.records import AssignmentRecord, TopicIdRecord
 from controller.core.view import ClusterView
 from controller.reactor.outcome_rows import Rows
 from controller.reactor.ports import Check, Operation, SetData
-from controller.reactor.znode_operations import operations_of
+from controller.reactor.znode_operations import UNWRITTEN, operations_of
 from controller.znodes import paths, plans, topics
 
 MAX_BYTES = 700_000
@@ -186,6 +186,8 @@ class Batcher:
         takes over in between finds the entry and removes it. Return the changes, and those to write
         after the change they were split from is durable.
         """
+        if not self._legacy.exists:
+            return list(changes), []
         first: list[Change] = []
         then: list[Change] = []
         for change in changes:
@@ -209,11 +211,17 @@ class Batcher:
         """Yield the batches in the order in which they must be committed."""
         draft = _Draft()
         for change in sorted(changes, key=_topic_of):
-            operations = [op for r in change.records for op in operations_of(r, self._view)]
+            operations = [
+                op
+                for r in change.records
+                if type(r) not in UNWRITTEN
+                for op in operations_of(r, self._view)
+            ]
             size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
             shared = len(draft.topics) + len(draft.relied_on) + len(draft.submissions)
             full = len(draft.own) + len(operations) + shared > self._view.options.multi_operations
-            if draft.changes and (full or draft.size + size > self._bytes_max(draft)):
+            large = draft.size + size > MAX_BYTES and draft.size + size > self._bytes_max(draft)
+            if draft.changes and (full or large):
                 yield self._close(draft)
                 draft = _Draft()
                 size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
@@ -225,6 +233,8 @@ class Batcher:
         """Estimate the bytes that a change adds to the merged writes of a multi."""
         size = draft.rows.size(change)
         for record in change.records:
+            if type(record) in UNWRITTEN:
+                continue
             if isinstance(record, AssignmentRecord):
                 topic = record.partition.topic
                 if topic not in draft.topics:
@@ -244,6 +254,8 @@ class Batcher:
         draft.own += [(change, op) for op in operations]
         draft.rows.add(change)
         for record in change.records:
+            if type(record) in UNWRITTEN:
+                continue
             if _relies_on_topic(record) and record.partition.topic in self._view.topics.by_name:
                 draft.relied_on.setdefault(record.partition.topic, []).append(change)
             if isinstance(record, SubmissionReliedRecord):

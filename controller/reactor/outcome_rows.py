@@ -27,6 +27,8 @@ _ROW_BYTES: Final = 160
 _NUMBER_BYTES: Final = 11
 """A broker id and its comma."""
 
+_WITH_ROWS: Final = frozenset({AcceptedRecord, RefusalRecord, PartitionOutcomeRecord})
+
 Row = AcceptedEntry | Refusal | PartitionOutcome
 AnyRow = TypeVar("AnyRow", bound=Row)
 OwnedRow = tuple[Change, Row]
@@ -42,14 +44,14 @@ class Rows:
     def add(self, change: Change) -> None:
         """Add the rows of a change."""
         for record in change.records:
-            for request, row in rows_of(record):
+            for request, row in rows_of(record) if type(record) in _WITH_ROWS else ():
                 self.by_shard.setdefault((_kind(row), request), []).append((change, row))
 
     def size(self, change: Change) -> int:
         """Estimate the bytes that a change's rows add to the multi."""
         size = 0
         for record in change.records:
-            for request, row in rows_of(record):
+            for request, row in rows_of(record) if type(record) in _WITH_ROWS else ():
                 is_known = (_kind(row), request) in self.by_shard
                 size += row_size(row) + (0 if is_known else _NODE_BYTES)
         return size

@@ -42,6 +42,8 @@ from controller.znodes.entity_configs import (
     encode_entity_config,
 )
 
+UNWRITTEN: Final = frozenset({reassignment_records.PhaseRecord, reassignment_records.BlockedRecord})
+"""Records that are not written, and that are every second one: they are passed over first."""
 _ANY_VERSION: Final = ZkVersion(-1)
 """For ZooKeeper: whatever the version is."""
 

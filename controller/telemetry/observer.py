@@ -41,11 +41,11 @@ from controller.telemetry.timelines import TrendPoint
 if TYPE_CHECKING:
     from structlog.typing import WrappedLogger
 
-PROGRESS = (SpecRecord, SpecEndedRecord, PhaseRecord)
+PROGRESS = frozenset({SpecRecord, SpecEndedRecord, PhaseRecord})
 """Records that mean that a reassignment made progress, as does every byte that is copied."""
 
 BY_OPERATORS = (ControlsRead, KillSwitchRead, CancellationRead)
-OF_REQUESTS = (PartRecord, RequestOutcomeRecord)
+OF_REQUESTS = frozenset({PartRecord, RequestOutcomeRecord})
 """Records of requests that were taken up, and that ended."""
 
 
@@ -163,11 +163,12 @@ class TelemetryObserver:
         self._measurements.count_change(change)
         self._write(change_events(change), keep=False)
         for record in change.records:
-            if isinstance(record, PROGRESS):
+            if type(record) in PROGRESS:
                 self._progress_at = now
-            elif isinstance(record, RequestOutcomeRecord):
-                self._requests.concluded(record.summary.request)
-            self._is_changed |= isinstance(record, OF_REQUESTS)
+            elif type(record) in OF_REQUESTS:
+                self._is_changed = True
+                if isinstance(record, RequestOutcomeRecord):
+                    self._requests.concluded(record.summary.request)
             if record.is_journaled:
                 self._journal.append(at, kind_of(record), record)
         self._last_callback = self._clock.now()

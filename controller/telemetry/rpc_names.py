@@ -77,5 +77,6 @@ def is_failure(answer: Answer, error: int) -> bool:
     STALE_CONTROLLER_EPOCH for a partition of LeaderAndIsr means that the broker has this leader
     epoch already, as after a claim that repeats what the broker knows.
     """
-    is_known = isinstance(answer, LeaderAndIsrAnswered) and error == STALE_CONTROLLER_EPOCH
-    return error != NONE and not is_known
+    if error == NONE:
+        return False
+    return error != STALE_CONTROLLER_EPOCH or not isinstance(answer, LeaderAndIsrAnswered)

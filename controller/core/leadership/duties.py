@@ -134,9 +134,11 @@ def next_epoch(
 
 def _may_lack_a_log(view: ClusterView, partition: TopicPartition, state: PartitionState) -> bool:
     """Return whether the broker of a replica that a step adds registered since the last write."""
-    assignment = view.topics.assignment(partition)
     reassignment = view.reassignments.by_partition.get(partition)
-    if assignment is None or reassignment is None or not reassignment.rejoined:
+    if reassignment is None or not reassignment.rejoined:
+        return False
+    assignment = view.topics.assignment(partition)
+    if assignment is None:
         return False
     awaited = reassignment.rejoined.intersection(assignment.adding_replicas).difference(state.isr)
     return any(view.is_staying(broker, partition) for broker in awaited)
@@ -159,14 +161,17 @@ def may_have_requested_before(
     leader is not live.
     """
     is_refused = view.leadership.told_ineligible.get(partition) == state.leader_epoch
-    if not (state.mzxid or is_refused) or is_epoch_withheld(view, partition, state):
+    if not (state.mzxid or is_refused):
         return False
-    return any(
-        replica not in state.isr
-        and view.is_live(replica, partition)
-        and (is_refused or view.cluster.brokers[replica].epoch > state.mzxid)
-        for replica in view.serving_replicas(partition)
-    )
+    isr = state.isr
+    for replica in view.serving_replicas(partition):
+        if (
+            replica not in isr
+            and view.is_live(replica, partition)
+            and (is_refused or view.cluster.brokers[replica].epoch > state.mzxid)
+        ):
+            return not is_epoch_withheld(view, partition, state)
+    return False
 
 
 def is_epoch_withheld(view: ClusterView, partition: TopicPartition, state: PartitionState) -> bool:
@@ -285,7 +290,9 @@ def _remaining(
     In a topic that is to be deleted, brokers that shut down stay in it, as with Kafka's controller.
     """
     stays = view.is_live if view.is_to_be_deleted(partition.topic) else view.is_staying
-    return tuple(r for r in state.isr if r == leader or (stays(r, partition) and r not in bounced))
+    return tuple(
+        [r for r in state.isr if r == leader or (stays(r, partition) and r not in bounced)]
+    )
 
 
 def _full_first(view: ClusterView, partition: TopicPartition) -> Replicas:

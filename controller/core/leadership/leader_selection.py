@@ -131,5 +131,5 @@ def without_strangers(
     assignment = view.topics.assignment(partition)
     if assignment is None or leader == NO_LEADER:
         return isr
-    known = set(assignment.replicas) - set(view.reassignments.excluded(partition, assignment))
-    return tuple(r for r in isr if r == leader or r in known)
+    known, excluded = assignment.replicas, view.reassignments.excluded(partition, assignment)
+    return tuple([r for r in isr if r == leader or (r in known and r not in excluded)])

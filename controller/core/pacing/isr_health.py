@@ -128,12 +128,14 @@ def _first_names(names: list[str]) -> str:
 def judge(view: ClusterView, partition: TopicPartition) -> None:
     """Judge a partition again after a change of any fact about it."""
     pacing = view.pacing
+    if partition in view.reassignments.by_partition:
+        forget_health(view, partition)
+        return
     state = view.leadership.states.get(partition)
     assignment = view.topics.known_assignment(partition)
     is_shrunk = (
         state is not None
         and assignment is not None
-        and partition not in view.reassignments.by_partition
         # Its deletion does not wait for replicas, and its recovery is not awaited.
         and not view.is_to_be_deleted(partition.topic)
         and (state.leader == model.NO_LEADER or len(state.isr) < len(assignment.replicas))

@@ -157,8 +157,10 @@ class PartitionContext:
 
     def approval_used(self) -> tuple[Record, ...]:
         """Return the record with which an approved entry begins: replicas differ then."""
+        if self.spec.expected is None:
+            return ()
         begun = replace(self.spec, expected=None, asked=None)
-        return () if self.spec.expected is None else (records.SpecRecord(self.partition, begun),)
+        return (records.SpecRecord(self.partition, begun),)
 
     def listing(self) -> tuple[Record, ...]:
         """Return the legacy entry that has to appear because the partition is in flight."""

@@ -48,7 +48,7 @@ from controller.core.model import (
     LogDirs,
     Replicas,
 )
-from controller.errors import ensure
+from controller.errors import InvariantError
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +216,10 @@ def legal_phase(before: Phase, after: Phase, change: PhaseCause, where: object) 
         InvariantError: ``after`` may not follow ``before``.
 
     """
-    ensure(
-        type(after) in TRANSITIONS[change][type(before)],
-        f"{where}: {label_of(before)} cannot be followed by {label_of(after)} ({change.name})",
-    )
+    if type(after) not in TRANSITIONS[change][type(before)]:
+        raise InvariantError(
+            f"{where}: {label_of(before)} cannot be followed by {label_of(after)} ({change.name})"
+        )
     return after
 
 

@@ -99,6 +99,8 @@ def refused_without_approval(view: ClusterView, entry: PlanEntry) -> Refusal | N
 
 def refused_for_foreign(view: ClusterView, entry: PlanEntry) -> Refusal | None:
     """Return the refusal of an entry while foreign reassignments exist, under ``refuse``."""
+    if not view.requests.foreign_count:
+        return None
     text = entry_text(entry.partition, entry.target)
     return refusal_for_foreign(view, entry.request, entry.partition, text)
 

@@ -67,8 +67,9 @@ def _refusal_of_target(  # noqa: PLR0911 - one return per reason
     topics, partition, target, refuse = view.topics, entry.partition, entry.target, entry.refusal
     topic = topics.by_name.get(partition.topic)
     assignment = topic.partitions.get(partition.partition) if topic else None
-    record = f"{SPECS_PATH}/{partition.topic}/{partition.partition}"
-    why = topics.unreadable.get(partition.topic) or view.reassignments.unreadable_specs.get(record)
+    why = topics.unreadable.get(partition.topic)
+    if not why and (unreadable := view.reassignments.unreadable_specs):
+        why = unreadable.get(f"{SPECS_PATH}/{partition.topic}/{partition.partition}")
     if why is not None:
         return refuse(RefusalReason.UNREADABLE, f"one of its znodes cannot be decoded: {why}")
     if assignment is None:
