@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Protocol
 from controller.core.disks.records import LogDirsDescribed
 from controller.core.model import BrokerId, Instant
 from controller.core.pacing.records import ControlsRead
-from controller.core.reassignments.records import PhaseRecord, SpecEndedRecord, SpecRecord
+from controller.core.reassignments.records import (
+    BlockedRecord,
+    PhaseRecord,
+    SpecEndedRecord,
+    SpecRecord,
+)
 from controller.core.records import Change, Decision, Event
 from controller.core.requests.records import (
     CancellationRead,
@@ -153,6 +158,11 @@ class TelemetryObserver:
 
     def on_committed(self, change: Change, view: ClusterView) -> None:
         """Log, count and journal a durable change."""
+        if len(change.records) == 1 and isinstance(change.records[0], BlockedRecord):
+            # Every second change is a new reason to wait: nothing else follows it.
+            self._write(change_events(change), keep=False)
+            self._last_callback = self._clock.now()
+            return
         now, at = self._clock.now(), self._wall()
         moved = self._phases.changes(change, view)
         for phase in moved:
