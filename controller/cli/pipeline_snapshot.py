@@ -138,6 +138,10 @@ def snapshot(  # noqa: PLR0913 - the options of the command
         read = _prometheus_rates(prometheus, queries, over, context.wall_ms() / MS_PER_S)
     taken_at = datetime.fromtimestamp(context.wall_ms() / MS_PER_S, UTC).isoformat()
     with spark_session(context, master, driver_memory, is_brief=True) as (spark, note):
+        from controller.pipeline.snapshot_files import (  # noqa: PLC0415 - as above
+            read_rate_file,
+            snapshot_of_files,
+        )
         from controller.pipeline.snapshot_tables import Manifest  # noqa: PLC0415 - as above
         from controller.pipeline.snapshot_writer import (  # noqa: PLC0415 - the extra may not be installed
             PROMETHEUS,
@@ -145,8 +149,6 @@ def snapshot(  # noqa: PLR0913 - the options of the command
             SnapshotSource,
             rate_notes,
             read_journal_rates,
-            read_rate_file,
-            snapshot_of_files,
             write_snapshot,
         )
 

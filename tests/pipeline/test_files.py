@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from controller.errors import InvalidInputError
+from controller.pipeline.snapshot_files import snapshot_of_files
 from controller.pipeline.snapshot_tables import LOG_DIRS, Manifest, check_tables, read_tables
 from controller.pipeline.snapshot_writer import (
     PROMETHEUS,
@@ -18,7 +19,6 @@ from controller.pipeline.snapshot_writer import (
     DirectoryRow,
     RateRow,
     SnapshotSource,
-    snapshot_of_files,
     write_snapshot,
 )
 

@@ -16,6 +16,7 @@ from controller.pipeline import commands
 from controller.pipeline.capacity_file import read_capacities
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.report_page import make_report
+from controller.pipeline.snapshot_files import read_rate_file
 from controller.pipeline.snapshot_tables import Manifest, read_tables, write_tables
 from controller.pipeline.snapshot_writer import (
     FILE,
@@ -26,7 +27,6 @@ from controller.pipeline.snapshot_writer import (
     SnapshotSource,
     rate_notes,
     read_journal_rates,
-    read_rate_file,
     write_snapshot,
 )
 from controller.pipeline.waves import WaveLimits

@@ -12,8 +12,8 @@ import pytest
 
 from controller.errors import InvalidInputError
 from controller.pipeline.report_page import make_report
+from controller.pipeline.snapshot_files import snapshot_of_files
 from controller.pipeline.snapshot_tables import Manifest, read_tables, write_tables
-from controller.pipeline.snapshot_writer import snapshot_of_files
 
 pytestmark = pytest.mark.spark
 

@@ -17,6 +17,7 @@ from controller.pipeline import commands
 from controller.pipeline.cluster_frame import load
 from controller.pipeline.plan_options import PlanOptions
 from controller.pipeline.planner import Planner
+from controller.pipeline.snapshot_files import snapshot_of_files
 from controller.pipeline.snapshot_tables import (
     BROKERS,
     Tables,
@@ -24,7 +25,6 @@ from controller.pipeline.snapshot_tables import (
     read_tables,
     write_tables,
 )
-from controller.pipeline.snapshot_writer import snapshot_of_files
 from controller.pipeline.waves import WaveLimits
 
 pytestmark = pytest.mark.spark
