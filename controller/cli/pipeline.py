@@ -135,7 +135,7 @@ def plan(  # noqa: PLR0913 - the options of the command
         raise InvalidInputError(
             "--relieve and --budget take no other goal, and no other limit of bytes or moves"
         )
-    with spark_session(context, master, driver_memory) as (spark, note):
+    with spark_session(context, master, driver_memory, is_brief=True) as (spark, note):
         from controller.pipeline import commands  # noqa: PLC0415 - the extra may not be installed
         from controller.pipeline.plan_options import PlanOptions  # noqa: PLC0415 - as above
         from controller.pipeline.waves import WaveLimits  # noqa: PLC0415 - as above

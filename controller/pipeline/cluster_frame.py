@@ -221,13 +221,14 @@ def ledger_of(
 ) -> PlacementLedger:
     """Return the ledger of a cluster, with the sums of the planned replication factors."""
     held = np.zeros((len(cluster.topics), len(cluster.brokers.ids)), dtype=np.int64)
-    size = np.zeros(len(cluster.brokers.ids), dtype=np.int64)
+    size, led = (np.zeros(len(cluster.brokers.ids), dtype=np.int64) for _ in range(2))
     traffic = np.zeros((3, len(size)), dtype=np.int64)
     columns = traffic_columns() if cluster.is_rated else {}
     single = cluster.parts.select(
         "topic", "size", F.size("replicas").alias("factor"), *RATE_COLUMNS, exploded("replicas")
     )
-    sums = {"held": F.col("size"), **columns}
+    leads = F.when(F.col("position") == 0, 1).otherwise(0)
+    sums = {"held": F.col("size"), "led": leads, **columns}
     by_topic = (
         single.groupBy("topic", "b")
         .agg(F.count("*").cast("int").alias("n"), *(F.sum(x).alias(n) for n, x in sums.items()))
@@ -238,10 +239,11 @@ def ledger_of(
     for row in by_topic.collect():
         held[row[0], row[1]] = row[2]
         size[row[1]] += row[3]
-        for load, amounts in zip(traffic, row[4:], strict=False):
+        led[row[1]] += row[4]
+        for load, amounts in zip(traffic, row[5:], strict=False):
             load[row[1]] += [amount or 0 for amount in amounts]
     numbers = {factor: (found.partitions, found.size) for factor, found in factors.items()}
-    ledger = PlacementLedger(cluster.brokers, held, size, numbers, tolerance, cluster.goals)
+    ledger = PlacementLedger(cluster.brokers, held, size, led, numbers, tolerance, cluster.goals)
     if cluster.is_rated:
         rates = {factor: found.bytes_in for factor, found in factors.items()}
         ledger.set_traffic(traffic, rates, sum(found.bytes_out for found in factors.values()))

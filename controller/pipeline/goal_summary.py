@@ -23,6 +23,7 @@ from controller.planning.load_goals import (
     DISK,
     LEADER_BYTES_IN,
     LEADERS,
+    LED,
     REPLICAS,
     LoadGoals,
     Offer,
@@ -31,8 +32,6 @@ from controller.planning.load_goals import (
 
 LOADS: Final = (DISK, REPLICAS, LEADERS, BYTES_IN, BYTES_OUT, LEADER_BYTES_IN)
 """The goals in the order of ``Planned.before``; without rates, the first three."""
-LED: Final = frozenset({LEADERS, BYTES_OUT, LEADER_BYTES_IN})
-"""The loads that only leaders have."""
 EPSILON: Final = 1e-6
 CLASSES_PER_DOUBLING: Final = 4
 """Classes of the price of a load, in bytes to copy; each one counts with its lowest price."""
@@ -155,9 +154,9 @@ def goal_bounds(planned: Planned, *, is_balanced: bool) -> tuple[dict[str, float
     Return the bytes that any plan must copy for each goal but ``disk``, and for all at once.
 
     A broker sheds its excess with the replicas that have the most of the load for their bytes, and
-    fills its lack with those of the whole cluster. What a broker leads can change without a copy:
-    for the loads of leaders, it lacks what it cannot reach by leading all that it holds. For all
-    goals at once, each broker counts with the goal that costs it most.
+    fills its lack with those of the whole cluster. A change of leaders copies nothing: of the loads
+    of leaders, a broker lacks only what it does not reach by leading every partition that it has a
+    replica of. For all goals at once, each broker counts with the goal that costs it most.
     """
     if not is_balanced:
         return {}, 0.0
@@ -185,7 +184,7 @@ class _Offers:
     everywhere: list[Offer]
     """Each partition once."""
     reach: Any
-    """The load of each broker if it leads all that it holds."""
+    """The load of each broker if it leads every partition that it has a replica of."""
     forced: Any
     """That of its partitions that have no other replica."""
 

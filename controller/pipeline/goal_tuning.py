@@ -20,15 +20,7 @@ from controller.pipeline.placement_ledger import (
     PlacementChange,
     PlacementLedger,
 )
-from controller.planning.load_goals import (
-    BYTES_IN,
-    BYTES_OUT,
-    DISK,
-    LEADER_BYTES_IN,
-    LEADERS,
-    REPLICAS,
-    LoadGoals,
-)
+from controller.planning.load_goals import BYTES_IN, DISK, LED, REPLICAS, LoadGoals
 from controller.planning.quotas import Band
 
 PEERS_MAX: Final = 16
@@ -200,13 +192,9 @@ class LeaderCandidate(NamedTuple):
 
     @property
     def amounts(self) -> tuple[int, int, int]:
-        """What its leader has of each load of leaders."""
+        """What its leader has of each load, in the order of ``LED``."""
         sent = self.bytes_out + (len(self.replicas) - 1) * self.bytes_in
         return 1, sent, self.bytes_in
-
-
-LED: Final = (LEADERS, BYTES_OUT, LEADER_BYTES_IN)
-"""The loads that only leaders have, in the order of ``LeaderCandidate.amounts``."""
 
 
 class LeaderTuning:

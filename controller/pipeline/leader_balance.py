@@ -24,10 +24,10 @@ from controller.pipeline.cluster_frame import (
     dice,
     in_order,
 )
-from controller.pipeline.goal_tuning import LED, LeaderCandidate, LeaderTuning
+from controller.pipeline.goal_tuning import LeaderCandidate, LeaderTuning
 from controller.pipeline.placement_ledger import TRAFFIC, PlacementLedger, Traffic
 from controller.pipeline.plan_options import PlanOptions
-from controller.planning.load_goals import BYTES_OUT, LEADERS
+from controller.planning.load_goals import BYTES_OUT, LEADERS, LED
 from controller.planning.quotas import Band, flows
 
 ROUNDS_MAX: Final = 4
@@ -45,28 +45,23 @@ def even_leaders(  # noqa: PLR0913, PLR0917 - the plan so far
     cluster: Cluster,
     options: PlanOptions,
     ledger: PlacementLedger,
-) -> tuple[Any, Band, Any]:
+) -> tuple[Band, Any]:
     """
-    Even out preferred leaders; return the leaders before, their band, and the rows.
+    Even out preferred leaders; return their band, and the rows.
 
     ``rows`` are those of the plan, ``topics`` the topics that may change. With rates, swaps also
     bring bytes out and leader bytes in into their bands.
     """
-    size = len(cluster.brokers.ids)
-    before, led = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-    pairs = rows.groupBy(F.get("replicas", F.lit(0)), F.get("after", F.lit(0))).count()
-    for old, new, count in pairs.collect():
-        before[old] += count
-        led[new] += count
+    led = ledger.led
     within = ledger.leader_band(LEADERS, int(led.sum()))
     if options.only_needed:
-        return before, within, rows
+        return within, rows
     balance = LeaderBalance(spark, topics, cluster, options.seed, ledger, within)
     if within.outside(led.tolist()):
         rows, led = balance.even_counts(rows, led)
     if ledger.traffic is not None:
         rows = balance.even_rates(rows, led)
-    return before, within, rows
+    return within, rows
 
 
 class LeaderBalance:

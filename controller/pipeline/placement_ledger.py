@@ -18,6 +18,7 @@ from controller.planning.load_goals import (
     BYTES_OUT,
     DISK,
     LEADER_BYTES_IN,
+    LEADERS,
     REPLICAS,
     LoadGoals,
 )
@@ -151,6 +152,7 @@ class PlacementLedger:
         brokers: BrokerIndex,
         by_topic: Any,
         size: Any,
+        led: Any,
         factors: Mapping[int, tuple[int, int]],
         tolerance: float,
         goals: LoadGoals | None = None,
@@ -162,6 +164,7 @@ class PlacementLedger:
             brokers: The brokers.
             by_topic: Replicas by topic and broker.
             size: Bytes by broker.
+            led: Preferred leaders by broker.
             factors: Number and bytes of the planned partitions by replication factor.
             tolerance: That of all bands without a soft bound of their own.
             goals: Bounds and weights; None: the usual ones.
@@ -170,6 +173,7 @@ class PlacementLedger:
         self.brokers: Final = brokers
         self.by_topic: Final = by_topic
         self.size: Final = size
+        self.led: Final = led
         self.count: Final = by_topic.sum(axis=0)
         # The largest number of a topic's replicas on one broker never rises.
         self.cap: Final = by_topic.max(axis=1, initial=0)
@@ -180,6 +184,7 @@ class PlacementLedger:
         self.sizes: Final = self._band(DISK, {f: held for f, (_, held) in factors.items()})
         self.counts: Final = self._band(REPLICAS, self._numbers)
         self._most: Final = brokers.limit(REPLICAS, self.goals)
+        self._most_led: Final = brokers.limit(LEADERS, self.goals)
         self.traffic: Traffic | None = None
         """None: rates are unknown, or no goal needs them."""
 
@@ -282,6 +287,8 @@ class PlacementLedger:
         """Return a mask of the brokers that stay within all hard bounds with this replica."""
         mask = self.size + candidate.size <= self.brokers.room
         mask &= self.count + 1 <= self._most
+        if candidate.position == 0:
+            mask &= self.led + 1 <= self._most_led
         if self.traffic is not None:
             mask &= self.traffic.may_take(candidate)
         return mask
@@ -312,6 +319,8 @@ class PlacementLedger:
         if self.traffic is not None:
             self.traffic.add(before, bytes_in, bytes_out, -1)
             self.traffic.add(after, bytes_in, bytes_out, 1)
+        self.led[before[0]] -= 1
+        self.led[after[0]] += 1
         for broker in set(before) - set(after):
             self.size[broker] -= size
             self.count[broker] -= 1

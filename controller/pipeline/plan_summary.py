@@ -26,7 +26,7 @@ from controller.pipeline.goal_summary import LOADS, GoalSummary, goal_bounds, su
 from controller.pipeline.placement_ledger import UNLIMITED, BrokerIndex
 from controller.pipeline.planner import Planned
 from controller.pipeline.volume_table import LISTED, DirectoryFill, listed_brokers
-from controller.planning.load_goals import BYTES_OUT, DISK, LEADER_BYTES_IN, LEADERS, REPLICAS
+from controller.planning.load_goals import DISK, LED, REPLICAS
 from controller.planning.quotas import Band
 
 RATES_AT: Final = 3
@@ -285,7 +285,7 @@ def _reasons(planned: Planned, loads: Loads) -> list[str]:
     ):
         if not planned.cluster.goals[goal].is_on:
             continue
-        of_leaders = goal in {LEADERS, BYTES_OUT, LEADER_BYTES_IN}
+        of_leaders = goal in LED
         outside = [brokers.ids[n] for n in within.outside(load.tolist())]
         is_requested = not options.only_needed and (of_leaders or not options.only_leaders)
         if outside and is_requested:

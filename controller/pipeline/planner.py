@@ -100,7 +100,7 @@ class Planner:
         replaced = self._replaced()
         self._progress("summing up the loads of brokers")
         ledger = frames.ledger_of(cluster, self._planned_factors(), options.tolerance)
-        sizes, counts = ledger.size.copy(), ledger.count.copy()
+        sizes, counts, led = ledger.size.copy(), ledger.count.copy(), ledger.led.copy()
         traffic = ledger.traffic
         rates = [] if traffic is None else list(traffic.load.copy())
         if not options.only_leaders:
@@ -115,7 +115,7 @@ class Planner:
         after = F.coalesce("after", "replicas").alias("after")
         rows = joined.select(*COLUMNS, after).persist(StorageLevel.MEMORY_AND_DISK)
         self._progress("choosing leaders")
-        led, leaders, rows = even_leaders(self._spark, rows, self._topics, cluster, options, ledger)
+        leaders, rows = even_leaders(self._spark, rows, self._topics, cluster, options, ledger)
         bands = ledger.sizes, ledger.counts, leaders, *(() if traffic is None else traffic.bands)
         before = sizes, counts, led, *rates
         settled = ledger.settled()

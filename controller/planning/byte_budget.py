@@ -85,7 +85,7 @@ def amounts_to_give(
     """
     fills = _fills(cluster.room(), cluster.takers)
     groups = _groups(fills, cluster.racks, factors)
-    gives, _ = shares_of(fills, groups, min(budget, _wanted(fills, groups, tolerance)))
+    gives, _ = shares_of(fills, groups, min(budget, _least_bytes(fills, groups, tolerance)))
     return {broker: amount for broker, amount in gives.items() if amount >= 1}
 
 
@@ -110,7 +110,7 @@ def spend(
     for _ in range(ROUNDS_MAX):
         left = budget - sum(move.replica.size for move in moves)
         fills = _fills(room, cluster.takers)
-        gives, takes = shares_of(fills, groups, min(left, _wanted(fills, groups, tolerance)))
+        gives, takes = shares_of(fills, groups, min(left, _least_bytes(fills, groups, tolerance)))
         found = list(_moved(room, held, gives, takes))
         if not found:
             break
@@ -125,7 +125,7 @@ def spend(
         log_dirs=room.log_dirs(moves),
         volumes=room.changes(),
         budget=budget,
-        bytes_wanted=ceil(_wanted(before, groups, tolerance)),
+        bytes_wanted=ceil(_least_bytes(before, groups, tolerance)),
         fullest_before=_fullest(before.values()) / even,
         fullest_after=_fullest(_fills(room, cluster.takers).values()) / even,
         fullest_bound=_level(before, budget) / even,
@@ -254,7 +254,11 @@ def _edges(
 def shares_of(
     fills: Mapping[BrokerId, BrokerFill], groups: Sequence[Sequence[BrokerId]], amount: float
 ) -> tuple[dict[BrokerId, float], dict[BrokerId, float]]:
-    """Return what each broker gives and takes so that so many bytes even the groups out most."""
+    """
+    Divide an amount of bytes among the brokers so that the groups become as even as possible.
+
+    Return the bytes that each broker gives, and those that it takes.
+    """
     gives: dict[BrokerId, float] = {}
     takes: dict[BrokerId, float] = {}
 
@@ -289,17 +293,17 @@ def _level(fills: Mapping[BrokerId, BrokerFill], budget: int) -> float:
     return max(found, _even(fills.values()))
 
 
-def _wanted(
+def _least_bytes(
     fills: Mapping[BrokerId, BrokerFill], groups: Sequence[Sequence[BrokerId]], tolerance: float
 ) -> float:
-    """Return the bytes that bring every broker within the tolerance."""
-    wanted = 0.0
+    """Return the least bytes to move that bring every broker within the tolerance."""
+    least = 0.0
     for group in groups:
         found = [fills[b] for b in group]
         mean = _even(found)
         above = _above(found, mean * (1 + tolerance))
-        wanted += max(above, _below(found, mean * (1 - tolerance)))
-    return wanted
+        least += max(above, _below(found, mean * (1 - tolerance)))
+    return least
 
 
 def _fullest(fills: Iterable[BrokerFill]) -> float:

@@ -25,6 +25,8 @@ LEADERS: Final = "leaders"
 GOALS: Final = (DISK, BYTES_IN, BYTES_OUT, LEADER_BYTES_IN, REPLICAS, LEADERS)
 RATED: Final = (BYTES_IN, BYTES_OUT, LEADER_BYTES_IN)
 """The goals that need rates."""
+LED: Final = (LEADERS, BYTES_OUT, LEADER_BYTES_IN)
+"""The loads that only leaders have."""
 FULLEST: Final = 0.8
 """The hard bound of network rates, as a fraction of the capacity."""
 OFF: Final = "off"

@@ -28,7 +28,7 @@ from controller.pipeline.planner import (
     chances_by_rate,
     chances_by_size,
 )
-from controller.planning.load_goals import BYTES_IN, FULLEST, GOALS, LoadGoals
+from controller.planning.load_goals import BYTES_IN, FULLEST, GOALS, LEADERS, LoadGoals
 
 ROUNDS = 4
 
@@ -58,21 +58,25 @@ def ledger_of(
     *,
     by_capacity: bool = False,
     bytes_in_limit: Any = None,
+    leaders_limit: Any = None,
     goals: LoadGoals | None = None,
 ) -> PlacementLedger:
-    """Return the books of a made-up cluster; ``bytes_in_limit`` is the hard bound by broker."""
+    """Return the books of a made-up cluster; the limits are hard bounds by broker."""
     racks = sorted(set(made.racks))
     count = len(made.racks)
     capacities = dict.fromkeys(GOALS, made.capacity) if by_capacity else {}
-    if bytes_in_limit is not None:
-        capacities[BYTES_IN] = bytes_in_limit / FULLEST
+    measured = set[str]()
+    for name, limit, hard in ((BYTES_IN, bytes_in_limit, FULLEST), (LEADERS, leaders_limit, 1.0)):
+        if limit is not None:
+            capacities[name] = limit / hard
+            measured.add(name)
     brokers = BrokerIndex(
         tuple(range(1, count + 1)),
         np.array([racks.index(rack) for rack in made.racks]),
         np.ones(count, dtype=bool) if keeps is None else np.array(keeps),
         np.full(count, UNLIMITED) if room is None else np.array(room, dtype=float),
         capacities,
-        frozenset() if bytes_in_limit is None else frozenset({BYTES_IN}),
+        frozenset(measured),
     )
     replicas = made.replicas - 1
     factor = replicas.shape[1]
@@ -81,7 +85,8 @@ def ledger_of(
     size = np.zeros(count, dtype=np.int64)
     np.add.at(size, replicas, np.repeat(made.size[:, None], factor, axis=1))
     factors = {factor: (len(made.size), int(made.size.sum()))}
-    ledger = PlacementLedger(brokers, by_topic, size, factors, tolerance, goals)
+    led = np.bincount(replicas[:, 0], minlength=count)
+    ledger = PlacementLedger(brokers, by_topic, size, led, factors, tolerance, goals)
     if made.bytes_in is not None:
         load = np.zeros((3, count), dtype=np.int64)
         np.add.at(load[IN], replicas, np.repeat(made.bytes_in[:, None], factor, axis=1))

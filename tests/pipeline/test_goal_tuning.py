@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from benchmarks.clusters import RATED, MadeCluster, Shape, make_cluster
-from controller.pipeline.goal_tuning import LED, LeaderCandidate, LeaderTuning
+from controller.pipeline.goal_tuning import LeaderCandidate, LeaderTuning
 from controller.pipeline.placement_ledger import IN, LEADER_IN, OUT, UNLIMITED
-from controller.planning.load_goals import LEADERS, LoadGoals
+from controller.planning.load_goals import LEADERS, LED, LoadGoals
 from tests.pipeline.planners import Planning, plan
 
 SMALL = replace(RATED["S"], brokers=18, partitions=4_000, topics=80, empty=2)
@@ -91,6 +91,19 @@ def test_no_broker_comes_above_a_hard_bound_that_held() -> None:
     received = loads_of(made, planning.placed())[IN]
     assert (received[-2:] <= limit[-2:]).all()
     assert (planning.ledger.size[-2:] > 0).all()
+
+
+def test_no_replica_move_brings_a_broker_above_its_number_of_leaders() -> None:
+    """A broker that may lead little gets followers; leaders are counted move by move."""
+    made = make_cluster(WIDE, 16)
+    limit = np.full(WIDE.brokers, float(len(made.size)))
+    limit[-2:] = 3.0
+    planning = plan(made, 0.05, leaders_limit=limit)
+    led = np.bincount([r[0] for r in planning.placed().values()], minlength=WIDE.brokers)
+    assert planning.ledger.led.tolist() == led.tolist()
+    assert (led[-2:] <= limit[-2:]).all()
+    assert (planning.ledger.count[-2:] > limit[-2:]).all()
+    assert not planning.ledger.sizes.outside(planning.ledger.size.tolist())
 
 
 def test_a_goal_that_is_off_moves_nothing_for_it() -> None:
