@@ -140,8 +140,8 @@ bench: $(READY) ## measure; FULL=1 with more rounds and the largest shapes
 bench-check: $(READY) ## fail if a partition takes more processor time than it did: two minutes
 	$(BIN)/python -m benchmarks.loops --check
 
-bench-pipeline: $(SPARK) ## measure plans of whole clusters; SHAPES=SMJ, SEEDS=1,2, MEMORY=8g, RATED=1
-	$(BIN)/python -m benchmarks.pipeline $(if $(SHAPES),--shapes $(SHAPES)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MEMORY),--memory $(MEMORY)) $(if $(RATED),--rated)
+bench-pipeline: $(SPARK) ## measure plans of whole clusters; SHAPES=SMJ, SEEDS=1,2, MEMORY=8g, RATED=1, OTHERS=1
+	$(BIN)/python -m benchmarks.pipeline $(if $(SHAPES),--shapes $(SHAPES)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MEMORY),--memory $(MEMORY)) $(if $(RATED),--rated) $(if $(OTHERS),--others)
 
 diagram: $(READY) ## docs/reference/phases.md, drawn from the transition table
 	$(BIN)/python -m docs.generate.phases > docs/reference/phases.md

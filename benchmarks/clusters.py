@@ -65,7 +65,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "J": Shape(brokers=30, racks=3, partitions=10_000, topics=300, directories=4),
 }
 RATED: Final[Mapping[str, Shape]] = {
-    name: replace(SHAPES[name], large=2.0, typical_rate=100_000) for name in "SML"
+    name: replace(SHAPES[name], large=2.0, typical_rate=100_000) for name in "SMLX"
 }
 """The same with rates, and with machines of two sizes."""
 

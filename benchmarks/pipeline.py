@@ -6,7 +6,8 @@ tool's own algorithm would do to it. Times begin when Spark has started and the 
 and end when the last file is. CPU time is that of all processes: on a busy machine it means more.
 
 With ``--rated``, S, M and L have rates that are independent of sizes, and machines of two sizes:
-plans share disk, bytes in and bytes out by capacity.
+plans share disk, bytes in and bytes out by capacity. With ``--others``, the plans of the stock
+tool's algorithm and of the order of Cruise Control's goals stand beside them.
 
 The brokers of J have four log directories each: they are evened out within brokers, and the cluster
 is planned with a directory for each new replica.
@@ -15,7 +16,7 @@ is planned with a directory for each new replica.
 from __future__ import annotations
 
 import argparse
-import subprocess
+import os
 import sys
 import tempfile
 import time
@@ -25,10 +26,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from benchmarks.clusters import RATED, SHAPES, MadeCluster, make_cluster
-from benchmarks.processes import processor_s
+from benchmarks.clusters import RATED, SHAPES, make_cluster
+from benchmarks.other_plans import OTHERS_HEAD, OtherPlan, copied, other_plans, stock_plan
+from benchmarks.processes import memory_kb, processor_s
 from benchmarks.snapshots import write_capacities, write_cluster
 from controller.pipeline import commands
 from controller.pipeline.capacity_file import read_capacities
@@ -38,9 +38,7 @@ from controller.pipeline.plan_summary import PlanSummary
 from controller.pipeline.spark_session import open_session
 from controller.pipeline.volume_table import DirectoryFill
 from controller.pipeline.waves import WaveLimits
-from integration.rigs.kafka_jars import JarsUnavailableError, classpath
 
-STOCK: Final = Path(__file__).parent / "stock" / "StockAssignment.java"
 FILL: Final = 0.96
 """Usable fraction of the volumes of J, of which some are nearly full."""
 DIRECTORY_GOAL: Final = 1.05
@@ -172,27 +170,9 @@ HEAD: Final = """\
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"""
 
 
-def stock_of(made: MadeCluster) -> tuple[int, int] | None:
-    """Return the bytes and moves that the stock tool's assignment of every topic would cost."""
-    counts = np.bincount(made.topic, minlength=len(made.topics))
-    factor = made.replicas.shape[1]
-    brokers = "".join(f"{n} {rack}\n" for n, rack in enumerate(made.racks, start=1))
-    topics = "".join(f"{count} {factor}\n" for count in counts.tolist())
-    try:
-        command = ["java", "-cp", classpath(), str(STOCK)]
-        done = subprocess.run(
-            command, input=f"{brokers}\n{topics}", capture_output=True, text=True, check=True
-        )
-    except (JarsUnavailableError, OSError):
-        return None
-    after = np.array([[int(b) for b in line.split(",")] for line in done.stdout.splitlines()])
-    kept = (after[:, :, None] == made.replicas[:, None, :]).any(axis=2)
-    copied = factor - kept.sum(axis=1)
-    return int((copied * made.size).sum()), int(copied.sum())
-
-
 RATED_GOALS: Final = (1.05, 1.10)
 """The highest share of disk, bytes in and bytes out by the mean, and bytes by their bound."""
+TOLERANCE: Final = 0.05
 SHARED: Final = ("disk", "bytes_in", "bytes_out", "leader_bytes_in", "replicas", "leaders")
 RATED_HEAD: Final = """\
 | cluster | seed | bytes / bound | moves | leader changes | highest share by the mean, before: \
@@ -244,7 +224,9 @@ class RatedRun:
         )
 
 
-def run_rated(spark: Any, shape: str, seed: int, report: Callable[[str], None]) -> RatedRun:
+def run_rated(
+    spark: Any, shape: str, seed: int, report: Callable[[str], None], *, with_others: bool
+) -> tuple[RatedRun, list[OtherPlan]]:
     """Make one cluster with rates and machines of two sizes, and plan it."""
     made = make_cluster(RATED[shape], seed)
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as directory:
@@ -257,9 +239,22 @@ def run_rated(spark: Any, shape: str, seed: int, report: Callable[[str], None]) 
         summary, _, _ = commands.make_plan(spark, snapshot, options, WaveLimits(), out, report)
         seconds, cpu_s = time.monotonic() - begun, cpu_seconds(spark) - used
         spark.catalog.clearCache()
+    report(f"most memory so far: {memory_text(spark)}")
     found = RatedRun(shape, seed, summary, seconds, cpu_s)
     report(found.line())
-    return found
+    others = list[OtherPlan]()
+    if with_others:
+        for other in other_plans(made, TOLERANCE, f"{shape} | {seed}", summary.bytes_bound):
+            report(other.line())
+            others.append(other)
+    return found, others
+
+
+def memory_text(spark: Any) -> str:
+    """Return the most memory of Spark's JVM and of this process so far, as a text."""
+    driver = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - the only source
+    jvm, own = (memory_kb(pid, "VmHWM") / 1024 for pid in (driver, os.getpid()))
+    return f"JVM {jvm:.0f} MB, Python {own:.0f} MB"
 
 
 def cpu_seconds(spark: Any) -> float:
@@ -280,7 +275,8 @@ def run(
     """Make one cluster and plan it within each tolerance."""
     made = make_cluster(SHAPES[shape], seed)
     # The stock algorithm takes as long as everything else there, and is no better on more.
-    stock = None if shape == "X" else stock_of(made)
+    after = None if shape == "X" else stock_plan(made)
+    stock = None if after is None else copied(made, after)
     found = []
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as directory:
         snapshot = f"{directory}/snapshot"
@@ -336,9 +332,10 @@ def main() -> int:
     parser.add_argument("--seeds", default="1,2", help="such as 1,2")
     parser.add_argument("--within", default="0.05,0.02", help="0.05, 0.02 or both")
     parser.add_argument("--rated", action="store_true", help="with rates and two sizes of machines")
+    parser.add_argument("--others", action="store_true", help="with --rated: and other planners")
     wanted = parser.parse_args()
     tolerances = [float(text) for text in wanted.within.split(",")]
-    spark = open_session(wanted.master, memory=wanted.memory)
+    spark = open_session(wanted.master, memory=wanted.memory, is_brief=True)
     begun = time.monotonic()
 
     def report(what: str) -> None:
@@ -346,13 +343,15 @@ def main() -> int:
 
     if wanted.rated:
         rated = [
-            run_rated(spark, shape, seed, report)
+            run_rated(spark, shape, seed, report, with_others=wanted.others)
             for shape in wanted.shapes.replace("J", "")
             for seed in map(int, wanted.seeds.split(","))
         ]
         spark.stop()
-        print(RATED_HEAD, *(one.line() for one in rated), sep="\n")
-        return 0 if all(one.meets for one in rated) else 1
+        print(RATED_HEAD, *(one.line() for one, _ in rated), sep="\n")
+        if wanted.others:
+            print("", OTHERS_HEAD, *(one.line() for _, each in rated for one in each), sep="\n")
+        return 0 if all(one.meets for one, _ in rated) else 1
 
     found = [
         one

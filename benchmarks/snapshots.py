@@ -58,23 +58,10 @@ def write_cluster(spark: Any, made: MadeCluster, directory: str) -> None:
     ]
     rates = None
     if made.bytes_in is not None:
-        rated = zip(
-            made.topic.tolist(),
-            made.partition.tolist(),
-            made.bytes_in.tolist(),
-            made.bytes_out.tolist(),
-            strict=True,
-        )
-        rates = (
-            spark.createDataFrame(
-                list(rated), "t INT, partition INT, bytes_in BIGINT, bytes_out BIGINT"
-            )
-            .join(F.broadcast(names), "t")
-            .select(
-                "topic",
-                "partition",
-                *(F.col(c).cast("double").alias(f"{c}_per_s") for c in ("bytes_in", "bytes_out")),
-            )
+        rates = packed.join(F.broadcast(names), "t").select(
+            "topic",
+            "partition",
+            *(F.col(c).cast("double").alias(f"{c}_per_s") for c in ("bytes_in", "bytes_out")),
         )
     write_tables(
         Tables(
@@ -92,17 +79,22 @@ def write_cluster(spark: Any, made: MadeCluster, directory: str) -> None:
 
 def _packed(spark: Any, made: MadeCluster, directory: str) -> Any:
     """Return a row for each partition, which pass through a file: they may be millions."""
-    columns = made.topic, made.partition, made.size, made.replicas, made.directory
+    nothing = np.zeros_like(made.size)
+    rates = (nothing if rate is None else rate for rate in (made.bytes_in, made.bytes_out))
+    columns = made.topic, made.partition, made.size, made.replicas, made.directory, *rates
     path = _spool(directory)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="ascii") as file:
         for begin in range(0, len(made.topic), ROWS_AT_ONCE):
             rows = zip(*(c[begin : begin + ROWS_AT_ONCE].tolist() for c in columns), strict=True)
             file.writelines(
-                f"{t},{n},{size},{' '.join(map(str, at))},{' '.join(map(str, on))}\n"
-                for t, n, size, at, on in rows
+                f"{t},{n},{size},{' '.join(map(str, at))},{' '.join(map(str, on))},{came},{went}\n"
+                for t, n, size, at, on, came, went in rows
             )
-    read = spark.read.schema("t INT, partition INT, size_bytes BIGINT, at STRING, on STRING")
+    read = spark.read.schema(
+        "t INT, partition INT, size_bytes BIGINT, at STRING, on STRING, "
+        "bytes_in BIGINT, bytes_out BIGINT"
+    )
     return (
         read.csv(str(path))
         .withColumn("replicas", F.split("at", " ").cast("array<int>"))
