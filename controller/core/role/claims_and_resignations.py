@@ -236,13 +236,15 @@ def _is_repair_awaited(view: ClusterView) -> bool:
     Return whether a replica restarted, and what its repair depends on is being read again.
 
     It may have lost its log, and be in the ISR. A Kafka controller that is elected now knows of no
-    restart: it would take the replica for in sync, and may elect it.
+    restart: it would take the replica for in sync, and may elect it. A topic whose znode is
+    unreadable is not waited for: nothing says when that ends.
     """
     topics, leadership = view.topics, view.leadership
     return view.tenure.accepted_by_broker and any(
         partition in leadership.distrusted
         or (topics.assignment(partition) is None and topics.known_assignment(partition) is not None)
         for partition in leadership.bounced
+        if partition.topic not in topics.unreadable
     )
 
 

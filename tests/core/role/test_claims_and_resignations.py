@@ -119,6 +119,18 @@ def test_the_role_is_kept_while_the_repair_of_a_restarted_leader_awaits_a_read()
     assert any(isinstance(e, ResignController) for e in driver.sent)
 
 
+def test_an_unreadable_topic_does_not_keep_the_role() -> None:
+    """Nothing says when its znode becomes readable."""
+    driver = Driver({tp(): (2, 1, 3)}, options=Options(tenure_linger_s=1.0))
+    view = driver.view
+    driver.observe(TopicsRead({tp().topic: "not JSON"}, view.role.read_generation))
+    view.topics.by_name[tp().topic].invalidate(view.role.read_generation)
+    view.leadership.bounced[tp()] = {BrokerId(2)}
+    assert view.topics.assignment(tp()) is None
+    linger(driver)
+    assert any(isinstance(e, ResignController) for e in driver.sent)
+
+
 @pytest.mark.parametrize("mode", list(LegacyMode))
 def test_a_paused_plan_does_not_fall_to_a_broker_that_would_start_it_whole(
     mode: LegacyMode,
