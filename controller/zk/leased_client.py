@@ -166,11 +166,15 @@ class _LeasedConnection(Connection):
         return answer
 
     def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:  # noqa: ANN401 - kazoo's
-        if xid == _PING:
-            self._pinged.append(self._lease.now())
-        elif xid is not None and xid > 0:
-            self._sent.append(self._lease.now())
+        if xid is not None:
+            self._note_sending(xid)
         super()._submit(request, timeout, xid)
+
+    def _note_sending(self, number: int) -> None:
+        if number == _PING:
+            self._pinged.append(self._lease.now())
+        elif number > 0:
+            self._sent.append(self._lease.now())
 
     def _read_header(self, timeout: float) -> Any:  # noqa: ANN401 - kazoo's
         answer = super()._read_header(timeout)

@@ -1,4 +1,8 @@
-"""The time for which a session certainly lives, from the server's responses."""
+"""
+The connection of kazoo's thread: requests and answers, and the certain life of the session.
+
+The latter follows from the server's responses.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from kazoo.exceptions import ConnectionLoss
 
 from controller.clocks import MonotonicClock
 from controller.core.model import Instant
@@ -28,6 +33,10 @@ class Server:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.address = "{}:{}".format(*self._socket.getsockname()[:2])
         self.is_silent = threading.Event()
+        self.ends_at: int | None = None
+        """At this request it sends no more; None: never."""
+        self.numbers: list[int] = []
+        """Of the requests other than pings."""
         threading.Thread(target=self._serve, daemon=True).start()
 
     def close(self) -> None:
@@ -50,6 +59,12 @@ class Server:
         connection.sendall(struct.pack(">i", len(granted)) + granted)
         while request := _frame(connection):
             (number,) = struct.unpack_from(">i", request)
+            if number > 0:
+                self.numbers.append(number)
+                if number == self.ends_at:
+                    connection.shutdown(socket.SHUT_WR)
+                if self.ends_at is not None and number >= self.ends_at:
+                    continue
             if number != PING or not self.is_silent.is_set():
                 answer = struct.pack(">iqi", number, 0, 0)
                 connection.sendall(struct.pack(">i", len(answer)) + answer)
@@ -99,6 +114,45 @@ def test_every_answer_prolongs_the_session_and_silence_does_not() -> None:
         ends = client.lease.ends
         time.sleep(GRANTED_S / 2)
         assert client.lease.ends == ends
+
+
+def test_requests_of_many_threads_are_sent_and_answered_in_order() -> None:
+    """Each is sent once, however many are sent together, and none is left behind."""
+    with connected() as (server, client):
+        results: list[bool] = []
+
+        def delete() -> None:
+            for _ in range(20):
+                pending = [client.delete_async("/znode") for _ in range(50)]
+                results.extend(each.get(timeout=WITHIN_S) for each in pending)
+
+        threads = [threading.Thread(target=delete) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WITHIN_S)
+        assert results == [True] * 4_000
+        assert server.numbers == list(range(1, 4_001))
+
+
+def test_what_was_sent_with_others_is_not_sent_again() -> None:
+    """When the connection breaks, the outcome of all that was sent and not answered is unknown."""
+    with connected() as (server, client):
+        server.ends_at = 4
+        pending = [client.delete_async("/znode") for _ in range(100)]
+        assert [each.get(timeout=WITHIN_S) for each in pending[:3]] == [True] * 3
+        for each in pending[3:]:
+            with pytest.raises(ConnectionLoss):
+                each.get(timeout=WITHIN_S)
+        assert server.numbers == list(range(1, len(server.numbers) + 1))
+
+
+def test_a_request_larger_than_the_sockets_buffers_is_sent_whole() -> None:
+    """As a multi with a large topic is."""
+    with connected() as (server, client):
+        pending = [client.delete_async("/" + "z" * 3_000_000) for _ in range(3)]
+        assert [each.get(timeout=WITHIN_S) for each in pending] == [True] * 3
+        assert server.numbers == [1, 2, 3]
 
 
 def test_a_late_answer_vouches_for_when_it_was_requested() -> None:
