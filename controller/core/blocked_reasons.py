@@ -16,7 +16,7 @@ from controller.core.pacing.operator_holds import request_hold, step_hold
 from controller.core.reason_kinds import ReasonKind, kind_of
 from controller.core.reassignments.gates import config_unknown, state_unknown
 from controller.core.reassignments.model import Reassignment
-from controller.core.reassignments.phases import Pending
+from controller.core.reassignments.phases import Expanding, Pending
 from controller.core.requests.drain_targets import undrained
 from controller.core.requests.submissions import legacy_request_id
 from controller.core.role import claims_and_resignations, eligibility
@@ -33,11 +33,15 @@ class BlockedReasons:
         self._held: dict[RequestId, Blocked | None] = {}
         self.common = _common(view)
         """The reason common to all partitions without a step in flight; None if steps begin."""
+        self._taken_up = _role_or_read(view)
+        """The reason common to the steps in flight that a tenure takes up and did not examine."""
 
     def of(self, reassignment: Reassignment) -> Blocked | None:
         """Return what an accepted reassignment waits for; None when it makes progress or copies."""
         blocked = reassignment.blocked
         if not isinstance(reassignment.phase, Pending):
+            if blocked is None and isinstance(reassignment.phase, Expanding):
+                return self._taken_up
             return None if reassignment.is_copying else blocked
         held = self._hold(reassignment)
         if held is not None:
@@ -116,6 +120,14 @@ def _common(view: ClusterView) -> Blocked | None:
     if view.pacing.in_flight >= cap:
         return Blocked(BlockedBy.LIMIT, limits_in_force.in_flight_text(cap))
     return None
+
+
+def _role_or_read(view: ClusterView) -> Blocked | None:
+    """Return what steps in flight wait for until the state of their partition is read."""
+    if view.tenure.held is None or not view.is_native:
+        return None
+    unaccepted = None if view.tenure.accepted_by_broker else claims_and_resignations.hold_of(view)
+    return unaccepted or Blocked(BlockedBy.STATE_UNKNOWN, "its state znode is being read")
 
 
 def _role(view: ClusterView) -> Blocked:

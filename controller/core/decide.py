@@ -128,9 +128,7 @@ def _in_tenure(view: ClusterView, due: Worklist, now: Instant) -> list[Decision]
     before = engines.duties_before(view, due, now)
     if view.is_native and not view.tenure.accepted_by_broker:
         # Entries removed from the plan are known only now; everything else is examined again then.
-        held = hold_of(view)
-        noted = tuple(c for p in due.partitions for c in step_or_wait(view, p, held, now))
-        return [*before, Decision(noted), legacy_plan_and_queue.end_removed(view, due)]
+        return [*before, legacy_plan_and_queue.end_removed(view, due)]
     # Cancellations precede everything else that is requested, and any step.
     cancelled = Decision()
     if due.cancel or due.plan or due.claimed or due.capacity:
@@ -245,7 +243,11 @@ def _partitions(
         settled = _end_or_repair(view, due, partition)
         if settled is not None:
             changes.append(settled)
-        elif partition in view.reassignments.by_partition and partition not in respecified:
+        elif (
+            partition in view.reassignments.by_partition
+            and partition not in respecified
+            and not _is_first_read_awaited(view, partition)
+        ):
             changes += step_or_wait(view, partition, _step(view, partition, now, budget), now)
     waiting = Decision()
     if due.capacity or due.claimed or due.line:
@@ -256,6 +258,18 @@ def _partitions(
     if budget.lacking_room:
         again += log_dir_queries.query_room(view, budget.lacking_room, now).effects
     return Decision((*changes, *waiting.changes), (*waiting.effects, *again))
+
+
+def _is_first_read_awaited(view: ClusterView, partition: TopicPartition) -> bool:
+    """
+    Return whether a step that a tenure took up waits for the read of its partition's state.
+
+    All steps do at the begin of a tenure. Their common reason is not noted for each
+    (``BlockedReasons``): it would delay the reads.
+    """
+    phase, leadership = view.reassignments.by_partition[partition].phase, view.leadership
+    is_read = partition not in leadership.unseeded or partition in leadership.states
+    return isinstance(phase, phases.Expanding) and not is_read
 
 
 def _step(

@@ -115,9 +115,23 @@ def test_a_step_in_flight_says_that_no_broker_accepts_our_requests() -> None:
     driver.accepts = False
     driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
     assert driver.view.pacing.in_flight
-    waits = driver.view.reassignments.by_partition[tp()].blocked
+    waits = BlockedReasons(driver.view, driver.now).of(driver.view.reassignments.by_partition[tp()])
     assert waits is not None
     assert waits.by is BlockedBy.CONTROLLER_ROLE
+
+
+def test_a_step_that_a_tenure_takes_up_says_that_its_state_is_read() -> None:
+    """Of ten thousand, the last are read some seconds after the claim."""
+    driver = Driver({tp(): (1, 2, 3)}, options=Options(step_size=None))
+    submit(driver, submission("request_0000000000", {tp(): (1, 2, 4)}))
+    specs = {p: r.spec for p, r in driver.view.reassignments.by_partition.items()}
+    _, *others = driver.own_records()
+    driver.observe(Deposed("another one"), SpecsRead(specs, {}), *others)
+    driver.observe(ControllerClaimed(ControllerEpoch(EPOCH + 1)))
+    assert tp() in driver.view.leadership.seeding
+    waits = BlockedReasons(driver.view, driver.now).of(driver.view.reassignments.by_partition[tp()])
+    assert waits is not None
+    assert waits.by is BlockedBy.STATE_UNKNOWN
 
 
 @pytest.mark.parametrize("error", [CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION])
