@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from controller.core import effects, model, wakeups
 from controller.core.calls import fold as calls
@@ -47,6 +47,9 @@ from controller.core.topics.model import ConfigRequest
 from controller.core.topics.records import TopicEvent, TopicRecord
 from controller.core.view import ClusterView
 from controller.core.worklist import Worklist
+
+SMALL_REQUEST: Final = 100
+"""Reassignments of a request that do not wait behind those of larger ones in a cycle."""
 
 
 def observe(view: ClusterView, event: Event, now: Instant) -> None:  # noqa: C901 - one branch per subject
@@ -102,13 +105,18 @@ def take_due(view: ClusterView) -> Worklist:
     """
     Return the worklist of this cycle and start a new one with the surplus.
 
-    A bounce is passed on once the partition can be judged, and kept until then. So is an entry
-    that was taken out of the legacy znode.
+    Of a surplus, the partitions of small requests come first. A bounce is passed on once the
+    partition can be judged, and kept until then. So is an entry that was taken out of the legacy
+    znode.
     """
     due = view.due
     _keep_removed(view, due)
     _keep_bounces(view, due)
-    view.due = due.leave(cycle_share(view, view.options.look_chunk))
+    most = cycle_share(view, view.options.look_chunk)
+    view.requests_session.short_cycles = max(view.requests_session.short_cycles - 1, 0)
+    if len(due.partitions) > most:
+        due.put_first([p for p in due.partitions if _is_of_small_request(view, p)])
+    view.due = due.leave(most)
     for partition in tuple(due.bounced_from):
         if not _is_judgeable(view, due, partition):
             _keep_bounce(view, partition, due.bounced_from.pop(partition))
@@ -119,6 +127,14 @@ def take_due(view: ClusterView) -> Worklist:
             bounced = view.leadership.bounced.pop(partition)
             due.bounced_from.setdefault(partition, set()).update(bounced)
     return due
+
+
+def _is_of_small_request(view: ClusterView, partition: TopicPartition) -> bool:
+    reassignment = view.reassignments.by_partition.get(partition)
+    if reassignment is None:
+        return False
+    request = view.requests.by_id.get(reassignment.spec.request)
+    return request is not None and request.open <= SMALL_REQUEST
 
 
 def _keep_removed(view: ClusterView, due: Worklist) -> None:

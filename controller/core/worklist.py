@@ -96,6 +96,10 @@ class Worklist:
         self.bounced_from.clear()
         self.held = dict.fromkeys(self.held, NO_BROKERS)
 
+    def put_first(self, partitions: Iterable[TopicPartition]) -> None:
+        """Move partitions that are noted to the front."""
+        self.partitions = dict.fromkeys(partitions) | self.partitions
+
     def leave(self, most: int) -> Worklist:
         """
         Keep the partitions of one cycle; return the worklist with which the next begins.

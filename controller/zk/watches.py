@@ -24,6 +24,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from kazoo.exceptions import KazooException
+from kazoo.protocol.states import EventType, WatchedEvent
 
 from controller.core.deletions.records import DeletionsRead, TopicTreesRead
 from controller.core.disks.records import LogDirEventsRead
@@ -74,6 +75,10 @@ from controller.znodes import paths, topics
 
 CHUNK: Final = 2000
 """Topics or states per event: bounds the loop's work for one event."""
+FIRST_CHUNK: Final = 250
+"""States in the first event of many."""
+NEW_AT_ONCE: Final = 10
+"""New requests that are read together with their list."""
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -92,6 +97,8 @@ class Watches:
         self._levels_worker = Worker("zk-levels", session, again_s=REFUSED_S)
         self._bulk_worker = Worker("zk-bulk", session, again_s=REFUSED_S)
         self._lock = threading.Lock()
+        self._changed = self._state_fired
+        """For every watch of a state the same."""
         self._wanted: dict[ZnodeFamily, Watch] = {}
         self._marked: set[ZnodeFamily] = set()
         self._topics: dict[str, Watch] = {}
@@ -104,6 +111,8 @@ class Watches:
         """The loop's read generation at its latest call."""
         self._states: dict[TopicPartition, Watch] = {}
         """Partitions whose state is watched and has not changed since."""
+        self._listed: frozenset[str] = frozenset()
+        """The requests that were there when they were last listed; for the thread of the levels."""
         self._fenced = 0
         """Counts former leaders that were fenced."""
 
@@ -140,7 +149,7 @@ class Watches:
         """Read partition states once; if watched, report the next change."""
         with self._lock:
             self._read_generation = read_generation
-        for chunk in _chunks(tuple(partitions)):
+        for chunk in _growing_chunks(tuple(partitions)):
             self._bulk_worker.put(partial(self._read_states, chunk, watched=watch))
 
     def read_topic_trees(self, topics: Sequence[str]) -> None:
@@ -208,10 +217,22 @@ class Watches:
             self._report_records(lambda: self._look(znode))
             return
         event = self._look(znode)
+        if isinstance(event, SubmissionsListed):
+            self._put_listed(event)
+            return
         if isinstance(event, CancellationRead) and event.cancellation is not None:
             for other in CANCELLABLE:
                 self._inbox.put(self._look(other))
         self._inbox.put(event)
+
+    def _put_listed(self, event: SubmissionsListed) -> None:
+        """Report the requests that are there, and the content of a few new ones with them."""
+        new = sorted(event.names - self._listed)
+        read = self._requests.submissions(new) if len(new) <= NEW_AT_ONCE else {}
+        self._listed = event.names
+        self._inbox.put(event)
+        if read:
+            self._inbox.put(SubmissionsRead(read))
 
     def _look(self, znode: ZnodeFamily) -> Event:
         with self._lock:
@@ -291,20 +312,45 @@ class Watches:
             self._inbox.put(StatesRead(read, read_generation, armed))
 
     def _state_watch(self, partition: TopicPartition) -> Watch:
-        def fired() -> None:
-            with self._lock:
-                # A response in flight when it fired may have set it once more.
-                if self._states.get(partition) is watcher:
-                    del self._states[partition]
-            self._inbox.put(StateChanged(partition))
-
-        watcher = watch(fired)
+        watcher = _StateWatch(self._changed, partition)
         with self._lock:
             return self._states.setdefault(partition, watcher)
+
+    def _state_fired(self, partition: TopicPartition, watcher: Watch) -> None:
+        with self._lock:
+            # A response in flight when it fired may have set it once more.
+            if self._states.get(partition) is watcher:
+                del self._states[partition]
+        self._inbox.put(StateChanged(partition))
+
+
+class _StateWatch:
+    """The watch of one state; a function for each would take ten times the memory."""
+
+    __slots__ = ("_fired", "_partition")
+
+    def __init__(
+        self, fired: Callable[[TopicPartition, Watch], None], partition: TopicPartition
+    ) -> None:
+        self._fired = fired
+        self._partition = partition
+
+    def __call__(self, event: WatchedEvent) -> None:
+        """Report a change; see ``session_reads.watch``."""
+        if event.type != EventType.NONE:
+            self._fired(self._partition, self)
 
 
 def _chunks(items: tuple[Item, ...]) -> Iterable[tuple[Item, ...]]:
     return (items[i : i + CHUNK] for i in range(0, len(items), CHUNK))
+
+
+def _growing_chunks(items: tuple[Item, ...]) -> Iterable[tuple[Item, ...]]:
+    """Yield small chunks first: the loop begins with them while the others are read."""
+    at, size = 0, FIRST_CHUNK
+    while at < len(items):
+        yield items[at : at + size]
+        at, size = at + size, min(2 * size, CHUNK)
 
 
 # --- levels --------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from controller.core.topics.records import TopicsRead
 from controller.reactor.ports import ZnodeFamily
 from controller.reactor.reads import OWN_RECORDS
 from controller.zk import watches
-from controller.zk.watches import CHUNK, Watches
+from controller.zk.watches import CHUNK, FIRST_CHUNK, Watches
 from controller.znodes import paths
 from tests.zk.fakes import SESSION, WITHIN_S, FakeClient, FakeInbox, connected_session
 
@@ -191,11 +191,12 @@ def test_a_read_carries_the_read_generation_of_its_begin(bench: _Bench) -> None:
 
 
 def test_very_many_states_come_in_parts(bench: _Bench) -> None:
-    """No turn of the loop becomes long for having read much."""
-    partitions = [TopicPartition("t", n) for n in range(CHUNK + 1)]
+    """No turn of the loop becomes long for having read much, and the first ones are short."""
+    partitions = [TopicPartition("t", n) for n in range(3 * CHUNK)]
     bench.watches.read_states(partitions, watch=False, read_generation=1)
-    bench.inbox.wait_for(StatesRead, count=2)
-    assert [len(e.states) for e in bench.inbox.of(StatesRead)] == [CHUNK, 1]
+    bench.inbox.wait_for(StatesRead, count=6)
+    sizes = [len(e.states) for e in bench.inbox.of(StatesRead)]
+    assert sizes == [FIRST_CHUNK, 500, 1000, CHUNK, CHUNK, 250]
 
 
 def test_a_read_that_failed_is_done_again(bench: _Bench) -> None:

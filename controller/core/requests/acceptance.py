@@ -246,9 +246,11 @@ def cycle_share(view: ClusterView, most: int) -> int:
     Reduce a per-cycle limit while other requests wait to be accepted.
 
     Long cycles have more throughput; a single request, or one that was accepted long ago, waits
-    for no cycle.
+    for no cycle. A request that was just submitted may be a small one.
     """
     session, legacy = view.requests_session, view.requests.legacy
+    if session.short_cycles:
+        return max(most // SHARES, 1)
     waiting = {
         s.request for name, s in session.submissions.items() if name not in session.left_submissions
     }

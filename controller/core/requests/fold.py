@@ -30,14 +30,19 @@ from controller.core.view import ClusterView
 REQUESTS_KEPT: Final = 200
 """Ended requests whose counts stay in memory; their outcomes are in ZooKeeper."""
 
+SHORT_CYCLES: Final = 10
+"""Cycles within which a new request is read, its settings are asked for, and it is begun."""
 
-def fold_event(view: ClusterView, event: records.RequestEvent, now: Instant) -> None:
+
+def fold_event(view: ClusterView, event: records.RequestEvent, now: Instant) -> None:  # noqa: C901 - one arm per event
     """Fold one event into the view."""
     session, requests = view.requests_session, view.requests
     match event:
         case records.LegacyPlanRead(plan=plan):
             _legacy_plan_read(view, plan, now)
         case records.SubmissionsListed(names=names):
+            if names - (session.submissions_listed or frozenset()):
+                session.short_cycles = SHORT_CYCLES
             session.submissions_listed = names
             for name in [n for n in session.submissions if n not in names]:
                 del session.submissions[name]

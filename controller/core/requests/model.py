@@ -263,6 +263,8 @@ class RequestSession(Ledger):
     """The number of entries of a submission that were accepted or refused, from the first on."""
     atomic_checks: dict[RequestId, AtomicCheck] = field(default_factory=dict)
     """The facts by which atomic requests were last judged acceptable as a whole."""
+    short_cycles: int = 0
+    """The number of cycles that are kept short, as a request was submitted."""
 
     @property
     def unread(self) -> frozenset[str]:

@@ -8,6 +8,7 @@ from controller.core.decide import decide
 from controller.core.effects import DescribeTopicConfigs
 from controller.core.reassignments.records import SpecRecord
 from controller.core.requests.acceptance import cycle_share
+from controller.core.requests.fold import SHORT_CYCLES
 from controller.core.requests.records import (
     LegacyPlanRead,
     PartRecord,
@@ -45,7 +46,36 @@ def of_many() -> Driver:
     huge = submission(HUGE, dict.fromkeys(many, (1, 3)))
     observe(driver.view, SubmissionsRead({HUGE: huge}), driver.now)
     assert accepted_in_a_turn(driver) == 0  # it is opened first
+    driver.view.requests_session.short_cycles = 0
     return driver
+
+
+def test_the_first_cycles_after_a_submission_are_short() -> None:
+    """The request may be a small one, whatever else there is; later ones have more throughput."""
+    driver = of_many()
+    listed(driver, HUGE)
+    assert cycle_share(driver.view, CHUNK) == CHUNK  # it is no new one
+    listed(driver, HUGE, SMALL)
+    listed(driver, HUGE)
+    for _ in range(SHORT_CYCLES):
+        assert cycle_share(driver.view, CHUNK) == CHUNK // 10
+        take_due(driver.view)
+    assert cycle_share(driver.view, CHUNK) == CHUNK
+
+
+def test_partitions_of_a_small_request_are_examined_before_those_of_a_large_one() -> None:
+    """Where a cycle cannot take all of them."""
+    driver = of_many()
+    accepted_in_a_turn(driver)
+    small = submission(SMALL, {tp(5 * CHUNK - 1): (1, 4)})
+    listed(driver, HUGE, SMALL)
+    driver.view.requests_session.submissions[SMALL] = small
+    while tp(5 * CHUNK - 1) not in driver.view.reassignments.by_partition:
+        driver.view.due.submissions = True
+        accepted_in_a_turn(driver)
+    driver.view.due.partitions.clear()
+    driver.view.due.add(driver.view.reassignments.by_partition)
+    assert tp(5 * CHUNK - 1) in take_due(driver.view).partitions
 
 
 def test_a_request_takes_short_turns_as_soon_as_another_is_there() -> None:
@@ -66,6 +96,7 @@ def test_of_several_requests_none_takes_a_long_turn_before_all_are_accepted() ->
     driver.view.due.add(many)
     assert len(take_due(driver.view).partitions) == 2 * CHUNK // 10  # and as many as before
     listed(driver, HUGE)
+    driver.view.requests_session.short_cycles = 0
     assert len(take_due(driver.view).partitions) == CHUNK
 
 
@@ -74,6 +105,7 @@ def test_a_plan_that_is_not_accepted_yet_shares_turns_with_a_request() -> None:
     driver = Driver({tp(): (1, 2), tp(1): (1, 2)}, options=Options(max_partitions_in_flight=0))
     submit(driver, submission(HUGE, {tp(1): (1, 3)}))
     driver.view.requests_session.submissions[HUGE] = submission(HUGE, {tp(1): (1, 3)})
+    driver.view.requests_session.short_cycles = 0
     assert cycle_share(driver.view, CHUNK) == CHUNK
     driver.fold(LegacyPlanRead(plan({tp(): (1, 3)})))
     assert cycle_share(driver.view, CHUNK) == CHUNK // 10
