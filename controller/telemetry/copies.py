@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from controller.core.disks.records import LogDirsDescribed
@@ -53,7 +53,7 @@ class FollowedCopy(MeasuredCopy):
     """Whether its request had a throttle when it began."""
     is_requested: bool = False
     """Whether the cluster's controller was requested to start it, and it is not seen yet."""
-    left: deque[int] = field(default_factory=lambda: deque(maxlen=COMPARED))
+    left: tuple[int, ...] = ()
     """The bytes that it lacked in the latest reports."""
     gained_at: Instant | None = None
     """When it last lacked fewer bytes than in the reports before."""
@@ -74,7 +74,7 @@ class FollowedCopy(MeasuredCopy):
             left = max(0, self.size - size)
             if self.left and left < min(self.left):
                 self.gained_at = now
-            self.left.append(left)
+            self.left = (*self.left, left)[-COMPARED:]
         yield from self.receive(at, size, window)
 
     def receive(self, at: Instant, size: int | None, window: float) -> Iterator[Received]:

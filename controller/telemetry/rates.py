@@ -49,8 +49,11 @@ class Reading(NamedTuple):
 class Readings:
     """The readings of one copy, as far as the window needs them."""
 
+    __slots__ = ("_kept",)
+
     def __init__(self) -> None:
-        self._kept: deque[Reading] = deque()
+        self._kept: tuple[Reading, ...] = ()
+        """A few; there is one of these for each copy, and a queue would take 760 bytes."""
 
     @property
     def last(self) -> Reading | None:
@@ -69,10 +72,11 @@ class Readings:
         """Add the latest reading; a size that shrank drops the others: they say no rate."""
         kept = self._kept
         if kept and reading.size < kept[-1].size:
-            kept.clear()
-        kept.append(reading)
+            kept = ()
+        kept = (*kept, reading)
         while len(kept) > 2 and kept[1].at <= reading.at - window:  # noqa: PLR2004 - a slope has two ends
-            kept.popleft()
+            kept = kept[1:]
+        self._kept = kept
 
     def gained(self, since: float, until: float, most: float) -> float:
         """Return the bytes gained in a time; it had ``most`` at the end of it at most."""

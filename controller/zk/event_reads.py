@@ -6,6 +6,7 @@ The other reads return values, which ``watches`` makes events of.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -92,7 +93,9 @@ def _spec(
     if partition is None or not paths.valid_topic(topic):
         return "not a partition"
     spec = decode_spec(znode.data, znode.version)
-    return spec if isinstance(spec, str) else (model.TopicPartition(topic, partition), spec)
+    # Kept once: the path of each record has a copy of the name.
+    name = sys.intern(topic)
+    return spec if isinstance(spec, str) else (model.TopicPartition(name, partition), spec)
 
 
 def read_trees(znodes: ZnodeReads, topics: Iterable[str]) -> dict[str, TopicTree | None]:

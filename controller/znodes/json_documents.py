@@ -14,7 +14,7 @@ import re
 import zoneinfo
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NoReturn, ParamSpec, TypeGuard, TypeVar
+from typing import Final, NoReturn, ParamSpec, TypeGuard, TypeVar, cast
 
 from controller.core.model import BrokerId, LogDirs, Replicas
 from controller.core.requests.submissions import ANY_LOG_DIR, AUTO, StepSize, Throttle, Window
@@ -72,16 +72,19 @@ def _refuse_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return members
 
 
+# ``json.loads`` would make a decoder for each znode.
+_DECODE: Final = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_DECODE_UNIQUE: Final = json.JSONDecoder(
+    parse_constant=_refuse_constant, object_pairs_hook=_refuse_repetition
+).decode
+
+
 def read_document(data: bytes, *, unique: bool = False) -> Document:
     """Parse a JSON object; ``unique`` refuses a repeated key."""
     if not data:
         raise UnreadableError("the node is empty")
     try:
-        document = json.loads(
-            data.decode(),
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_refuse_repetition if unique else None,
-        )
+        document = (_DECODE_UNIQUE if unique else _DECODE)(data.decode())
     except UnicodeDecodeError as error:
         raise UnreadableError("not UTF-8") from error
     except json.JSONDecodeError as error:
@@ -205,6 +208,13 @@ def read_rows(
     return tuple(values)
 
 
+KNOWN_REPLICAS: Final = 100_000
+_known_replicas: dict[Replicas, Replicas] = {}
+"""
+Equal lists of brokers, kept once: the ISR, the target and the original are often the assignment.
+"""
+
+
 def read_broker_ids(value: object, where: str = "") -> Replicas:
     """Read a list of broker ids, possibly empty, without repetition."""
     if not is_list(value):
@@ -212,10 +222,12 @@ def read_broker_ids(value: object, where: str = "") -> Replicas:
     for item in value:
         if not is_int(item):
             raise UnreadableError(f"{where}{excerpt(item)} is not a broker id")
-    ids = tuple(BrokerId(item) for item in value if is_int(item))
+    ids = cast("Replicas", tuple(value))
     if len(set(ids)) != len(ids):
         raise UnreadableError(f"{where}a broker is listed twice in {excerpt(value)}")
-    return ids
+    if len(_known_replicas) >= KNOWN_REPLICAS:
+        _known_replicas.clear()
+    return _known_replicas.setdefault(ids, ids)
 
 
 def read_replicas(value: object, where: str = "") -> Replicas:

@@ -11,6 +11,7 @@ again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from controller.core import core_settings, model
@@ -175,7 +176,13 @@ def _not_in_isr(
     conflict = id_conflict(view, partition, lagging)
     if conflict is not None:
         return Blocked(BlockedBy.REPLICA_NOT_IN_ISR, conflict)
-    detail = f"{_replica_text(lagging, staying)} is not in ISR"
+    return _lagging(lagging, staying, is_copying)
+
+
+@lru_cache(maxsize=1000)
+def _lagging(replicas: Replicas, staying: Replicas, is_copying: bool) -> Blocked:  # noqa: FBT001 - a key
+    # Equal ones are kept once: most partitions in flight have one.
+    detail = f"{_replica_text(replicas, staying)} is not in ISR"
     return Blocked(BlockedBy.REPLICA_NOT_IN_ISR, detail, is_copying)
 
 
