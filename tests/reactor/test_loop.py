@@ -126,8 +126,8 @@ class Turning:
         return self.order.noted
 
 
-def test_what_a_claim_makes_unknown_is_requested_before_anything_is_noted() -> None:
-    """With tens of thousands of reassignments, no read would be under way till then."""
+def test_what_a_claim_makes_unknown_is_requested_and_no_wait_for_it_noted() -> None:
+    """With tens of thousands of reassignments, notes would delay the first reads."""
     partitions = {tp(n): (0, 1) for n in range(3)}
     driver = Driver(partitions, options=Options(max_partitions_in_flight=0))
     driver.submit(dict.fromkeys(partitions, (0, 2)))
@@ -143,7 +143,7 @@ def test_what_a_claim_makes_unknown_is_requested_before_anything_is_noted() -> N
     )
     assert noted[0] == "read t"
     assert not any(n.startswith("read t-") for n in noted)
-    assert noted[1:].count("note BlockedRecord") == len(partitions)
+    assert "note BlockedRecord" not in noted
     noted = turning.turn(UpdateMetadataAnswered(BrokerId(1), driver.epoch(BrokerId(1)), 0))
     assert noted[:3] == [f"read {p}" for p in partitions]
 
