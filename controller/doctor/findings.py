@@ -84,8 +84,10 @@ def why_orphaned(reason: str) -> str:
     known = {
         "not live": "its broker was not live",
         "not confirmed": "nothing confirmed its deletion",
+        "dropped by another controller": "another controller dropped it",
+        "ended by another controller": "another controller ended the reassignment",
     }
-    return known.get(reason, f"it was {reason}")
+    return known.get(reason, reason)
 
 
 def orphan_advice(engine: EngineName | None, *, is_live: bool, path: str | None) -> str:

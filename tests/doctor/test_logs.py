@@ -7,7 +7,7 @@ import pytest
 from controller.core.core_settings import EngineName
 from controller.core.model import BrokerId, Zxid
 from controller.doctor.broker_answers import Disks
-from controller.doctor.findings import Severity
+from controller.doctor.findings import Severity, why_orphaned
 from controller.doctor.partition_checks import old_copies, orphans, stray_logs
 from tests.core.builders import tp
 from tests.doctor.builders import SnapshotBuilder, found, subjects
@@ -94,6 +94,18 @@ def test_what_the_daemon_deletes_is_a_remark_for_each_broker(engine: EngineName)
     assert listed[0].evidence == "may still hold an old copy of t-0"
     assert listed[1].evidence.startswith("may still hold old copies of 11 partitions: t-0, t-1,")
     assert len(list(orphans(built.build()))) == 12
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("not live", "its broker was not live"),
+        ("its broker was dead when it was dropped", "its broker was dead when it was dropped"),
+    ],
+)
+def test_the_reason_of_a_record_is_a_sentence(reason: str, words: str) -> None:
+    """Some are sentences already."""
+    assert why_orphaned(reason) == words
 
 
 def test_without_orphan_records_nothing_is_found() -> None:
