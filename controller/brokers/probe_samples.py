@@ -7,6 +7,7 @@ Pure: ``produce_probe`` sends the records and hears of their acknowledgements.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from statistics import median
@@ -19,6 +20,8 @@ from controller.units import show_latency
 SHARE: Final = 0.99
 LEAST_AGE_S: Final = 1.0
 """The age from which a record that is not acknowledged counts where none is acknowledged."""
+UNDER_WAY_MAX: Final = 20
+"""The records on their way to a broker, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,8 @@ class ProbeSamples:
 
     def __init__(self, objective_s: float) -> None:
         self._objective_s = objective_s
-        self._on_their_way: dict[BrokerId, ProbeRecord] = {}
-        """By leader."""
+        self._on_their_way: dict[BrokerId, deque[ProbeRecord]] = {}
+        """By leader, the oldest first."""
         self._acknowledged: list[ProbeRecord] = []
         self._known: set[Target] = set()
         """Those that acknowledged a record: the first one of each opens connections."""
@@ -54,17 +57,22 @@ class ProbeSamples:
     def follow(self, targets: Collection[Target]) -> None:
         """Forget the records to brokers that do not lead their partition any more."""
         self._known.intersection_update(targets)
-        for leader, record in list(self._on_their_way.items()):
-            if record.target not in targets:
+        for leader, records in list(self._on_their_way.items()):
+            kept = deque(r for r in records if r.target in targets)
+            if kept:
+                self._on_their_way[leader] = kept
+            else:
                 del self._on_their_way[leader]
 
     def is_free(self, target: Target) -> bool:
-        """Return whether no record is on its way to the leader."""
-        return target.leader not in self._on_their_way
+        """Return whether one more record may be sent to the leader; the first one goes alone."""
+        under_way = len(self._on_their_way.get(target.leader, ()))
+        return under_way < (UNDER_WAY_MAX if target in self._known else 1)
 
     def send(self, target: Target, now: Instant) -> ProbeRecord:
         """Note that a record is sent."""
-        record = self._on_their_way[target.leader] = ProbeRecord(now, target)
+        record = ProbeRecord(now, target)
+        self._on_their_way.setdefault(target.leader, deque()).append(record)
         return record
 
     def acknowledge(self, record: ProbeRecord, took_s: float) -> None:
@@ -81,9 +89,14 @@ class ProbeSamples:
 
     def _forget(self, record: ProbeRecord) -> bool:
         leader = record.target.leader
-        if self._on_their_way.get(leader) is not record:
+        records = self._on_their_way.get(leader, ())
+        kept = deque(r for r in records if r is not record)
+        if len(kept) == len(records):
             return False
-        del self._on_their_way[leader]
+        if kept:
+            self._on_their_way[leader] = kept
+        else:
+            del self._on_their_way[leader]
         return True
 
     def take(self, now: Instant) -> tuple[Signal, ...]:
@@ -92,7 +105,7 @@ class ProbeSamples:
         for record in self._acknowledged:
             ended.setdefault(record.target, []).append(record)
         self._acknowledged.clear()
-        waiting = {r.target: r for r in self._on_their_way.values()}
+        waiting = {records[0].target: records[0] for records in self._on_their_way.values()}
         return tuple(
             reading
             for target in {**ended, **waiting}

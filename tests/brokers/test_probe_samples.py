@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.brokers.probe_samples import LEAST_AGE_S, ProbeSamples, Target, targets_of
+from controller.brokers.probe_samples import (
+    LEAST_AGE_S,
+    UNDER_WAY_MAX,
+    ProbeSamples,
+    Target,
+    targets_of,
+)
 from controller.core.model import BrokerId, Instant
 
 ONE, TWO, THREE = (BrokerId(n) for n in (1, 2, 3))
@@ -54,12 +60,12 @@ def test_a_record_on_its_way_counts_with_its_age_when_it_is_the_slowest() -> Non
     """At first not before it is a second old: a shorter age says nothing."""
     made = samples(FIRST)
     record = made.send(FIRST, Instant(10))
-    assert not made.is_free(FIRST)
+    made.send(FIRST, Instant(10.1))
     assert made.take(Instant(10 + LEAST_AGE_S)) == ()
     assert [(r.value, r.since) for r in made.take(Instant(14))] == [(4.0, Instant(10))]
     made.acknowledge(record, 4.5)
-    assert made.is_free(FIRST)
-    assert [(r.value, r.since) for r in made.take(Instant(15))] == [(4.5, Instant(10))]
+    assert [(r.value, r.since) for r in made.take(Instant(14.5))] == [(4.5, Instant(10))]
+    assert [(r.value, r.since) for r in made.take(Instant(15))] == [(4.9, Instant(10.1))]
 
 
 def test_an_age_below_the_slowest_acknowledgement_does_not_count() -> None:
@@ -69,6 +75,19 @@ def test_an_age_below_the_slowest_acknowledgement_does_not_count() -> None:
     made.send(FIRST, Instant(11.9))
     (reading,) = made.take(Instant(12))
     assert (reading.value, reading.since, reading.median) == (0.2, Instant(11), 0.2)
+
+
+def test_records_wait_behind_others_as_those_of_a_producer_do() -> None:
+    """So many at most; the first to a broker, which opens the connection, goes alone."""
+    made = ProbeSamples(OBJECTIVE_S)
+    record = made.send(FIRST, Instant(9))
+    assert not made.is_free(FIRST)
+    made.acknowledge(record, 0.1)
+    for n in range(UNDER_WAY_MAX):
+        assert made.is_free(FIRST)
+        made.send(FIRST, Instant(10 + n / 10))
+    assert not made.is_free(FIRST)
+    assert made.is_free(SECOND)
 
 
 def test_records_of_a_former_leader_are_forgotten() -> None:

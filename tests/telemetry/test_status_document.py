@@ -717,7 +717,7 @@ def test_governed_rates_have_their_evidence_and_what_is_measured() -> None:
         broker=BrokerId(1),
         median=0.2,
     )
-    cut = GovernedRate(8_000_000, Instant(NOW.now - 5), slow.evidence, slow, is_missed=True)
+    cut = GovernedRate(8_000_000, Instant(NOW.now - 5), slow.evidence, slow, misses=1)
     calm = GovernedRate(90_000_000, NOW.now, "the lowest rate, to begin with")
     view.pacing_leadership.rates = {BrokerId(1): cut, BrokerId(2): calm}
     view.pacing_process.readings[SignalKind.PROBE, BrokerId(1)] = deque([slow])

@@ -138,18 +138,19 @@ def _record_of(
 def _judge(
     view: ClusterView, broker: BrokerId, needed: float, speed: _Speed | None, now: Instant
 ) -> GovernedRate:
-    bounds = _bounds_of(view, broker)
     floor = governor.floor_of(_bounds(view), needed * HEADROOM)
     known = view.pacing_leadership.rates.get(broker)
     if known is None:
         return _first_rate(view, broker, floor, now)
     rate = governor.with_floor(known, floor)
+    bounds = _bounds_of(view, broker, rate)
     if not view.pacing.in_flight:
         # Paused, outside of the window, or between two steps: no reading is of a copy.
         return governor.idle(rate, now)
     readings = readings_of(view, broker)
     measured = governor.Measured(
         readings=readings,
+        led=tuple(view.pacing_process.readings.get((SignalKind.PROBE, broker), ())),
         others=tuple(_other_signals(view, broker, now)),
         is_probed=_is_probed(view, broker),
         is_queried=SignalKind.QUERY in view.pacing_process.expected,
@@ -157,6 +158,14 @@ def _judge(
         missing=_missing(view, broker, readings, rate, now),
     )
     return governor.judged(rate, measured, bounds, now)
+
+
+def _has_copies(view: ClusterView, broker: BrokerId) -> bool:
+    """Return whether copies in flight go to the broker, come from it, or are made within it."""
+    disk = view.disks.brokers.get(broker)
+    is_moving = disk is not None and any(copy.is_move for copy in disk.copies.values())
+    pacing = view.pacing
+    return bool(pacing.incoming.get(broker) or pacing.outgoing.get(broker) or is_moving)
 
 
 def _is_probed(view: ClusterView, broker: BrokerId) -> bool:
@@ -169,13 +178,21 @@ def _bounds(view: ClusterView) -> RateBounds:
     return RateBounds(view.options.throttle_min, view.options.throttle_max)
 
 
-def _bounds_of(view: ClusterView, broker: BrokerId) -> RateBounds:
-    """Return the bounds of a rate; without readings it is no higher than any with them."""
+def _bounds_of(view: ClusterView, broker: BrokerId, rate: GovernedRate) -> RateBounds:
+    """
+    Return the bounds of a rate.
+
+    Without readings it is no higher than any with them. Without copies it does not grow above any
+    with them: it would be in force for those to come, and nothing shows what it does.
+    """
     bounds, leadership = _bounds(view), view.pacing_leadership
-    if SignalKind.PROBE not in view.pacing_process.expected or broker in leadership.probed:
-        return bounds
-    probed = (r.bytes_per_s for b, r in leadership.rates.items() if b in leadership.probed)
-    most = max(probed, default=bounds.most)
+    most = bounds.most
+    if SignalKind.PROBE in view.pacing_process.expected and broker not in leadership.probed:
+        probed = (r.bytes_per_s for b, r in leadership.rates.items() if b in leadership.probed)
+        most = max(probed, default=most)
+    if not _has_copies(view, broker):
+        busy = (r.bytes_per_s for b, r in leadership.rates.items() if _has_copies(view, b))
+        most = min(most, max(rate.bytes_per_s, max(busy, default=most)))
     return RateBounds(bounds.least, max(bounds.least, most))
 
 

@@ -8,8 +8,11 @@ remembered, as a window of TCP does:
 - While the objective was never missed, the rate grows with each judgement, the less the more
   strain there is. Kafka's quota is an average of some seconds, so a higher one begins with a burst
   in which producers wait: the growth is never more than ``MOST_GROWTH``.
-- When it is missed, the rate falls by a little, and the rate before is remembered. From then on the
-  rate returns quickly to a share of that one, and slowly above it.
+- A queue's wait is the inverse of what is left of its capacity: the inverse of the strain falls in
+  a straight line as the rate grows. Where the line through the rates so far meets the objective,
+  there is the rate that is possible (``possible``), and the growth ends before it.
+- When the objective is missed, the rate falls by a little, and the rate before is remembered. From
+  then on the rate returns quickly to a share of that one, and slowly above it.
 - When three readings in succession are far above the objective, the rate was far too high, or the
   load has risen: it falls to a tenth. What is remembered is less than the rate before: that may
   have been twice what was possible.
@@ -47,26 +50,36 @@ HOLD_S: Final = 30.0
 READINGS_MIN: Final = 3
 """The readings of the probe that a judgement needs."""
 
-CALM: Final = 0.4
+CALM: Final = 0.6
 """The strain above which no rate grows."""
 SEVERE: Final = 2.0
 """The strain far above the objective."""
-SLIGHT_CUT: Final = 0.85
+SLIGHT_CUT: Final = 0.88
+AGAIN_CUT: Final = 0.4
+"""The cut where a slight one did not help: the load of producers rose, or there is a backlog."""
 HARD_CUT: Final = 0.5
 """The cut where brokers are so slow that replicas leave the ISR or requests are not answered."""
 DEEP_CUT: Final = 0.1
 FAR_ABOVE: Final = 0.75
 """The share of the rate before a deep cut that is remembered as too high."""
 
-MOST_GROWTH: Final = 0.7
+MOST_GROWTH: Final = 1.0
 """By which share a rate grows without strain."""
 LEAST_GROWTH: Final = 0.02
 """The same near the strain above which none grows."""
+STEEPNESS: Final = 0.2
+"""How fast growth rises with the room below that strain."""
 GROWTH: Final = 1.15
 """The growth without readings, and on the way back to the rate that was too high."""
-UNREMARKABLE: Final = 0.15
-ORDINARY_RISE: Final = 1.5
-"""Up to this strain, and this multiple of the calmest one, it shows no effect of the copies."""
+POINTS: Final = 8
+"""The rates, with their strain, that say which rate is possible."""
+POSSIBLE_STRAIN: Final = 0.8
+"""The typical strain at the rate that is possible."""
+APPROACH: Final = 0.9
+"""The share of the way to that rate by which one grows."""
+SURE_GROWTH: Final = 0.5
+SURE_UP_TO: Final = 0.05
+"""Up to this typical strain it grows by that share at least: so far away the line says little."""
 FAST_UP_TO: Final = 0.5
 NEAR: Final = 0.85
 PASSED: Final = 1.1
@@ -76,7 +89,7 @@ BEYOND: Final = 1.05
 SLOW_GROWTH: Final = 0.01
 SLOW_EVERY_S: Final = 15.0
 """Near the rate that was too high, such a share of it is added at such intervals."""
-USED: Final = 0.5
+USED: Final = 0.7
 """The share of a rate that copies have to use before it grows."""
 
 QUIET: Final = 0.4
@@ -85,6 +98,8 @@ QUIET_RISE: Final = 3.0
 """A multiple of the calmest strain below which the broker is quiet: that counts twice."""
 QUIET_FALL: Final = 0.25
 """A share of the usual strain below which that is so, too."""
+ROOMY: Final = 0.1
+"""A strain below which there is room, whatever is usual."""
 QUIETER: Final = 0.75
 DEVIATIONS: Final = 2.0
 """It is quiet also below this share of the usual strain, and by so many usual deviations."""
@@ -149,8 +164,8 @@ def begun(
     elif former.bytes_per_s * AGAIN > floor:
         first, age = round(former.bytes_per_s * AGAIN), now - former.changed_at
         why = f"a third of the rate {age:.0f} s ago, to begin with"
-    kept = replace(former, changed_at=now, why=why, by=None, floor=floor, quiet=0, is_missed=False)
-    return replace(kept, bytes_per_s=min(max(first, floor), bounds.most))
+    kept = replace(former, changed_at=now, why=why, by=None, floor=floor, quiet=0, misses=0)
+    return replace(kept, bytes_per_s=min(max(first, floor), bounds.most), typical=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +174,8 @@ class Measured:
 
     readings: Sequence[Signal] = ()
     """Those of the probe, in order."""
+    led: Sequence[Signal] = ()
+    """All those of the partition that it leads."""
     others: Sequence[Signal] = ()
     """Those of the query and of the daemon itself: each counts by itself."""
     is_probed: bool = False
@@ -188,7 +205,9 @@ def judged(  # noqa: PLR0911 - one case after another
     latest = [s for s in measured.readings if s.since >= rate.changed_at and now - s.at <= FRESH_S]
     settled = [s for s in latest if s.since >= rate.changed_at + SETTLE_S]
     # What a cut was for may last for a while; what is severe after a growth cannot wait.
-    severe = _severe(settled if rate.is_missed else latest)
+    begun = Instant(rate.changed_at + SETTLE_S) if rate.is_missed else rate.changed_at
+    led = [s for s in measured.led if s.since >= begun and now - s.at <= FRESH_S]
+    severe = _severe([s for s in latest if s.since >= begun]) or _severe(led)
     if severe is not None:
         return _missed(rate, severe, DEEP_CUT, now)
     if measured.missing:
@@ -217,11 +236,14 @@ def _followed(
     if counts is None or (worst is not None and worst.strain > counts.strain):
         counts = worst
     is_blind = not is_known and not measured.is_queried
+    if is_known:
+        logs = [log(max(s.strain, STRAIN_MIN)) for s in settled]
+        rate = replace(rate, typical=exp(sum(logs) / len(logs)))
     met = _met(rate, counts, bounds, now, is_blind=is_blind)
     if met.bytes_per_s <= rate.bytes_per_s:
         return met
     if measured.is_unused:
-        return replace(rate, is_missed=False, strain=met.strain, calmest=met.calmest)
+        return replace(rate, misses=0, strain=met.strain, calmest=met.calmest)
     if any(s.strain > CALM for s in latest):
         # Perhaps the burst with which the rate began: the next one is to be smaller.
         return replace(met, bytes_per_s=min(met.bytes_per_s, round(rate.bytes_per_s * GROWTH)))
@@ -232,7 +254,7 @@ def idle(rate: GovernedRate, now: Instant) -> GovernedRate:
     """Return a rate while nothing is copied: what comes next begins with the lowest one."""
     if rate.bytes_per_s == rate.floor or now < rate.changed_at + HOLD_S:
         return rate
-    lowest = replace(rate, quiet=0, is_missed=False)
+    lowest = replace(rate, quiet=0, misses=0)
     return _changed(lowest, rate.floor, "nothing is being copied", now)
 
 
@@ -262,17 +284,18 @@ def _too_slow(
         return replace(rate, strain=counts.strain)
     if rate.is_missed and sum(s.strain > 1.0 for s in latest) < 2:  # noqa: PLR2004 - a single one
         return rate
-    return _missed(rate, counts, SLIGHT_CUT, now)
+    return _missed(rate, counts, AGAIN_CUT if rate.is_missed else SLIGHT_CUT, now)
 
 
 def _missed(rate: GovernedRate, by: Signal, cut: float, now: Instant) -> GovernedRate:
     too_high = rate.too_high
     if not rate.is_missed:
         too_high = round(rate.bytes_per_s * (FAR_ABOVE if cut == DEEP_CUT else 1.0))
-        if rate.too_high is not None and too_high < rate.too_high * FAST_UP_TO:
-            # The objective may have been missed for another reason at so low a rate.
-            too_high = round(sqrt(too_high * rate.too_high))
-    noted = replace(rate, too_high=too_high, is_missed=True, strain=by.strain, quiet=0)
+        known = rate.too_high
+        if known is not None and (cut > DEEP_CUT or too_high < known * FAST_UP_TO):
+            # It may have been missed for another reason, now or before.
+            too_high = round(sqrt(too_high * known))
+    noted = replace(rate, too_high=too_high, misses=rate.misses + 1, strain=by.strain, quiet=0)
     return _changed(noted, max(rate.floor, int(rate.bytes_per_s * cut)), by, now)
 
 
@@ -281,7 +304,7 @@ def _met(
 ) -> GovernedRate:
     """Let the rate grow, if there is room below the objective."""
     strain = 0.0 if worst is None else worst.strain
-    noted = replace(rate, is_missed=False, strain=strain)
+    noted = replace(rate, misses=0, strain=strain)
     if is_blind:
         # Only coarse signals would show that a rate is too high.
         if strain > CALM or now < rate.changed_at + SLOW_EVERY_S:
@@ -292,7 +315,7 @@ def _met(
         noted = replace(noted, calmest=calmest)
         if strain > CALM:
             return replace(noted, quiet=0)
-        known, growth = rate.too_high, _growth(strain, calmest)
+        known, growth = rate.too_high, _growth(rate, strain)
     by, present = worst or UNOPPOSED, rate.bytes_per_s
     if known is None:
         after = present * growth
@@ -308,11 +331,35 @@ def _met(
     return _changed(noted, min(round(after), bounds.most), by, now)
 
 
-def _growth(strain: float, calmest: float) -> float:
-    """Return how fast a rate grows: the slower the more strain there is."""
-    room = MOST_GROWTH * (1.0 - strain / CALM)
-    ordinary = max(UNREMARKABLE, calmest * ORDINARY_RISE)
-    return 1.0 + max(LEAST_GROWTH, room * min(1.0, ordinary / max(strain, STRAIN_MIN)))
+def _growth(rate: GovernedRate, strain: float) -> float:
+    """Return how fast a rate grows: the slower the more strain there is, and up to the possible."""
+    growth = min(MOST_GROWTH, STEEPNESS * (CALM / max(strain, STRAIN_MIN) - 1.0))
+    at = possible((*rate.points, (rate.bytes_per_s, rate.typical))) if rate.typical else None
+    if at is not None:
+        sure = SURE_GROWTH * min(1.0, SURE_UP_TO / rate.typical) ** 2
+        growth = min(growth, max(sure, APPROACH * (at / rate.bytes_per_s - 1.0)))
+    return 1.0 + max(LEAST_GROWTH, growth)
+
+
+def possible(points: Sequence[tuple[int, float]]) -> float | None:
+    """
+    Return the rate at which the strain reaches ``POSSIBLE_STRAIN``, by a line through the inverse.
+
+    The weights are those of errors in proportion to the strain: points with much strain say most.
+
+    Returns:
+        None where the points do not say, as the strain does not rise with the rate.
+
+    """
+    weights = [strain * strain for _, strain in points]
+    total = sum(weights)
+    rate = sum(w * r for w, (r, _) in zip(weights, points, strict=True)) / total
+    inverse = sum(w / s for w, (_, s) in zip(weights, points, strict=True)) / total
+    apart = [(w, r - rate, 1.0 / s - inverse) for w, (r, s) in zip(weights, points, strict=True)]
+    falls = -sum(w * r * s for w, r, s in apart)
+    if falls <= 0.0:
+        return None
+    return rate + (inverse - 1.0 / POSSIBLE_STRAIN) * sum(w * r * r for w, r, _ in apart) / falls
 
 
 def _near(  # noqa: PLR0913 - a judgement, its reason and its time
@@ -343,7 +390,7 @@ def _compared(rate: GovernedRate, now: Instant) -> GovernedRate:
     usual = strain if rate.usual is None else rate.usual
     quiet = max((rate.calmest or 0.0) * QUIET_RISE, usual * QUIET_FALL)
     quieter = max(quiet, usual * min(QUIETER, exp(-DEVIATIONS * rate.deviation)))
-    is_quieter = strain <= min(QUIET, quieter)
+    is_quieter = strain <= max(ROOMY, min(QUIET, quieter))
     counts_twice = strain <= min(QUIET, quiet)
     weight = USUAL_WEIGHT_QUIET if is_quieter else USUAL_WEIGHT
     apart = abs(log(strain / usual))
@@ -361,7 +408,11 @@ def _changed(rate: GovernedRate, after: int, by: Signal | str, now: Instant) -> 
         return rate
     signal = by if isinstance(by, Signal) else None
     why = by if isinstance(by, str) else by.evidence
-    return replace(rate, bytes_per_s=after, changed_at=now, why=why, by=signal)
+    points = rate.points if after > rate.bytes_per_s else ()
+    if after > rate.bytes_per_s and rate.typical:
+        points = (*points, (rate.bytes_per_s, rate.typical))[-POINTS:]
+    noted = replace(rate, points=points, typical=0.0)
+    return replace(noted, bytes_per_s=after, changed_at=now, why=why, by=signal)
 
 
 def attributed(led: Sequence[Signal], followed: Sequence[Signal]) -> tuple[Signal, ...]:

@@ -136,12 +136,16 @@ class GovernedRate:
     """What the copies in flight needed when it was judged."""
     too_high: int | None = None
     """The rate at which the objective was last missed; None: it is not known."""
-    is_missed: bool = False
-    """Whether the objective was missed at the last judgement."""
+    misses: int = 0
+    """The cuts in succession because the objective was missed; 0: it was met last."""
     strain: float = 0.0
     """The strain at the last judgement."""
     calmest: float | None = None
     """The lowest strain of any judgement: that of a broker without copies, or nearly so."""
+    typical: float = 0.0
+    """The mean strain of the readings of the last judgement; 0.0: it had none of this rate."""
+    points: tuple[tuple[int, float], ...] = ()
+    """The rates since the objective was last missed, each with the typical strain at its end."""
     usual: float | None = None
     """The usual strain near the rate that was too high: a geometric mean."""
     deviation: float = 0.5
@@ -150,6 +154,11 @@ class GovernedRate:
     """The count of judgements near that rate in succession with less strain than is usual there."""
     quiet_at: Instant = START
     """When the last of them was."""
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether the objective was missed at the last judgement."""
+        return self.misses > 0
 
     @property
     def is_at_floor(self) -> bool:

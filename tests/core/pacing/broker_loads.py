@@ -3,10 +3,12 @@ A model of brokers under load, in which the governor is tuned: disk, network, an
 
 A broker writes what is produced and what it copies. Below its capacity a record waits the longer
 the nearer to it the broker is; above, a backlog grows and is worked off later. Copied bytes may
-come in bursts, as responses of a fetch are large: records wait for these also far below the
-capacity, the longer the more is copied (``burst_s``). A replication quota follows a new rate with a
-lag. The probe of a broker waits for the next broker, too. Its readings arrive late, and some are
-wrong. Time goes in steps of a second.
+come in bursts, as responses of a fetch are large (``burst_s``): then records wait as those of an
+M/M/1 queue do. With 18 ms this is what five brokers showed that sent 3 MB/s at most, 0.75 of it for
+producers: a 99th percentile of 0.2, 0.3 and 0.4 s with copies at 1.25, 1.5 and 1.75 MB/s, and a
+median of 30, 50 and 80 ms. A replication quota follows a new rate with a lag. The probe of a broker
+waits for the next broker, too. Its readings arrive late, and some are wrong. Time goes in steps of
+a second.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ BASE_S: Final = 0.004
 """The time of an acknowledgement on an idle broker."""
 BUSIEST: Final = 0.98
 """The use of a broker in a second with a burst: what exceeds its capacity is its backlog."""
+QUEUED: Final = 0.88
 BURSTS: Final = 0.05
 SCATTER: Final = 0.3
 RECORDS_PER_S: Final = 10
@@ -57,14 +60,16 @@ class LoadedBroker:
     """Bytes per second, replication of others' partitions included."""
     rate: GovernedRate
     burst_s: float = 0.0
-    """The time for which responses with copied bytes keep a record waiting at most."""
+    """The mean time that a response with copied bytes takes."""
     copied: float = 0.0
     """The rate at which it copies now."""
     sent: deque[float] = field(default_factory=lambda: deque(maxlen=QUOTA_SAMPLES - 1))
     """What it copied in each of the last seconds that the quota counts."""
     backlog_s: float = 0.0
+    use: float = 0.0
+    """The use of its capacity in this second, below 1.0."""
     waits_s: float = 0.0
-    """The median of acknowledgements in this second."""
+    """The median of acknowledgements in this second that wait for no burst."""
     readings: deque[Signal] = field(default_factory=lambda: deque(maxlen=15))
     rates: list[int] = field(default_factory=list)
     """The rate of each second."""
@@ -84,11 +89,25 @@ class LoadedBroker:
         self.sent.append(self.copied)
         use = (self.produced + self.copied) * random.lognormvariate(0.0, BURSTS) / self.capacity
         self.backlog_s = min(max(0.0, self.backlog_s + use - 1.0), BACKLOG_S)
-        share = min(1.0, self.copied / max(self.free, 1.0))
-        bursts = self.burst_s * math.sqrt(share)
-        self.waits_s = BASE_S / (1.0 - min(use, BUSIEST)) + bursts + self.backlog_s
+        self.use = min(use, QUEUED)
+        self.waits_s = BASE_S / (1.0 - min(use, BUSIEST)) + self.backlog_s
         self.rates.append(self.rate.bytes_per_s)
-        self.late.append(1.0 - _NORMAL.cdf(math.log(OBJECTIVE_S / self.waits_s) / SCATTER))
+        late = 1.0 - _NORMAL.cdf(math.log(OBJECTIVE_S / self.waits_s) / SCATTER)
+        self.late.append(1.0 - (1.0 - late) * (1.0 - self._waits_for_bursts(OBJECTIVE_S)))
+
+    def _waits_for_bursts(self, longer_s: float) -> float:
+        """Return the share of records that wait longer, for bursts."""
+        if not self.burst_s:
+            return 0.0
+        left_s = max(0.0, longer_s - self.waits_s)
+        return self.use * math.exp(-left_s * (1.0 - self.use) / self.burst_s)
+
+    def took_s(self, share: float) -> float:
+        """Return the time in which such a share of records is acknowledged."""
+        waited = self.waits_s * math.exp(SCATTER * _NORMAL.inv_cdf(share))
+        if share <= 1.0 - self.use:
+            return waited
+        return waited + self.burst_s / (1.0 - self.use) * math.log(self.use / (1.0 - share))
 
 
 @dataclass(slots=True)
@@ -127,8 +146,8 @@ class LoadedCluster:
     def _probe(self, index: int) -> None:
         """Measure a broker's probe: the slowest of some records, or how long they wait already."""
         led, followed = self.brokers[index], self.brokers[(index + 1) % len(self.brokers)]
-        slowest = max(self.random.random(), 1e-9) ** (1 / RECORDS_PER_S)
-        took = max(led.waits_s, followed.waits_s) * math.exp(SCATTER * _NORMAL.inv_cdf(slowest))
+        slowest = min(max(self.random.random(), 1e-9) ** (1 / RECORDS_PER_S), 1.0 - 1e-9)
+        took = max(led.took_s(slowest), followed.took_s(slowest))
         value = min(took, 2 * OBJECTIVE_S + self.random.random())
         if self.random.random() < self.lies:
             value *= self.random.choice((0.1, 8.0))
@@ -141,6 +160,7 @@ class LoadedCluster:
             evidence=f"broker {led.id} acknowledges in {value:.2f} s",
             broker=led.id,
             follower=followed.id,
+            median=max(led.took_s(0.5), followed.took_s(0.5)),
         )
         if led.id not in self.frozen:
             arrives = self.now + min(took, 2 * OBJECTIVE_S) + self.delay_s
@@ -153,7 +173,9 @@ class LoadedCluster:
         known = governor.floor_of(self.bounds, self.needed)
         rate = governor.with_floor(broker.rate, known)
         now = Instant(self.now)
-        measured = governor.Measured(readings=readings, is_probed=True, missing=missing)
+        measured = governor.Measured(
+            readings=readings, led=tuple(broker.readings), is_probed=True, missing=missing
+        )
         after = governor.judged(rate, measured, self.bounds, now)
         if after.bytes_per_s != rate.bytes_per_s:
             self.writes.append((self.now, broker.id))

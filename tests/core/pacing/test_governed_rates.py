@@ -102,6 +102,19 @@ def test_latency_is_measured_as_long_as_it_is_followed(rig: ThrottleRig) -> None
     assert len(rig.measured) == known
 
 
+def test_without_copies_a_rate_does_not_grow_above_those_with_some(rig: ThrottleRig) -> None:
+    """Its probe says nothing about a higher one; the next plan would begin with a share of it."""
+    measure(rig, 10, {})
+    for _ in range(20):
+        rig.view.pacing.in_flight = 1
+        rig.view.pacing.incoming = {BrokerId(2): 1}
+        rig.now = Instant(rig.now + 1)
+        found = tuple(reading(rig, b, 0.5 if b == 2 else 0.01) for b in range(1, 8))
+        observe(rig.view, LatencyMeasured(found, PROBED), rig.now)
+        rig.settle()
+    assert LEAST < (rate(rig, 3) or 0) <= (rate(rig, 2) or 0) < 8 * LEAST
+
+
 def test_rates_follow_the_probe_and_each_change_is_explained(rig: ThrottleRig) -> None:
     """The strained broker's rate falls, with its evidence; those of the others grow."""
     measure(rig, 22, {})

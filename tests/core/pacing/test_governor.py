@@ -56,23 +56,34 @@ def after(rate: GovernedRate, *strains: float, others: Sequence[Signal] = ()) ->
 
 
 def test_the_rate_grows_while_the_objective_was_never_missed() -> None:
-    """By two thirds on a quiet broker."""
-    assert 165 * MB < after(RATE, 0.01, 0.01, 0.01, 0.01).bytes_per_s <= 170 * MB
+    """It doubles on a quiet broker."""
+    assert after(RATE, 0.01, 0.01, 0.01, 0.01).bytes_per_s == 200 * MB
 
 
 def test_the_rate_grows_as_fast_after_judgements_without_readings() -> None:
     """Before the first reading nothing is known of what is calm."""
     blind = governor.judged(RATE, Measured(), BOUNDS, Instant(START + governor.SLOW_EVERY_S))
     begun = replace(blind, changed_at=START, bytes_per_s=RATE.bytes_per_s)
-    assert after(begun, 0.08, 0.08, 0.08, 0.08).bytes_per_s > 155 * MB
+    assert after(begun, 0.08, 0.08, 0.08, 0.08).bytes_per_s == 200 * MB
 
 
 def test_the_more_strain_the_slower_the_rate_grows() -> None:
     """It is not to pass the objective by far."""
-    found = [after(RATE, *[s] * 4).bytes_per_s for s in (0.02, 0.15, 0.25, 0.35, 0.45)]
+    found = [after(RATE, *[s] * 4).bytes_per_s for s in (0.02, 0.15, 0.25, 0.35, 0.55, 0.65)]
     assert found == sorted(found, reverse=True)
     assert found[-2] < 110 * MB
     assert found[-1] == 100 * MB
+
+
+def test_the_rate_grows_up_to_what_its_strain_at_other_rates_says_is_possible() -> None:
+    """The inverse of the strain falls in a straight line."""
+    points = ((25 * MB, 1 / 12), (50 * MB, 1 / 9.5))
+    assert governor.possible((*points, (100 * MB, 1 / 4.5))) == pytest.approx(132.5 * MB)
+    known = after(replace(RATE, points=points), *[1 / 4.5] * 4)
+    assert known.bytes_per_s == pytest.approx(100 * MB + 0.9 * 32.5 * MB, rel=0.001)
+    assert known.points[:2] == points
+    assert known.points[2] == pytest.approx((100 * MB, 1 / 4.5))
+    assert governor.possible(((25 * MB, 0.2), (50 * MB, 0.2))) is None
 
 
 def test_a_rate_that_began_with_a_burst_grows_less_the_next_time() -> None:
@@ -86,7 +97,7 @@ def test_a_rate_of_which_copies_use_little_does_not_grow() -> None:
     measured = Measured(readings=readings(*[0.01] * 4), is_probed=True, is_unused=True)
     assert governor.judged(RATE, measured, BOUNDS, LATER).bytes_per_s == RATE.bytes_per_s
     late = replace(measured, readings=readings(1.2, 1.2, 1.2))
-    assert governor.judged(RATE, late, BOUNDS, LATER).bytes_per_s == 85 * MB
+    assert governor.judged(RATE, late, BOUNDS, LATER).bytes_per_s == 88 * MB
 
 
 def test_the_rate_stays_near_the_objective() -> None:
@@ -97,8 +108,15 @@ def test_the_rate_stays_near_the_objective() -> None:
 def test_a_missed_objective_lowers_the_rate_and_remembers_it() -> None:
     """By a little, with the evidence."""
     found = after(RATE, 0.5, 1.2, 1.3, 1.1)
-    assert (found.bytes_per_s, found.too_high) == (85 * MB, 100 * MB)
+    assert (found.bytes_per_s, found.too_high) == (88 * MB, 100 * MB)
     assert found.why == "probe 1.2"
+
+
+def test_an_objective_that_is_missed_again_lowers_the_rate_by_more() -> None:
+    """A slight cut was not enough: the load rose, or there is a backlog."""
+    missed = replace(RATE, too_high=110 * MB, misses=1)
+    found = after(missed, 1.2, 1.3, 1.1)
+    assert (found.bytes_per_s, found.too_high, found.misses) == (40 * MB, 110 * MB, 2)
 
 
 def test_one_reading_decides_nothing() -> None:
@@ -163,7 +181,7 @@ def test_with_a_query_alone_the_rate_grows_as_fast_as_its_range_allows() -> None
 
 @pytest.mark.parametrize(
     ("kind", "rate"),
-    [(SignalKind.ISR, 50), (SignalKind.ANSWER, 50), (SignalKind.QUERY, 85)],
+    [(SignalKind.ISR, 50), (SignalKind.ANSWER, 50), (SignalKind.QUERY, 88)],
 )
 def test_each_other_signal_counts_by_itself(kind: SignalKind, rate: int) -> None:
     """A lost replica or a late answer is far worse than a missed objective."""
@@ -187,7 +205,7 @@ def test_the_first_rate_is_the_one_in_force_within_the_bounds() -> None:
 
 def test_later_requests_begin_with_a_share_of_the_last_rate() -> None:
     """What was too high is remembered, too; after a while nothing is."""
-    last = replace(RATE, bytes_per_s=60 * MB, too_high=70 * MB, is_missed=True)
+    last = replace(RATE, bytes_per_s=60 * MB, too_high=70 * MB, misses=1)
     found = governor.begun(None, 5 * MB, BOUNDS, LATER, last)
     assert (found.bytes_per_s, found.too_high, found.is_missed) == (20 * MB, 70 * MB, False)
     assert found.why == "a third of the rate 10 s ago, to begin with"
@@ -208,7 +226,7 @@ def test_the_follower_of_a_slow_broker_counts_with_its_own_probe() -> None:
 # --- the goals -----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=(0.0, 0.15), ids=("smooth", "bursts"))
+@pytest.fixture(scope="module", params=(0.0, 0.016), ids=("smooth", "bursts"))
 def settled(request: pytest.FixtureRequest) -> list[LoadedCluster]:
     """Return random clusters after 400 seconds; 3 % of their readings are wrong, all are late."""
     clusters = [random_cluster(seed, bursts_s=request.param) for seed in SEEDS]
@@ -221,14 +239,15 @@ def test_rates_settle_below_the_objective(settled: list[LoadedCluster]) -> None:
     """Within 20 % of their median, near what is free, while 99 % of the records are in time."""
     brokers = [b for c in settled for b in c.brokers]
     steady = [c for c in settled if all(spread(b.rates[200:]) <= 0.2 for b in c.brokers)]
-    has_bursts = any(b.burst_s for b in brokers)
-    assert len(steady) >= (0.5 if has_bursts else 0.85) * len(settled)
+    assert len(steady) >= 0.9 * len(settled)
     early = [next((n for n, r in enumerate(b.rates) if r >= 0.5 * b.free), 400) for b in brokers]
-    assert median(early) <= 75
-    assert median(sum(b.rates[200:]) / 200 / b.free for b in brokers) >= (
-        0.65 if has_bursts else 0.8
-    )
+    assert median(early) <= 50
+    # With bursts, 76 % is what a fixed rate may use while 99 % are in time.
+    has_bursts = any(b.burst_s for b in brokers)
+    used = median(sum(b.rates[200:]) / 200 / b.free for b in brokers)
+    assert used >= (0.7 if has_bursts else 0.85)
     assert sum(sum(b.late[200:]) / 200 for b in brokers) / len(brokers) <= 0.01
+    assert sum(sum(b.late[:100]) for b in brokers) / len(brokers) <= 2.0
 
 
 def test_writes_are_few(settled: list[LoadedCluster]) -> None:
@@ -241,8 +260,10 @@ def test_writes_are_few(settled: list[LoadedCluster]) -> None:
             assert len(times) <= 400 / 8
 
 
-@pytest.mark.parametrize(("bursts_s", "share"), [(0.0, 0.65), (0.15, 0.45)])
-def test_the_load_of_producers_comes_and_goes(bursts_s: float, share: float) -> None:
+@pytest.mark.parametrize(("bursts_s", "met_again", "twice"), [(0.0, 0.9, 0.75), (0.016, 0.8, 0.65)])
+def test_the_load_of_producers_comes_and_goes(
+    bursts_s: float, met_again: float, twice: float
+) -> None:
     """After it tripled, the objective is met within 30 s; after it fell, rates double in 60 s."""
     met, doubled = [], []
     for seed in SEEDS:
@@ -259,9 +280,9 @@ def test_the_load_of_producers_comes_and_goes(bursts_s: float, share: float) -> 
         # Where there is room for that, and the rate was governed at all.
         roomy = [(b, r) for b, r in before if b.free > 2.3 * r and r > 1.01 * BOUNDS.least]
         doubled += [max(b.rates[-60:]) >= 2 * r for b, r in roomy]
-    assert median(met) <= 25
-    assert sum(seconds <= 30 for seconds in met) >= 0.75 * len(met)
-    assert sum(doubled) >= share * len(doubled)
+    assert median(met) <= 20
+    assert sum(seconds <= 30 for seconds in met) >= met_again * len(met)
+    assert sum(doubled) >= twice * len(doubled)
 
 
 def test_a_frozen_broker_is_not_flooded() -> None:
