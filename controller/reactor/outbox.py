@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -188,8 +188,10 @@ class Outbox:
         self._queues[broker] = _Queue()
 
     def close(self, broker: model.BrokerId) -> None:
-        """Delete the queue of a broker that is gone."""
+        """Delete the queue of a broker that is gone, and what would join it: it may restart."""
         self._queues.pop(broker, None)
+        for behind in self._behind.values():
+            behind.brokers.pop(broker, None)
 
     def clear(self) -> None:
         """Delete all queues: the claim is lost."""
@@ -262,7 +264,7 @@ class Outbox:
         self,
         view: ClusterView,
         partitions: Iterable[model.TopicPartition],
-        brokers: Iterable[model.BrokerId] | None,
+        brokers: Collection[model.BrokerId] | None,
     ) -> None:
         """Queue UpdateMetadata for the partitions, for some brokers or (None) all."""
         seen = {
@@ -279,6 +281,10 @@ class Outbox:
                 del seen[partition]
             self._for_all.update(seen)
             return
+        deleted = view.deletions.running
+        for partition in [p for p in self._behind if p.topic in deleted and p in seen]:
+            # A StopReplica follows, which replaces it; only the answer to it shows a failed disk.
+            self._hasten(view, partition, brokers)
         # The states for every broker are added after these, so they must not be older.
         self._for_all.update({p: s for p, s in seen.items() if p in self._for_all})
         metadata = shared_metadata.SharedMetadata(seen)
@@ -301,43 +307,66 @@ class Outbox:
         Ignored for a broker that serves the partition now: a write of the same cycle may have made
         it a replica again. The exceptions are a topic that is being deleted, and a follower that
         stops as its broker shuts down. What was queued for it is sent first: it may have been the
-        leader.
+        leader, and takes records until it is told.
         """
         queue = self._queues.get(broker)
         if queue is None or partition.topic not in view.topics.by_name:
             return
-        batch = queue.tail()
         is_kept = partition.topic not in view.deletions.running
         if is_kept and broker in view.serving_replicas(partition):
             state = view.leadership.states.get(partition)
             leads = state is None or state.leader == broker
             if broker in view.leadership.shutting_down and not delete and not leads:
-                batch.stop[partition] = ports.StopReplicaState(partition, leader_epoch, delete)
+                self._hasten(view, partition, (broker,))
+                queue.tail().stop[partition] = ports.StopReplicaState(
+                    partition, leader_epoch, delete
+                )
             return
         # The removal replaces what was queued for this replica.
+        batch = queue.tail()
         batch.leader_and_isr.pop(partition, None)
         if partition in self._behind:
             self._behind[partition].brokers.pop(broker, None)
         wanted = batch.delete if delete else batch.stop
         wanted[partition] = ports.StopReplicaState(partition, leader_epoch, delete)
 
+    def _hasten(
+        self,
+        view: ClusterView,
+        partition: model.TopicPartition,
+        brokers: Collection[model.BrokerId],
+    ) -> None:
+        """Queue the LeaderAndIsr that waits for the leader, if one waits for these brokers."""
+        behind = self._behind.get(partition)
+        if behind is not None:
+            told = {b: behind.brokers.pop(b) for b in brokers if b in behind.brokers}
+            new = (b for b, is_new in told.items() if is_new)
+            self.add_leader_and_isr(view, partition, told, new, at_once=True)
+
     def _tell_others(self, view: ClusterView, now: model.Instant) -> float:
         """Queue what waited for leaders that have answered, or do not; return when more is due."""
-        due = math.inf
-        for partition, behind in list(self._behind.items()):
-            if behind.until is None:
-                behind.until = model.Instant(now + LEADER_FIRST_S)
-            if partition in view.leadership.leaders_due and now < behind.until:
-                due = min(due, behind.until)
-                continue
+        for behind in reversed(self._behind.values()):
+            if behind.until is not None:
+                break
+            behind.until = model.Instant(now + LEADER_FIRST_S)
+        leadership = view.leadership
+        # Thousands may wait, at each turn: a set reuses the hashes of dictionaries.
+        told = set(self._behind).difference(leadership.leaders_due)
+        for partition, behind in self._behind.items():
+            if behind.until is None or now < behind.until:
+                break
+            told.add(partition)
+        # A state whose write was rejected is sent when it was read again.
+        for partition in sorted(told.difference(leadership.distrusted)):
+            behind = self._behind[partition]
+            self._hasten(view, partition, sorted(behind.brokers))
             del self._behind[partition]
-            new = (b for b, is_new in behind.brokers.items() if is_new)
-            self.add_leader_and_isr(view, partition, sorted(behind.brokers), new, at_once=True)
             seen = shared_metadata.update_metadata_state(view, partition)
             if behind.has_metadata and seen is not None:
                 self._for_all[partition] = seen
                 self._has_led_anew |= behind.is_urgent
-        return due
+        waiting = (b.until for p, b in self._behind.items() if p not in leadership.distrusted)
+        return next((until for until in waiting if until is not None), math.inf)
 
     # --- taking --------------------------------------------------------------------------------
 

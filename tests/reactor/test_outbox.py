@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from controller.core.deletions.model import EPOCH_DURING_DELETE, TopicDeletion
 from controller.core.leadership.model import DueLeader
 from controller.core.model import (
     BrokerId,
@@ -472,3 +473,77 @@ def test_metadata_of_new_leaders_is_hardly_held_back() -> None:
     assert drain(driver, outbox) == []
     assert outbox.due == NOW + LEADERS_EVERY_S
     assert [type(r) for r in drain(driver, outbox, now=outbox.due)] == [UpdateMetadata]
+
+
+def test_former_leader_that_shuts_down_is_told_at_once() -> None:
+    """It takes records until it is told, and would fetch again if it was told after it stopped."""
+    driver, outbox = led_anew(tp(0), 1, 2)
+    driver.view.leadership.shutting_down[ONE] = driver.epoch(ONE)
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1, 2), ())
+    outbox.add_stop_replica(driver.view, tp(0), ONE, LeaderEpoch(1), delete=False)
+    assert [type(r) for r in drain(driver, outbox)] == [LeaderAndIsr, StopReplica]
+    driver.view.leadership.leaders_due.clear()
+    assert drain(driver, outbox) == []
+
+
+def test_a_deletion_does_not_replace_what_waits_for_the_leader() -> None:
+    """A broker that started without a failed disk would confirm a deletion it cannot make."""
+    driver, outbox = led_anew(tp(0), 1, 2)
+    deletion = TopicDeletion({ONE: {0}}, {ONE}, {ONE: {0}}, unreached={ONE})
+    driver.view.deletions.running[tp(0).topic] = deletion
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
+    outbox.add_update_metadata(driver.view, [tp(0)], [ONE])
+    outbox.add_stop_replica(driver.view, tp(0), ONE, EPOCH_DURING_DELETE, delete=True)
+    sent = [type(r) for r in drain(driver, outbox)]
+    assert sent == [LeaderAndIsr, UpdateMetadata, StopReplica]
+
+
+def test_a_broker_that_restarts_is_not_new_where_it_waited_for_a_leader() -> None:
+    """Its log may be on the disk that it started without."""
+    driver, outbox = led_anew(tp(0), 1, 2)
+    state = driver.view.leadership.states[tp(0)]
+    driver.view.leadership.states[tp(0)] = replace(state, isr=replicas(2))
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1, 2), replicas(1))
+    outbox.close(ONE)
+    outbox.open(ONE)
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
+    driver.view.leadership.leaders_due.clear()
+    (states,) = states_sent(drain(driver, outbox))
+    assert [s.is_new for s in states] == [False]
+
+
+def test_what_waits_for_a_leader_is_kept_while_its_state_is_read_again() -> None:
+    """Otherwise a new replica would be sent the state as one that has a log."""
+    driver, outbox = led_anew(tp(0), 1, 2)
+    leadership = driver.view.leadership
+    state = replace(leadership.states[tp(0)], isr=replicas(2))
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1, 2), replicas(1))
+    assert drain(driver, outbox) == []
+    del leadership.states[tp(0)]
+    leadership.distrusted[tp(0)] = 1
+    leadership.leaders_due.clear()
+    assert drain(driver, outbox, now=Instant(NOW + LEADER_FIRST_S)) == []
+    assert outbox.due is None
+    leadership.states[tp(0)] = state
+    leadership.distrusted.clear()
+    (states,) = states_sent(drain(driver, outbox))
+    assert [s.is_new for s in states] == [True]
+
+
+def test_leaders_are_waited_for_as_long_as_each() -> None:
+    """Each from the turn on in which its leader is told."""
+    driver, outbox = led_anew(tp(0), 1, 2)
+    leadership = driver.view.leadership
+    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1, 2), ())
+    assert drain(driver, outbox) == []
+    assign(driver, tp(1), 1, 2)
+    leadership.leaders_due[tp(1)] = DueLeader(LeaderEpoch(0), is_other=False)
+    outbox.add_leader_and_isr(driver.view, tp(1), replicas(1), ())
+    assert drain(driver, outbox, now=Instant(NOW + 1.0)) == []
+    assert outbox.due == NOW + LEADER_FIRST_S
+    (states,) = states_sent(drain(driver, outbox, now=outbox.due))
+    assert [s.partition for s in states] == [tp(0)]
+    assert outbox.due == NOW + 1.0 + LEADER_FIRST_S
+    del leadership.leaders_due[tp(1)]
+    (states,) = states_sent(drain(driver, outbox))
+    assert [s.partition for s in states] == [tp(1)]

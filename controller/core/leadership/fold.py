@@ -99,6 +99,7 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
                 leadership.preferred.update(dict.fromkeys(partitions))
         case records.StateCreatedRecord(partition=partition):
             leadership.stateless.discard(partition)
+            leadership.leaders_due.pop(partition, None)
             leadership.states[partition] = PartitionState(
                 leader=record.leader,
                 leader_epoch=model.LeaderEpoch(0),

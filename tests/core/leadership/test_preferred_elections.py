@@ -423,3 +423,14 @@ def test_a_leader_is_due_until_it_has_the_epoch(error: int) -> None:
         assert driver.view.leadership.leaders_due
     answered(1, state.leader_epoch, error)
     assert not driver.view.leadership.leaders_due
+
+
+def test_the_leader_of_a_partition_that_is_created_again_is_not_waited_for() -> None:
+    """Its leader epochs begin anew: none of them would be the one that is due."""
+    driver = led_by_two()
+    driver.acknowledges = False
+    driver.observe(REQUESTED)
+    assert driver.view.leadership.leaders_due
+    driver.observe(StatesRead({tp(): None}))
+    assert driver.view.leadership.states[tp()].leader_epoch == 0
+    assert not driver.view.leadership.leaders_due
