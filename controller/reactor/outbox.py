@@ -63,7 +63,7 @@ The same with partitions that another broker leads: producers wait for it.
 
 They ask again after ``retry.backoff.ms``, then after twice as long each time.
 """
-LEADER_FIRST_S = 2.0
+LEADER_FIRST_S = 1.0
 """The longest time for which a leader alone is told of a leader epoch."""
 
 

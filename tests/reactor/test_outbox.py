@@ -539,11 +539,11 @@ def test_leaders_are_waited_for_as_long_as_each() -> None:
     assign(driver, tp(1), 1, 2)
     leadership.leaders_due[tp(1)] = DueLeader(LeaderEpoch(0), is_other=False)
     outbox.add_leader_and_isr(driver.view, tp(1), replicas(1), ())
-    assert drain(driver, outbox, now=Instant(NOW + 1.0)) == []
+    assert drain(driver, outbox, now=Instant(NOW + 0.5)) == []
     assert outbox.due == NOW + LEADER_FIRST_S
     (states,) = states_sent(drain(driver, outbox, now=outbox.due))
     assert [s.partition for s in states] == [tp(0)]
-    assert outbox.due == NOW + 1.0 + LEADER_FIRST_S
+    assert outbox.due == NOW + 0.5 + LEADER_FIRST_S
     del leadership.leaders_due[tp(1)]
     (states,) = states_sent(drain(driver, outbox))
     assert [s.partition for s in states] == [tp(1)]
