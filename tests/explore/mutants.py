@@ -96,8 +96,8 @@ MUTANTS: Final = (
     Mutant(
         "leave an excluded replica in the ISR",
         f"{LEADERSHIP}.leader_selection",
-        " - set(view.reassignments.excluded(partition, assignment))",
-        "",
+        " and r not in excluded)",
+        ")",
         (JOINS_LATE,),
     ),
     Mutant(
@@ -213,9 +213,8 @@ MUTANTS: Final = (
     Mutant(
         "keep dead brokers in the ISR",
         DUTIES,
-        "return tuple(r for r in state.isr if r == leader or (stays(r, partition) and r not in "
-        "bounced))",
-        "return state.isr",
+        "[r for r in state.isr if r == leader or (stays(r, partition) and r not in bounced)]",
+        "state.isr",
         ("move, broker 2 loses its log", "move, broker 1 loses its log"),
     ),
     Mutant(
