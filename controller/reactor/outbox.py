@@ -13,19 +13,11 @@ the broker would report to its clients that their topics do not exist.
 States beyond the size of one LeaderAndIsr stay in the batch until the broker is free, and are
 replaced by newer ones: a request is built only when it is sent.
 
-A new leader epoch goes to the leader first, and to the others when it has acknowledged it. A
-follower that asks the leader before asks again only after ``replica.fetch.backoff.ms`` (1 s), and
-for so long no record with acks=all is acknowledged. If the leader is another one, the former one
-takes records meanwhile, but acknowledges none to acks=all that the new leader lacks: that one is in
-its ISR, and fetches from it or no more. Brokers hear for their clients of another leader when it
-leads, too. If the leader does not answer within ``LEADER_FIRST_S``, the others are told anyway.
-
 Every broker receives the state of every partition, mostly for its clients' metadata alone. In a
 large cluster, each change would be a request to every broker. So an UpdateMetadata for clients
 alone is held back for ``METADATA_EVERY_S`` after the last one to the broker, and merges with what
-comes in the meantime, for ``LEADERS_EVERY_S`` only if a leader changed. That of a new partition is
-not: who creates a topic asks any broker for it at once, and would hear that it does not exist. What
-is still held back at a resignation is not sent:
+comes in the meantime. That of a new partition is not: who creates a topic asks any broker for it at
+once, and would hear that it does not exist. What is still held back at a resignation is not sent:
 the next controller sends everything to every broker.
 """
 
@@ -33,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -57,29 +49,6 @@ A client with outdated metadata refreshes it after ``retry.backoff.ms`` (0.1 s),
 the same order.
 """
 
-LEADERS_EVERY_S = 0.05
-"""
-The same with partitions that another broker leads: producers wait for it.
-
-They ask again after ``retry.backoff.ms``, then after twice as long each time.
-"""
-LEADER_FIRST_S = 1.0
-"""The longest time for which a leader alone is told of a leader epoch."""
-
-
-@dataclass(slots=True)
-class _Behind:
-    """Who is told of a leader epoch when the leader has it."""
-
-    brokers: dict[model.BrokerId, bool] = field(default_factory=dict)
-    """Of LeaderAndIsr; True for those that are new to the partition."""
-    has_metadata: bool = False
-    """Whether all brokers are to be sent the metadata."""
-    is_urgent: bool = False
-    """Whether the leader is another one than before."""
-    until: model.Instant | None = None
-    """The latest time; None until requests are taken next."""
-
 
 @dataclass(slots=True)
 class _Batch:
@@ -93,8 +62,6 @@ class _Batch:
     delete: dict[model.TopicPartition, ports.StopReplicaState] = field(default_factory=dict)
     has_created: bool = False
     """Whether ``metadata`` has a partition that was just created."""
-    has_led_anew: bool = False
-    """Whether ``metadata`` has a partition with another leader."""
 
     def stops(self, partition: model.TopicPartition) -> bool:
         return partition in self.stop or partition in self.delete
@@ -136,8 +103,7 @@ class _Queue:
         """Return until when the queue is held back, which only updates for clients are."""
         if self.ready or len(self.batches) != 1 or not self.batches[0].may_wait:
             return -math.inf
-        every_s = LEADERS_EVERY_S if self.batches[0].has_led_anew else METADATA_EVERY_S
-        return self.metadata_sent_at + every_s
+        return self.metadata_sent_at + METADATA_EVERY_S
 
     def next_part(self) -> _Batch:
         """Remove the first batch from the queue, or as much of it as fits into one LeaderAndIsr."""
@@ -152,14 +118,12 @@ class _Queue:
         partitions: int,
         *,
         has_created: bool = False,
-        has_led_anew: bool = False,
     ) -> None:
         """Add states for UpdateMetadata; ``partitions`` is the number in the cluster."""
         if metadata:
             batch = self.tail()
             batch.metadata = shared_metadata.queue_with(batch.metadata, metadata, partitions)
             batch.has_created |= has_created
-            batch.has_led_anew |= has_led_anew
 
     def tail(self) -> _Batch:
         if not self.batches:
@@ -176,10 +140,6 @@ class Outbox:
         """States for every broker, added to all queues at the next ``take``."""
         self._has_created = False
         """Whether a partition was created since the last ``take``."""
-        self._has_led_anew = False
-        """Whether a partition in ``_for_all`` has another leader."""
-        self._behind: dict[model.TopicPartition, _Behind] = {}
-        """What waits for the leaders of partitions."""
         self.due: model.Instant | None = None
         """When to call ``take`` again: a queue is held back until then."""
 
@@ -188,17 +148,14 @@ class Outbox:
         self._queues[broker] = _Queue()
 
     def close(self, broker: model.BrokerId) -> None:
-        """Delete the queue of a broker that is gone, and what would join it: it may restart."""
+        """Delete the queue of a broker that is gone."""
         self._queues.pop(broker, None)
-        for behind in self._behind.values():
-            behind.brokers.pop(broker, None)
 
     def clear(self) -> None:
         """Delete all queues: the claim is lost."""
         self._queues.clear()
         self._for_all.clear()
-        self._has_created = self._has_led_anew = False
-        self._behind.clear()
+        self._has_created = False
         self.due = None
 
     # --- adding --------------------------------------------------------------------------------
@@ -216,14 +173,11 @@ class Outbox:
         partition: model.TopicPartition,
         brokers: Iterable[model.BrokerId],
         new: Iterable[model.BrokerId],
-        *,
-        at_once: bool = False,
     ) -> None:
         """
         Queue a LeaderAndIsr with the state that the view has now.
 
-        ``new`` are those of the brokers that may create the replica (``_is_new``). Where the leader
-        is to acknowledge it, the others wait for that, unless ``at_once``.
+        ``new`` are those of the brokers that may create the replica (``_is_new``).
 
         Ignored for a broker that was sent the deletion of the topic: it would create the replica
         again. Ignored for a broker that a write of the same cycle dropped: up to Kafka 2.8, one
@@ -235,11 +189,6 @@ class Outbox:
         if state is None or assignment is None:
             return
         fresh = frozenset(new)
-        if partition in view.leadership.leaders_due and not at_once:
-            waiting = self._behind.setdefault(partition, _Behind()).brokers
-            others = frozenset(brokers) - {state.leader}
-            waiting.update({b: b in fresh or waiting.get(b, False) for b in others})
-            brokers = frozenset(brokers) - others
         self._has_created |= bool(fresh) and state.leader_epoch == 0
         old = _leader_and_isr_state(view, partition, state, assignment, is_new=False)
         for broker in brokers:
@@ -264,7 +213,7 @@ class Outbox:
         self,
         view: ClusterView,
         partitions: Iterable[model.TopicPartition],
-        brokers: Collection[model.BrokerId] | None,
+        brokers: Iterable[model.BrokerId] | None,
     ) -> None:
         """Queue UpdateMetadata for the partitions, for some brokers or (None) all."""
         seen = {
@@ -273,18 +222,8 @@ class Outbox:
             if (s := shared_metadata.update_metadata_state(view, p)) is not None
         }
         if brokers is None:
-            due = view.leadership.leaders_due
-            for partition in [p for p in seen if p in due]:
-                behind = self._behind.setdefault(partition, _Behind())
-                behind.has_metadata = True
-                behind.is_urgent |= due[partition].is_other
-                del seen[partition]
             self._for_all.update(seen)
             return
-        deleted = view.deletions.running
-        for partition in [p for p in self._behind if p.topic in deleted and p in seen]:
-            # A StopReplica follows, which replaces it; only the answer to it shows a failed disk.
-            self._hasten(view, partition, brokers)
         # The states for every broker are added after these, so they must not be older.
         self._for_all.update({p: s for p, s in seen.items() if p in self._for_all})
         metadata = shared_metadata.SharedMetadata(seen)
@@ -307,66 +246,23 @@ class Outbox:
         Ignored for a broker that serves the partition now: a write of the same cycle may have made
         it a replica again. The exceptions are a topic that is being deleted, and a follower that
         stops as its broker shuts down. What was queued for it is sent first: it may have been the
-        leader, and takes records until it is told.
+        leader.
         """
         queue = self._queues.get(broker)
         if queue is None or partition.topic not in view.topics.by_name:
             return
+        batch = queue.tail()
         is_kept = partition.topic not in view.deletions.running
         if is_kept and broker in view.serving_replicas(partition):
             state = view.leadership.states.get(partition)
             leads = state is None or state.leader == broker
             if broker in view.leadership.shutting_down and not delete and not leads:
-                self._hasten(view, partition, (broker,))
-                queue.tail().stop[partition] = ports.StopReplicaState(
-                    partition, leader_epoch, delete
-                )
+                batch.stop[partition] = ports.StopReplicaState(partition, leader_epoch, delete)
             return
         # The removal replaces what was queued for this replica.
-        batch = queue.tail()
         batch.leader_and_isr.pop(partition, None)
-        if partition in self._behind:
-            self._behind[partition].brokers.pop(broker, None)
         wanted = batch.delete if delete else batch.stop
         wanted[partition] = ports.StopReplicaState(partition, leader_epoch, delete)
-
-    def _hasten(
-        self,
-        view: ClusterView,
-        partition: model.TopicPartition,
-        brokers: Collection[model.BrokerId],
-    ) -> None:
-        """Queue the LeaderAndIsr that waits for the leader, if one waits for these brokers."""
-        behind = self._behind.get(partition)
-        if behind is not None:
-            told = {b: behind.brokers.pop(b) for b in brokers if b in behind.brokers}
-            new = (b for b, is_new in told.items() if is_new)
-            self.add_leader_and_isr(view, partition, told, new, at_once=True)
-
-    def _tell_others(self, view: ClusterView, now: model.Instant) -> float:
-        """Queue what waited for leaders that have answered, or do not; return when more is due."""
-        for behind in reversed(self._behind.values()):
-            if behind.until is not None:
-                break
-            behind.until = model.Instant(now + LEADER_FIRST_S)
-        leadership = view.leadership
-        # Thousands may wait, at each turn: a set reuses the hashes of dictionaries.
-        told = set(self._behind).difference(leadership.leaders_due)
-        for partition, behind in self._behind.items():
-            if behind.until is None or now < behind.until:
-                break
-            told.add(partition)
-        # A state whose write was rejected is sent when it was read again.
-        for partition in sorted(told.difference(leadership.distrusted)):
-            behind = self._behind[partition]
-            self._hasten(view, partition, sorted(behind.brokers))
-            del self._behind[partition]
-            seen = shared_metadata.update_metadata_state(view, partition)
-            if behind.has_metadata and seen is not None:
-                self._for_all[partition] = seen
-                self._has_led_anew |= behind.is_urgent
-        waiting = (b.until for p, b in self._behind.items() if p not in leadership.distrusted)
-        return next((until for until in waiting if until is not None), math.inf)
 
     # --- taking --------------------------------------------------------------------------------
 
@@ -380,17 +276,14 @@ class Outbox:
         self, view: ClusterView, now: model.Instant
     ) -> Iterator[tuple[model.BrokerId, ports.BrokerRequest]]:
         """Yield the next request of every idle broker, and mark the broker as busy."""
-        due = self._tell_others(view, now)
         if self._for_all:
             metadata, self._for_all = shared_metadata.SharedMetadata(self._for_all), {}
             for queue in self._queues.values():
                 queue.add_metadata(
-                    metadata,
-                    len(view.leadership.states),
-                    has_created=self._has_created,
-                    has_led_anew=self._has_led_anew,
+                    metadata, len(view.leadership.states), has_created=self._has_created
                 )
-        self._has_created = self._has_led_anew = False
+        self._has_created = False
+        due = math.inf
         for broker, queue in self._queues.items():
             if queue.busy:
                 continue

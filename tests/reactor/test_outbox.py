@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.core.deletions.model import EPOCH_DURING_DELETE, TopicDeletion
-from controller.core.leadership.model import DueLeader
 from controller.core.model import (
     BrokerId,
     Instant,
@@ -15,8 +13,6 @@ from controller.core.model import (
 )
 from controller.reactor.outbox import (
     LEADER_AND_ISR_CHUNK,
-    LEADER_FIRST_S,
-    LEADERS_EVERY_S,
     METADATA_EVERY_S,
     NEW_REPLICAS_CHUNK,
     Outbox,
@@ -402,148 +398,3 @@ def test_leader_that_shuts_down_is_not_stopped() -> None:
     )
     outbox.add_stop_replica(driver.view, tp(0), ONE, LeaderEpoch(1), delete=True)
     assert drain(driver, outbox) == []
-
-
-def led_anew(partition: TopicPartition, *brokers: int) -> tuple[Driver, Outbox]:
-    """Return a view in which a partition has just got its second replica as the leader."""
-    driver, outbox = opened(*brokers)
-    state = driver.view.leadership.states[partition]
-    led = replace(state, leader=BrokerId(2), leader_epoch=LeaderEpoch(state.leader_epoch + 1))
-    driver.view.leadership.states[partition] = led
-    driver.view.leadership.leaders_due[partition] = DueLeader(led.leader_epoch, is_other=True)
-    return driver, outbox
-
-
-def test_others_hear_of_a_new_leader_when_it_leads() -> None:
-    """A follower that asks it before waits for a second until it asks again."""
-    driver, outbox = led_anew(tp(0), 1, 2)
-    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1, 2), ())
-    outbox.add_update_metadata(driver.view, [tp(0)], None)
-    ((to, request),) = outbox.take(driver.view, NOW)
-    assert (to, type(request)) == (BrokerId(2), LeaderAndIsr)
-    assert list(outbox.take(driver.view, NOW)) == []
-    driver.view.leadership.leaders_due.clear()
-    outbox.note_answer(BrokerId(2))
-    assert [type(r) for r in drain(driver, outbox)] == [LeaderAndIsr, UpdateMetadata]
-
-
-def test_a_leader_that_does_not_answer_is_not_waited_for_long() -> None:
-    """The others hear of it, although it may hang."""
-    driver, outbox = led_anew(tp(0), 1, 2)
-    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1, 2), replicas(1))
-    outbox.add_update_metadata(driver.view, [tp(0)], None)
-    assert drain(driver, outbox) == []
-    assert outbox.due == NOW + LEADER_FIRST_S
-    assert drain(driver, outbox, now=Instant(NOW + LEADER_FIRST_S - 0.1)) == []
-    sent = drain(driver, outbox, now=Instant(NOW + LEADER_FIRST_S))
-    assert [type(r) for r in sent] == [LeaderAndIsr, UpdateMetadata]
-    assert outbox.due is None
-
-
-def test_a_replica_that_is_stopped_is_not_told_of_the_new_leader_afterwards() -> None:
-    """It would fetch again, or create its log again."""
-    driver, outbox = led_anew(tp(0), 1, 2)
-    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1, 2), ())
-    assign(driver, tp(0), 2)
-    outbox.add_stop_replica(driver.view, tp(0), ONE, LeaderEpoch(1), delete=True)
-    driver.view.leadership.leaders_due.clear()
-    assert [type(r) for r in drain(driver, outbox)] == [StopReplica]
-
-
-def test_what_is_sent_of_a_new_leader_is_the_newest_state() -> None:
-    """The ISR may have changed while the others waited, or the leader once more."""
-    driver, outbox = led_anew(tp(0), 1, 2)
-    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1, 2), ())
-    list(outbox.take(driver.view, NOW))
-    driver.change_isr(tp(0), replicas(2))
-    driver.view.leadership.leaders_due.clear()
-    (request,) = drain(driver, outbox)
-    assert isinstance(request, LeaderAndIsr)
-    assert [s.isr for s in request.states] == [replicas(2)]
-
-
-def test_metadata_of_new_leaders_is_hardly_held_back() -> None:
-    """Producers wait for it."""
-    driver, outbox = led_anew(tp(0), 1)
-    outbox.add_update_metadata(driver.view, [tp(1)], None)
-    assert [type(r) for r in drain(driver, outbox)] == [UpdateMetadata]
-    outbox.add_update_metadata(driver.view, [tp(0)], None)
-    assert drain(driver, outbox) == []
-    driver.view.leadership.leaders_due.clear()
-    assert drain(driver, outbox) == []
-    assert outbox.due == NOW + LEADERS_EVERY_S
-    assert [type(r) for r in drain(driver, outbox, now=outbox.due)] == [UpdateMetadata]
-
-
-def test_former_leader_that_shuts_down_is_told_at_once() -> None:
-    """It takes records until it is told, and would fetch again if it was told after it stopped."""
-    driver, outbox = led_anew(tp(0), 1, 2)
-    driver.view.leadership.shutting_down[ONE] = driver.epoch(ONE)
-    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1, 2), ())
-    outbox.add_stop_replica(driver.view, tp(0), ONE, LeaderEpoch(1), delete=False)
-    assert [type(r) for r in drain(driver, outbox)] == [LeaderAndIsr, StopReplica]
-    driver.view.leadership.leaders_due.clear()
-    assert drain(driver, outbox) == []
-
-
-def test_a_deletion_does_not_replace_what_waits_for_the_leader() -> None:
-    """A broker that started without a failed disk would confirm a deletion it cannot make."""
-    driver, outbox = led_anew(tp(0), 1, 2)
-    deletion = TopicDeletion({ONE: {0}}, {ONE}, {ONE: {0}}, unreached={ONE})
-    driver.view.deletions.running[tp(0).topic] = deletion
-    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
-    outbox.add_update_metadata(driver.view, [tp(0)], [ONE])
-    outbox.add_stop_replica(driver.view, tp(0), ONE, EPOCH_DURING_DELETE, delete=True)
-    sent = [type(r) for r in drain(driver, outbox)]
-    assert sent == [LeaderAndIsr, UpdateMetadata, StopReplica]
-
-
-def test_a_broker_that_restarts_is_not_new_where_it_waited_for_a_leader() -> None:
-    """Its log may be on the disk that it started without."""
-    driver, outbox = led_anew(tp(0), 1, 2)
-    state = driver.view.leadership.states[tp(0)]
-    driver.view.leadership.states[tp(0)] = replace(state, isr=replicas(2))
-    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1, 2), replicas(1))
-    outbox.close(ONE)
-    outbox.open(ONE)
-    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1), ())
-    driver.view.leadership.leaders_due.clear()
-    (states,) = states_sent(drain(driver, outbox))
-    assert [s.is_new for s in states] == [False]
-
-
-def test_what_waits_for_a_leader_is_kept_while_its_state_is_read_again() -> None:
-    """Otherwise a new replica would be sent the state as one that has a log."""
-    driver, outbox = led_anew(tp(0), 1, 2)
-    leadership = driver.view.leadership
-    state = replace(leadership.states[tp(0)], isr=replicas(2))
-    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1, 2), replicas(1))
-    assert drain(driver, outbox) == []
-    del leadership.states[tp(0)]
-    leadership.distrusted[tp(0)] = 1
-    leadership.leaders_due.clear()
-    assert drain(driver, outbox, now=Instant(NOW + LEADER_FIRST_S)) == []
-    assert outbox.due is None
-    leadership.states[tp(0)] = state
-    leadership.distrusted.clear()
-    (states,) = states_sent(drain(driver, outbox))
-    assert [s.is_new for s in states] == [True]
-
-
-def test_leaders_are_waited_for_as_long_as_each() -> None:
-    """Each from the turn on in which its leader is told."""
-    driver, outbox = led_anew(tp(0), 1, 2)
-    leadership = driver.view.leadership
-    outbox.add_leader_and_isr(driver.view, tp(0), replicas(1, 2), ())
-    assert drain(driver, outbox) == []
-    assign(driver, tp(1), 1, 2)
-    leadership.leaders_due[tp(1)] = DueLeader(LeaderEpoch(0), is_other=False)
-    outbox.add_leader_and_isr(driver.view, tp(1), replicas(1), ())
-    assert drain(driver, outbox, now=Instant(NOW + 0.5)) == []
-    assert outbox.due == NOW + LEADER_FIRST_S
-    (states,) = states_sent(drain(driver, outbox, now=outbox.due))
-    assert [s.partition for s in states] == [tp(0)]
-    assert outbox.due == NOW + 0.5 + LEADER_FIRST_S
-    del leadership.leaders_due[tp(1)]
-    (states,) = states_sent(drain(driver, outbox))
-    assert [s.partition for s in states] == [tp(1)]

@@ -14,7 +14,6 @@ from controller import kafka_errors
 from controller.core import model, wakeups
 from controller.core.deletions import fold as deletion_fold
 from controller.core.leadership import isr_changes, leader_selection, records
-from controller.core.leadership.model import DueLeader
 from controller.core.model import BrokerId, Instant, PartitionState, TopicPartition
 from controller.core.pacing import isr_health
 from controller.core.reassignments.records import StopReplicaAnswered
@@ -99,7 +98,6 @@ def fold_record(view: ClusterView, record: records.LeadershipRecord, now: Instan
                 leadership.preferred.update(dict.fromkeys(partitions))
         case records.StateCreatedRecord(partition=partition):
             leadership.stateless.discard(partition)
-            leadership.leaders_due.pop(partition, None)
             leadership.states[partition] = PartitionState(
                 leader=record.leader,
                 leader_epoch=model.LeaderEpoch(0),
@@ -140,23 +138,10 @@ def _state_written(
     view.leadership.states[partition] = state
     isr_changes.record_state_write(view, partition, before, state, now)
     leader_selection.note_leader(view, partition, before)
-    _note_due(view, partition, before, state)
     isr_health.note_isr(view, partition, before, state, now)
     isr_health.judge(view, partition)
     view.due.add((partition,))
     wakeups.wake_pending_requests(view)
-
-
-def _note_due(
-    view: ClusterView, partition: TopicPartition, before: PartitionState | None, now: PartitionState
-) -> None:
-    """Note that the leader is to acknowledge a leader epoch that was written."""
-    due = view.leadership.leaders_due
-    if now.leader == model.NO_LEADER:
-        due.pop(partition, None)
-    elif before is not None and before.leader_epoch != now.leader_epoch:
-        waits = partition in due and due[partition].is_other
-        due[partition] = DueLeader(now.leader_epoch, waits or before.leader != now.leader)
 
 
 def states_read(view: ClusterView, event: records.StatesRead, now: Instant) -> None:  # noqa: C901 - one fact each
@@ -345,7 +330,6 @@ def leader_and_isr_answered(view: ClusterView, event: records.LeaderAndIsrAnswer
         is_applied = error == kafka_errors.NONE or repeated
         if is_applied:
             _replica_served(view, event.broker, partition)
-            _note_led(view, event.broker, partition, epoch)
         state = leadership.states.get(partition)
         if state is None:
             continue
@@ -365,15 +349,6 @@ def leader_and_isr_answered(view: ClusterView, event: records.LeaderAndIsrAnswer
             leadership.acked[partition] = (event.broker, epoch)
             view.due.add((partition,))
             wakeups.wake_pending_requests(view)
-
-
-def _note_led(
-    view: ClusterView, broker: BrokerId, partition: TopicPartition, epoch: model.LeaderEpoch
-) -> None:
-    """Note whether a leader has the leader epoch that is due: then the others may hear of it."""
-    state, due = view.leadership.states.get(partition), view.leadership.leaders_due.get(partition)
-    if due is not None and state is not None and state.leader == broker and epoch >= due.epoch:
-        del view.leadership.leaders_due[partition]
 
 
 def _replica_offline(view: ClusterView, broker: BrokerId, partition: TopicPartition) -> None:

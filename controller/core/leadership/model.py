@@ -46,14 +46,6 @@ class AwaitedRead(NamedTuple):
     is_answered: bool = False
 
 
-class DueLeader(NamedTuple):
-    """A leader that is to acknowledge a leader epoch."""
-
-    epoch: LeaderEpoch
-    is_other: bool
-    """Whether another broker led before."""
-
-
 @dataclass(slots=True)
 class LeadershipLedger(Ledger):
     """The states of partitions in this tenure, and the reads and writes that are pending."""
@@ -61,11 +53,6 @@ class LeadershipLedger(Ledger):
     lifetime: ClassVar[Lifetime] = Lifetime.TENURE
 
     states: dict[TopicPartition, model.PartitionState] = field(default_factory=dict)
-    leaders_due: dict[TopicPartition, DueLeader] = field(default_factory=dict)
-    """
-    Partitions with a leader epoch of this tenure that the leader has not acknowledged: the others
-    hear of it only when it has (``outbox``).
-    """
     watched: dict[TopicPartition, bool] = field(default_factory=dict)
     """Whether watched states were read since the watch was set; removed when the watch fires."""
     overtaken: dict[TopicPartition, model.PartitionState] = field(default_factory=dict)
@@ -122,7 +109,6 @@ class LeadershipLedger(Ledger):
         """Forget what is read again of a partition whose topic is gone."""
         by_partition: tuple[dict[TopicPartition, Any], ...] = (
             self.states,
-            self.leaders_due,
             self.distrusted,
             self.overtaken,
             self.watched,

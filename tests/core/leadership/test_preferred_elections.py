@@ -11,18 +11,15 @@ from controller.core.cycle import record_effect, take_due
 from controller.core.decide import decide
 from controller.core.deletions.records import DeletionsRead
 from controller.core.effects import ElectPreferred, SetTimer
-from controller.core.leadership.model import DueLeader
 from controller.core.leadership.preferred_elections import BALANCE_TIMER
 from controller.core.leadership.records import (
-    LeaderAndIsrAnswered,
-    LeaderAndIsrResult,
     PreferredElectionEndedRecord,
     PreferredElectionRead,
     PreferredTriedRecord,
     StateRecord,
     StatesRead,
 )
-from controller.core.model import BrokerId, Instant, LeaderEpoch, TopicPartition, ZkVersion
+from controller.core.model import BrokerId, Instant, TopicPartition, ZkVersion
 from controller.core.records import Change, Event, TimerFired
 from controller.core.requests.records import LegacyPlanRead, SubmissionsListed, SubmissionsRead
 from controller.core.role.claims_and_resignations import has_work
@@ -30,7 +27,6 @@ from controller.core.role.invalidation import invalidate, set_aside
 from controller.core.role.records import BrokersRead
 from controller.core.topics.records import TopicsListed
 from controller.core.wakeups import PREFERRED_TIMER
-from controller.kafka_errors import NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
 from tests.core.builders import Driver, plan, tp
 from tests.core.leadership.test_duties import live
 from tests.core.reassignments.delegated_rigs import delegated
@@ -397,40 +393,3 @@ def test_a_replica_whose_bounce_waits_is_not_elected() -> None:
     assert held
     written = [r for c in decision.changes for r in c.records if isinstance(r, StateRecord)]
     assert [r for r in written if r.partition in held] == []
-
-
-@pytest.mark.parametrize("error", [NONE, STALE_CONTROLLER_EPOCH])
-def test_a_leader_is_due_until_it_has_the_epoch(error: int) -> None:
-    """Then the others hear of it; another replica, or another epoch, says nothing of the leader."""
-    driver = led_by_two()
-    driver.acknowledges = False
-    driver.observe(REQUESTED)
-    state = driver.view.leadership.states[tp()]
-    due = driver.view.leadership.leaders_due
-    assert (state.leader, due) == (1, {tp(): DueLeader(state.leader_epoch, is_other=True)})
-
-    def answered(broker: int, epoch: int, error: int) -> None:
-        result = LeaderAndIsrResult(tp(), LeaderEpoch(epoch), error)
-        to = BrokerId(broker)
-        driver.observe(LeaderAndIsrAnswered(to, driver.epoch(to), 0, (result,), resent=False))
-
-    for broker, epoch, code in (
-        (2, state.leader_epoch, NONE),
-        (1, state.leader_epoch - 1, NONE),
-        (1, state.leader_epoch, UNKNOWN_TOPIC_OR_PARTITION),
-    ):
-        answered(broker, epoch, code)
-        assert driver.view.leadership.leaders_due
-    answered(1, state.leader_epoch, error)
-    assert not driver.view.leadership.leaders_due
-
-
-def test_the_leader_of_a_partition_that_is_created_again_is_not_waited_for() -> None:
-    """Its leader epochs begin anew: none of them would be the one that is due."""
-    driver = led_by_two()
-    driver.acknowledges = False
-    driver.observe(REQUESTED)
-    assert driver.view.leadership.leaders_due
-    driver.observe(StatesRead({tp(): None}))
-    assert driver.view.leadership.states[tp()].leader_epoch == 0
-    assert not driver.view.leadership.leaders_due
