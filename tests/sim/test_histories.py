@@ -162,7 +162,7 @@ def test_what_a_campaign_found_is_survived(seed: int) -> None:
     play(seed, plot_of(seed))
 
 
-@pytest.mark.parametrize("seed", seeds([21, 38]))
+@pytest.mark.parametrize("seed", seeds([21, 24]))
 def test_topics_that_are_created_again_at_any_instant_get_states_of_their_own(seed: int) -> None:
     """The daemon hears late of some, and claims the role meanwhile."""
     world = World(seed)
