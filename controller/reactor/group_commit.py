@@ -14,7 +14,7 @@ Pure: returns values; the store adds the fences and executes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
@@ -211,30 +211,24 @@ class Batcher:
         """Yield the batches in the order in which they must be committed."""
         draft = _Draft()
         for change in sorted(changes, key=_topic_of):
-            operations = [
-                op
-                for r in change.records
-                if type(r) not in UNWRITTEN
-                for op in operations_of(r, self._view)
-            ]
-            size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
+            records = [r for r in change.records if type(r) not in UNWRITTEN]
+            operations = [op for r in records for op in operations_of(r, self._view)]
+            size = sum(_size(op) for op in operations) + self._merged_size(records, draft)
             shared = len(draft.topics) + len(draft.relied_on) + len(draft.submissions)
             full = len(draft.own) + len(operations) + shared > self._view.options.multi_operations
             large = draft.size + size > MAX_BYTES and draft.size + size > self._bytes_max(draft)
             if draft.changes and (full or large):
                 yield self._close(draft)
                 draft = _Draft()
-                size = sum(_size(op) for op in operations) + self._merged_size(change, draft)
-            self._add(draft, change, operations, size)
+                size = sum(_size(op) for op in operations) + self._merged_size(records, draft)
+            self._add(draft, change, records, operations, size)
         if draft.changes:
             yield self._close(draft)
 
-    def _merged_size(self, change: Change, draft: _Draft) -> int:
-        """Estimate the bytes that a change adds to the merged writes of a multi."""
-        size = draft.rows.size(change)
-        for record in change.records:
-            if type(record) in UNWRITTEN:
-                continue
+    def _merged_size(self, records: Sequence[Record], draft: _Draft) -> int:
+        """Estimate the bytes that the records of a change add to the merged writes of a multi."""
+        size = draft.rows.size(records)
+        for record in records:
             if isinstance(record, AssignmentRecord):
                 topic = record.partition.topic
                 if topic not in draft.topics:
@@ -248,14 +242,19 @@ class Batcher:
                 size += self._queue.size(draft.queue)
         return size
 
-    def _add(self, draft: _Draft, change: Change, operations: list[Operation], size: int) -> None:
+    def _add(
+        self,
+        draft: _Draft,
+        change: Change,
+        records: Sequence[Record],
+        operations: list[Operation],
+        size: int,
+    ) -> None:
         draft.changes.append(change)
         draft.size += size
         draft.own += [(change, op) for op in operations]
-        draft.rows.add(change)
-        for record in change.records:
-            if type(record) in UNWRITTEN:
-                continue
+        draft.rows.add(change, records)
+        for record in records:
             if _relies_on_topic(record) and record.partition.topic in self._view.topics.by_name:
                 draft.relied_on.setdefault(record.partition.topic, []).append(change)
             if isinstance(record, SubmissionReliedRecord):

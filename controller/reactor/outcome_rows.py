@@ -8,7 +8,7 @@ increases within the epoch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
 
@@ -27,8 +27,6 @@ _ROW_BYTES: Final = 160
 _NUMBER_BYTES: Final = 11
 """A broker id and its comma."""
 
-_WITH_ROWS: Final = frozenset({AcceptedRecord, RefusalRecord, PartitionOutcomeRecord})
-
 Row = AcceptedEntry | Refusal | PartitionOutcome
 AnyRow = TypeVar("AnyRow", bound=Row)
 OwnedRow = tuple[Change, Row]
@@ -41,17 +39,17 @@ class Rows:
 
     by_shard: dict[tuple[ShardKind, RequestId], list[OwnedRow]] = field(default_factory=dict)
 
-    def add(self, change: Change) -> None:
-        """Add the rows of a change."""
-        for record in change.records:
-            for request, row in rows_of(record) if type(record) in _WITH_ROWS else ():
+    def add(self, change: Change, records: Iterable[Record]) -> None:
+        """Add the rows of a change's records."""
+        for record in records:
+            for request, row in rows_of(record):
                 self.by_shard.setdefault((_kind(row), request), []).append((change, row))
 
-    def size(self, change: Change) -> int:
-        """Estimate the bytes that a change's rows add to the multi."""
+    def size(self, records: Iterable[Record]) -> int:
+        """Estimate the bytes that the rows of a change's records add to the multi."""
         size = 0
-        for record in change.records:
-            for request, row in rows_of(record) if type(record) in _WITH_ROWS else ():
+        for record in records:
+            for request, row in rows_of(record):
                 is_known = (_kind(row), request) in self.by_shard
                 size += row_size(row) + (0 if is_known else _NODE_BYTES)
         return size
@@ -82,18 +80,17 @@ def _of_type(kind: type[AnyRow], rows: Sequence[OwnedRow]) -> list[AnyRow]:
     return [row for _, row in rows if isinstance(row, kind)]
 
 
-def rows_of(record: Record) -> Iterator[tuple[RequestId, Row]]:
-    """Yield the rows of a record, each with its request."""
+def rows_of(record: Record) -> Sequence[tuple[RequestId, Row]]:
+    """Return the rows of a record, each with its request."""
     match record:
         case AcceptedRecord(request=request, entry=entry):
-            yield request, entry
+            return ((request, entry),)
         case RefusalRecord(refusals=refusals):
-            for refusal in refusals:
-                yield refusal.request, refusal
+            return [(refusal.request, refusal) for refusal in refusals]
         case PartitionOutcomeRecord(ending=ending):
-            yield ending.request, ending
+            return ((ending.request, ending),)
         case _:
-            pass
+            return ()
 
 
 def row_size(row: Row) -> int:

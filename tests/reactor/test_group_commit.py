@@ -7,6 +7,7 @@ from itertools import islice
 
 import pytest
 
+from controller.core.bases import Volatile
 from controller.core.core_settings import Options
 from controller.core.cycle import apply
 from controller.core.deletions.records import DeletionRequestedRecord
@@ -59,6 +60,7 @@ from controller.core.view import ClusterView
 from controller.reactor.group_commit import MAX_BYTES, Batch, Batcher, in_groups
 from controller.reactor.outcome_rows import SHARD_BYTES
 from controller.reactor.ports import Check, Create, CreateSequential, Delete, Operation, SetData
+from controller.reactor.znode_operations import UNWRITTEN
 from controller.zk.multis import too_large
 from controller.znodes import paths
 from controller.znodes.histories import decode_accepted, decode_ended
@@ -527,3 +529,8 @@ def test_rewritten_plan_keeps_the_directories_of_its_other_entries() -> None:
     read = decode_legacy_plan(write.data, ZkVersion(0), Zxid(0))
     assert read.entries == {tp(1): replicas(1, 2, 4), tp(2): replicas(4, 1)}
     assert read.log_dirs == {tp(1): named, tp(2): named}
+
+
+def test_no_record_that_is_passed_over_has_to_be_written() -> None:
+    """One that becomes durable later would be applied and never written."""
+    assert all(issubclass(kind, Volatile) for kind in UNWRITTEN)
