@@ -22,8 +22,8 @@ import re
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
@@ -33,9 +33,9 @@ from typing import Final, Self
 from confluent_kafka import KafkaError, Message, Producer
 
 from benchmarks.figures import Extent, Figure
+from benchmarks.side_by_side import in_charge
 from integration.rigs.audits import UNKNOWN_OFFSET, Record, audit, read_everything, record_of
 from integration.rigs.cluster import QUIET, Cluster, ClusterOptions
-from integration.rigs.daemon_process import Daemon
 from integration.rigs.engine_matrix import NATIVE, Row
 from integration.rigs.jvms import java_command, write_logging
 from integration.rigs.kafka_jars import classpath
@@ -279,32 +279,6 @@ class Course:
         eventually(lambda: zk.exists(PLAN) is None, within_s=WITHIN_S, every_s=0.02)
 
 
-@contextmanager
-def in_charge(cluster: Cluster, contender: Contender) -> Iterator[None]:
-    """Have a contender in charge."""
-    if not contender.options:
-        eventually(lambda: cluster.controller() in cluster.brokers, within_s=WITHIN_S)
-        time.sleep(2.0)
-        yield
-        return
-    daemon = Daemon(
-        cluster.zookeeper_connect,
-        cluster.directory / f"daemon-{time.monotonic_ns()}",
-        *(*contender.options, "--tenure", "permanent", "--min-free", "none"),
-        *("--max-leader-moves-per-broker-per-second", "1000000"),
-    )
-    try:
-        daemon.start()
-        if contender.is_native:
-            eventually(lambda: cluster.controller() not in (*cluster.brokers, None), within_s=60)
-        time.sleep(5.0)
-        yield
-        daemon.stop()
-    finally:
-        daemon.kill()
-        daemon.port.close()
-
-
 def pauses(times: Sequence[float], moves: Iterable[Move]) -> list[float]:
     """Return the longest time without an acknowledgement round each move."""
     gaps = list(pairwise(times))
@@ -377,7 +351,8 @@ def measure(extent: Extent) -> list[Figure]:
 def _measured(cluster: Cluster, topic: str, contender: Contender, count: int) -> list[Figure]:
     course = Course(cluster, topic, contender)
     with ExitStack() as stack:
-        stack.enter_context(in_charge(cluster, contender))
+        options = (*contender.options, "--min-free", "none") if contender.options else ()
+        stack.enter_context(in_charge(cluster, *options, is_native=contender.is_native))
         java = {name: JavaPulse(cluster, topic, name) for name in JAVA}
         for pulse in java.values():
             pulse.start()

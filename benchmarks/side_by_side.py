@@ -69,7 +69,7 @@ class Course:
     def run(self, step_size: str) -> float:
         """Let a contender move every partition; return the seconds it took."""
         targets = self._here if self._there else self._away
-        with _controller(self._cluster, self._row, step_size):
+        with in_charge(self._cluster, *_daemon_options(self._row, step_size)):
             plan = {
                 "version": 1,
                 "partitions": [
@@ -106,31 +106,41 @@ def _pair(partition: int, distance: int) -> list[int]:
 
 
 @contextmanager
-def _controller(cluster: Cluster, row: Row, step_size: str) -> Iterator[None]:
-    """Have the contender in charge: a daemon with this step size, or no daemon at all."""
-    if not step_size:
+def in_charge(cluster: Cluster, *options: str, is_native: bool = True) -> Iterator[None]:
+    """Have a daemon with these options in charge, or without any Kafka's own controller."""
+    if not options:
         eventually(lambda: cluster.controller() in cluster.brokers, within_s=60)
-        time.sleep(1.0)  # a new controller reads the cluster first
+        time.sleep(2.0)  # a new controller reads the cluster first
         yield
         return
     daemon = Daemon(
         cluster.zookeeper_connect,
         cluster.directory / f"daemon-{time.monotonic_ns()}",
-        *(*row.arguments, "--tenure", "permanent", "--step-size", step_size),
-        *("--max-partitions-in-flight", UNLIMITED),
-        *("--max-incoming-per-broker", UNLIMITED),
-        *("--max-outgoing-per-broker", UNLIMITED),
+        *(*options, "--tenure", "permanent"),
         *("--max-leader-moves-per-broker-per-second", UNLIMITED),
     )
     try:
         daemon.start()
-        eventually(lambda: cluster.controller() not in (*cluster.brokers, None), within_s=60)
+        if is_native:
+            eventually(lambda: cluster.controller() not in (*cluster.brokers, None), within_s=60)
         time.sleep(5.0)  # every state is read and sent, as after some time as the controller
         yield
         daemon.stop()
     finally:
         daemon.kill()
         daemon.port.close()
+
+
+def _daemon_options(row: Row, step_size: str) -> Sequence[str]:
+    """Return the options of a contender; none for Kafka's own controller."""
+    if not step_size:
+        return ()
+    return (
+        *(*row.arguments, "--step-size", step_size),
+        *("--max-partitions-in-flight", UNLIMITED),
+        *("--max-incoming-per-broker", UNLIMITED),
+        *("--max-outgoing-per-broker", UNLIMITED),
+    )
 
 
 def measure(extent: Extent, row: Row = WRITING) -> list[Figure]:
